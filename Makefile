@@ -1,0 +1,78 @@
+# Every target works on a fresh clone with Python 3.11 or newer and make; nothing but packages is fetched.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?= -n 2
+PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python` overrides.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+.PHONY: help demo test test-local-model check format lint types layers sizes docs bench budget clean
+
+help:  ## Show the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo  ## Evaluate recorded answers of a real model and write the reports.
+	@$(BIN)/python examples/quickstart/run.py
+
+test: $(VENV)/.dev  ## Run the tests.
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server at DOKIMOS_TEST_MODEL_URL.
+	@test -n "$$DOKIMOS_TEST_MODEL_URL" || { echo "Set DOKIMOS_TEST_MODEL_URL, such as http://127.0.0.1:8000/v1"; exit 1; }
+	@$(BIN)/python -m pytest -rP tests/local_model
+
+check: format lint types layers sizes test  ## Everything that CI runs.
+
+format: $(VENV)/.dev  ## Check the formatting.
+	@$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev  ## Check the style.
+	@$(BIN)/ruff check .
+
+types: $(VENV)/.dev  ## Check the types.
+	@$(BIN)/mypy --strict
+
+layers: $(VENV)/.dev  ## Check that no layer imports one above it.
+	@$(BIN)/lint-imports --no-logo
+
+sizes: $(VENV)/.dev  ## List modules and functions that have grown large.
+	@$(BIN)/python tools/size_outliers.py
+
+docs: $(VENV)/.dev  ## Build the documentation site.
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
+	@for script in benchmarks/[a-z]*.py; do \
+		echo "== $$script"; \
+		rows=$$(grep -q -- '"--rows"' $$script && echo --rows 50000); \
+		$(BIN)/python $$script $$rows || exit 1; done
+
+budget: $(VENV)/.dev  ## Measure what installing, importing and starting cost.
+	@$(BIN)/python benchmarks/install_budget.py
+
+clean:  ## Remove what the other targets made, except the virtual environment.
+	@rm -rf build dist out docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(VENV)/.python:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found; install one, or use make PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --default-pip >/dev/null
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "Installing dokimos into $(VENV) ..."
+	@$(PIP_INSTALL) -c constraints.txt -e '.[nlp]'
+	@touch $@
+
+# The constraints are the whole set, so that pip has nothing left to resolve.
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "Installing dokimos and its development packages into $(VENV) ..."
+	@$(PIP_INSTALL) --no-deps -r constraints.txt
+	@$(PIP_INSTALL) --no-deps -e .
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,62 @@
+"""What it costs to have every reply on disk before it is used.
+
+Run with `python benchmarks/call_store.py`; it prints the CPU per judged item with and without the store, over
+the journal that a run keeps anyway. The server is that of `judged.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any, Final
+
+from judged import CONCURRENCY, ITEMS, Right, answer, dataset, measured, serving
+
+from dokimos import Experiment
+from dokimos.judges.factory import judge
+from dokimos.judges.store import RunCalls
+
+ROUNDS: Final = 7
+BUDGET: Final = 0.25
+
+
+class Forgetful:
+    """Switches the store off while it is entered."""
+
+    def __enter__(self) -> None:
+        self._put: Any = RunCalls.put
+        RunCalls.put = _forget  # type: ignore[method-assign]
+
+    def __exit__(self, *exc_info: object) -> None:
+        RunCalls.put = self._put  # type: ignore[method-assign]
+
+
+async def _forget(self: RunCalls, *call: Any) -> None: ...
+
+
+def judge_all(url: str) -> None:
+    evaluator = Right(judge=judge(f"{url}/v1#scripted"), threshold=0.5)
+    plan = Experiment(dataset(ITEMS), answer, [evaluator], parallelism=CONCURRENCY, progress=False)
+    assert plan.run().pass_rate == 1.0
+
+
+def main() -> None:
+    stored, forgotten = [], []
+    with tempfile.TemporaryDirectory() as folder, serving() as url:
+        os.chdir(folder)
+        judge_all(url)
+        for _ in range(ROUNDS):
+            stored.append(measured(lambda: judge_all(url)))
+            with Forgetful():
+                forgotten.append(measured(lambda: judge_all(url)))
+        os.chdir("/")
+    with_store, without = min(cpu for cpu, _ in stored), min(cpu for cpu, _ in forgotten)
+    more = with_store / without - 1
+    print(f"CPU per judged item  {with_store:.3f} ms with the store, {without:.3f} ms without")
+    print(f"the store costs      {more:.0%} more (budget {BUDGET:.0%})")
+    print(f"wall                 {min(w for _, w in stored):.2f} s and {min(w for _, w in forgotten):.2f} s")
+    raise SystemExit(0 if more <= BUDGET else 1)
+
+
+if __name__ == "__main__":
+    main()

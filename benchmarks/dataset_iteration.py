@@ -1,0 +1,90 @@
+"""Iterate a large JSONL file through `Dataset.stream`; compare with a bare `json.loads` loop.
+
+    python benchmarks/dataset_iteration.py [--rows 1000000]
+
+Prints the CPU time of both in this process, their ratio, and by how much the peak memory grew. The two take
+turns every few thousand rows, so that what else the machine does meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+from dokimos import Dataset
+
+SLICE = 5_000
+_TEXT = (
+    "the library opens at nine and closes at seven from monday to friday while readers return books late "
+    "or renew a loan online unless another reader has reserved it"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    rows = parser.parse_args().rows
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.jsonl"
+        write_rows(path, rows)
+        print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB")
+        before = peak_mb()
+        bare, ours = in_turns(path)
+        print(f"json.loads loop   {bare:7.2f} s CPU")
+        print(f"Dataset.stream    {ours:7.2f} s CPU")
+        print(f"ratio             {ours / bare:7.2f}    (target: at most 2.2)")
+        print(f"memory growth     {peak_mb() - before:7.1f} MB (target: at most 50)")
+
+
+def write_rows(path: Path, rows: int) -> None:
+    words = _TEXT.split()
+    choose = random.Random(7).choices
+    with path.open("w", encoding="utf-8") as file:
+        for index in range(rows):
+            row = {
+                "id": f"question-{index}",
+                "input": " ".join(choose(words, k=24)),
+                "expectedOutput": " ".join(choose(words, k=20)),
+                "metadata": {"category": f"topic-{index % 7}", "difficulty": index % 5, "weight": 0.5},
+            }
+            file.write(json.dumps(row) + "\n")
+
+
+def in_turns(path: Path) -> tuple[float, float]:
+    """Return the CPU seconds of the bare loop and of the stream over the same file."""
+    stream = Dataset.stream(path)
+    bare = ours = 0.0
+    with path.open(encoding="utf-8") as file:
+        examples = iter(stream)
+        more = True
+        while more:
+            start = time.process_time()
+            for line in islice(file, SLICE):
+                json.loads(line)
+            turn = time.process_time()
+            more = False
+            for _ in islice(examples, SLICE):
+                more = True
+            bare += turn - start
+            ours += time.process_time() - turn
+    assert stream.fingerprint
+    assert stream.duplicate_ids == 0
+    return bare, ours
+
+
+def peak_mb() -> float:
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Text metrics: token F1 in milliseconds a pair, and ROUGE-L against the package rouge-score in the same run.
+
+Run with `python benchmarks/nlp.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from rouge_score.rouge_scorer import RougeScorer
+
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.nlp.bleu import Bleu, Chrf
+from dokimos.evaluators.nlp.rouge import Rouge
+from dokimos.evaluators.nlp.token_f1 import TokenF1
+from dokimos.evaluators.nlp.wer import WordErrorRate
+
+F1_BUDGET_MS = 0.04
+ROUGE_TARGET = 5
+ROUNDS = 5
+TEXT = (
+    "the refund policy covers orders that arrive damaged or late and a customer may return an item within "
+    "thirty days of delivery, in its original condition, with the receipt; shipping costs are not refunded"
+)
+
+
+def cases(count: int, length: int) -> list[EvalTestCase]:
+    """Make pairs of about `length` words, of which the output keeps about four in five."""
+    rng, words, pairs = random.Random(7), TEXT.split(), []
+    for _ in range(count):
+        expected = rng.choices(words, k=length + rng.randrange(-5, 6))
+        output = [word if rng.random() < 0.8 else rng.choice(words) for word in expected]
+        pairs.append(EvalTestCase.of("", " ".join(output), " ".join(expected)))
+    return pairs
+
+
+def cpu_ms(work: Callable[[EvalTestCase], object], pairs: list[EvalTestCase]) -> float:
+    """Return the CPU time of one pair, the best of some rounds, in milliseconds."""
+    return min(_round(work, pairs) for _ in range(ROUNDS)) / len(pairs) * 1000
+
+
+def _round(work: Callable[[EvalTestCase], object], pairs: list[EvalTestCase]) -> float:
+    start = time.process_time()
+    for case in pairs:
+        work(case)
+    return time.process_time() - start
+
+
+def main() -> None:
+    pairs = cases(400, 50)
+    f1 = cpu_ms(TokenF1().evaluate, pairs)
+    share = f1 / F1_BUDGET_MS
+    print(f"token F1       {f1:.4f} ms a pair of 50 words, x{share:.2f} of the budget ({F1_BUDGET_MS})")
+    for length in (10, 50, 200):
+        print_rouge(cases(4000 // length, length), length)
+    others: list[Evaluator] = [
+        Rouge(variant="rouge1"), Rouge(variant="rouge2"), WordErrorRate(), Bleu(), Chrf(),
+    ]  # fmt: skip
+    for evaluator in others:
+        print(f"{evaluator.name:14} {cpu_ms(evaluator.evaluate, pairs[:100]):.4f} ms a pair of 50 words")
+
+
+def print_rouge(pairs: list[EvalTestCase], length: int) -> None:
+    scorer = RougeScorer(["rougeL"])
+    ours, evaluator = cpu_ms(Rouge().evaluate, pairs), Rouge()
+    theirs = cpu_ms(lambda case: scorer.score(case.expected_output, case.actual_output), pairs)
+    for case in pairs:
+        expected = scorer.score(case.expected_output, case.actual_output)["rougeL"].fmeasure
+        assert abs((evaluator.evaluate(case).score or 0.0) - expected) < 1e-9
+    ratio = theirs / ours
+    print(f"ROUGE-L        {ours:.4f} ms a pair of {length} words, rouge-score {theirs:.4f}   "
+          f"x{ratio:.1f} faster at equal scores (target {ROUGE_TARGET})")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

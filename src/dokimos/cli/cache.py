@@ -1,0 +1,76 @@
+"""`dokimos cache`: replies of judges that are kept for other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dokimos.judges.cache import ReplyCache
+
+T = TypeVar("T")
+
+file_option = click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="The cache to look at.  [default: .dokimos/cache/judges.sqlite]",
+)
+
+
+@click.group()
+def cache() -> None:
+    """Look at the replies of judges that runs with --cache keep, or delete them."""
+
+
+@cache.command()
+@file_option
+def show(file: str | None) -> int:
+    """Say how much is in the cache, and what it has saved."""
+    from dokimos.core.figures import usd
+
+    path = _path(file)
+    if not path.exists():
+        click.echo(f"There is no cache {path}; runs with --cache make it.")
+        return 0
+    state = _opened(path, lambda cache: cache.state())
+    size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:.0f} MB"
+    click.echo(f"{path}: {state.replies:,} replies, {size}")
+    click.echo(f"answered {state.hits:,} calls, which saved {usd(state.saved_usd)} where the price is known")
+    for judge, count in state.judges:
+        click.echo(f"{count:>9,}  {judge}")
+    return 0
+
+
+@cache.command()
+@file_option
+def clear(file: str | None) -> int:
+    """Delete all replies in the cache."""
+    path = _path(file)
+    deleted = _opened(path, lambda cache: cache.clear()) if path.exists() else 0
+    click.echo(f"Deleted {deleted:,} replies in {path}.")
+    return 0
+
+
+def _path(file: str | None) -> Path:
+    from dokimos.judges.cache import default_cache_path
+
+    return default_cache_path() if file is None else Path(file)
+
+
+def _opened(path: Path, work: Callable[[ReplyCache], T]) -> T:
+    import sqlite3
+
+    from dokimos.errors import ConfigurationError
+    from dokimos.judges.cache import ReplyCache
+
+    cache = ReplyCache(path)
+    try:
+        return work(cache)
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"{path} cannot be read as a cache ({error}); delete the file.") from error
+    finally:
+        cache.close()

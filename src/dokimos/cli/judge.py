@@ -1,0 +1,123 @@
+"""`dokimos judge`: what a judge is worth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dokimos.cli.options import complete_evaluators
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.base import Evaluator
+    from dokimos.judges.attack.report import AttackReport
+    from dokimos.judges.attack.runner import Progress
+    from dokimos.judges.protocol import JudgeLike
+
+FORMATS: Final = (".json", ".md")
+CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."
+
+
+@click.group()
+def judge() -> None:
+    """Look into what a judge is worth."""
+
+
+@judge.command()
+@click.argument("model", metavar="JUDGE")
+@click.option(
+    "-e", "--evaluator", "spec", metavar="EVALUATOR", shell_complete=complete_evaluators,
+    help="The judged evaluator to attack, as in 'dokimos run -e'.  [default: llm_judge on correctness]",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", "outputs", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write the report: .json or .md. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "-j", "--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Verdicts at once."
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), help="Only so many attacks, spread over the categories."
+)
+@click.option(
+    "--defence/--no-defence", "defence", default=None,
+    help="Measure only with the defences, or only without them.  [default: both]",
+)  # fmt: skip
+def attack(
+    model: str,
+    spec: str | None,
+    outputs: Sequence[str],
+    parallelism: int,
+    limit: int | None,
+    defence: bool | None,
+) -> int:
+    """Try to talk a judge into passing wrong answers, and report how often that works.
+
+    JUDGE is a model such as openai:gpt-5-mini or http://localhost:8080/v1#name, or a function of the prompt
+    as file.py:function. The wrong answers are judged without an attack first; only those that fail are
+    attacked.
+    """
+    from dokimos.judges.attack.corpus import corpus, spread
+    from dokimos.judges.attack.runner import attack as run_attack
+
+    _check_outputs(outputs)
+    evaluator = _evaluator(spec, _judge_named(model))
+    attacks = corpus() if limit is None else spread(corpus(), limit)
+    arms = (True, False) if defence is None else (defence,)
+    with _progress() as shown:
+        report = run_attack(
+            evaluator, attacks=attacks, defences=arms, parallelism=parallelism, progress=shown
+        )
+    click.echo(report.to_markdown(), nl=False)
+    for output in outputs:
+        _write(report, Path(output))
+    return 0
+
+
+def _judge_named(model: str) -> JudgeLike:
+    from dokimos.cli.targets import load_attribute
+
+    return load_attribute(model) if ".py:" in model else model
+
+
+def _evaluator(spec: str | None, judge: JudgeLike) -> Evaluator:
+    from dokimos.cli.specs import build_evaluator
+
+    if spec is None:
+        spec = json.dumps({"type": "llm_judge", "criteria": CRITERIA})
+    return build_evaluator(spec, {"judge": judge})
+
+
+def _check_outputs(outputs: Sequence[str]) -> None:
+    for output in outputs:
+        if Path(output).suffix not in FORMATS:
+            raise click.BadParameter(f"{output}: a report on attacks is {' or '.join(FORMATS)}.")
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Show a bar on a terminal's error output, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label="Judging", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield show
+
+
+def _write(report: AttackReport, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_json(report) if path.suffix == ".json" else report.to_markdown(), encoding="utf-8")
+
+
+def _json(report: AttackReport) -> str:
+    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"

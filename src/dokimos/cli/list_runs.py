@@ -1,0 +1,40 @@
+"""`dokimos list`: the runs kept here."""
+
+from __future__ import annotations
+
+import click
+
+from dokimos.cli.options import run_dir_option
+
+
+@click.command("list")
+@click.option("--prune", is_flag=True, help="Delete all but the newest runs.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="With --prune: how many to keep.",
+)
+@run_dir_option
+def list_runs(prune: bool, keep: int, run_dir: str | None) -> int:
+    """List the runs kept here, the newest last; delete old ones."""
+    from dokimos.experiment import store
+    from dokimos.experiment.folders import runs_root
+
+    root = runs_root(run_dir)
+    listings = store.list_runs(root)
+    if prune:
+        old = [listing.folder for listing in listings[: max(0, len(listings) - keep)]]
+        deleted = store.prune_runs(old)
+        click.echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
+        return 0
+    if not listings:
+        click.echo(f"There are no runs in {root}.")
+        return 0
+    room = max(len(listing.run_id) for listing in listings)
+    for listing in listings:
+        status = listing.status or "unfinished"
+        size = f"{listing.size_bytes / 1e6:.1f} MB"
+        click.echo(f"{listing.run_id:<{room}}  {status:<12}  {size:>9}  {listing.name}")
+    return 0

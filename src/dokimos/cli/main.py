@@ -1,0 +1,135 @@
+"""The `dokimos` command: finds the command asked for, imports only that, and turns errors into messages."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import Any, Final
+
+import click
+
+from dokimos.errors import DokimosError, RunInterrupted
+from dokimos.version import __version__
+
+EXIT_BELOW: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_BROKEN: Final = 3
+EXIT_INTERRUPTED: Final = 130
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "run": ("dokimos.cli.run:run", "Run an experiment, or score recorded outputs."),
+    "resume": ("dokimos.cli.resume:resume", "Go on with a run that was cut short."),
+    "list": ("dokimos.cli.list_runs:list_runs", "List the runs kept here; delete old ones."),
+    "show": ("dokimos.cli.show:show", "Show a result, or one of its items."),
+    "export": ("dokimos.cli.export:export_result", "Write a result as a report."),
+    "rescore": (
+        "dokimos.cli.rescore:rescore",
+        "Score the outputs of a result again, without calling the task.",
+    ),
+    "cache": ("dokimos.cli.cache:cache", "Look at the kept replies of judges, or delete them."),
+    "merge": ("dokimos.cli.merge:merge", "Join the shards of a run."),
+    "judge": ("dokimos.cli.judge:judge", "Look into what a judge is worth: attack it."),
+    "evaluators": ("dokimos.cli.evaluators:evaluators", "List the evaluators, or explain one."),
+    "validate": ("dokimos.cli.validate:validate", "Read a data set and say what is in it."),
+    "init": ("dokimos.cli.init:init", "Write a small working project to start from."),
+    "completion": ("dokimos.cli.completion:completion", "Print the completion script for a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows what its commands are called without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, purpose) for name, (_, purpose) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 passed, 1 below what was asked for, 2 wrong usage or configuration, "
+    "3 the run broke, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="dokimos")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Evaluate applications built on language models."""
+    ctx.obj = {"debug": debug}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
+    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run a command and return its exit status; every error becomes one readable message."""
+    debug = "--debug" in arguments
+    try:
+        status: Any = cli.main(_debug_first(arguments), prog_name="dokimos", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt) as error:
+        return _interrupted(error)
+    except SystemExit:
+        return 0  # click and rich leave this way when nobody reads the output
+    except Exception as error:
+        if debug:
+            raise
+        _print_error(error)
+        return _status_of(error)
+
+
+def _debug_first(arguments: list[str]) -> list[str]:
+    """Let `--debug` stand anywhere on the line."""
+    rest = [argument for argument in arguments if argument != "--debug"]
+    return ["--debug", *rest] if len(rest) < len(arguments) else rest
+
+
+def _status_of(error: Exception) -> int:
+    broke_off = not isinstance(error, DokimosError) or error.result is not None
+    return EXIT_BROKEN if broke_off else EXIT_USAGE
+
+
+def _print_error(error: Exception) -> None:
+    if isinstance(error, DokimosError):
+        click.echo(f"Error: {error}", err=True)
+    else:
+        click.echo(f"Error: {type(error).__name__}: {error}\n(--debug shows where)", err=True)
+
+
+def _interrupted(error: BaseException) -> int:
+    cause = error.__cause__ if isinstance(error, click.Abort) else error  # click wraps Ctrl-C
+    click.echo(str(cause) if isinstance(cause, RunInterrupted) else "Interrupted.", err=True)
+    return EXIT_INTERRUPTED

@@ -1,0 +1,48 @@
+"""`dokimos merge`: the shards of a run as one result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from dokimos.cli.options import (
+    complete_runs,
+    fail_under_option,
+    output_option,
+    run_dir_option,
+    volume_options,
+)
+
+
+@click.command()
+@click.argument("results", nargs=-1, required=True, shell_complete=complete_runs)
+@output_option
+@run_dir_option
+@fail_under_option
+@volume_options
+def merge(
+    results: Sequence[str],
+    outputs: Sequence[str],
+    run_dir: str | None,
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Join the shards of a run into one result.
+
+    RESULTS are run ids, run folders or JSON reports, one for each shard.
+    A missing or doubled item is an error.
+    """
+    from dokimos.cli.options import check_outputs, load_result_argument
+    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.specs import parse_wanted
+    from dokimos.experiment.merging import merge_results
+
+    check_outputs(outputs)
+    wanted = parse_wanted(fail_under)
+    merged = merge_results([load_result_argument(result, run_dir) for result in results])
+    presentation = Presentation(
+        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=False
+    )
+    return presentation.show(merged)

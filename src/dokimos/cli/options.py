@@ -1,0 +1,146 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dokimos.core.results import ExperimentResult
+
+if TYPE_CHECKING:
+    from dokimos.judges.budget import Budget
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_option(command: F) -> F:
+    return click.option(
+        "-o", "--output", "outputs", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+        help="Write a report: .json .html .md .csv .junit.xml. Repeatable.",
+    )(command)  # fmt: skip
+
+
+def evaluator_option(required: bool) -> Callable[[F], F]:
+    return click.option(
+        "-e", "--evaluator", "specs", multiple=True, required=required, metavar="EVALUATOR",
+        shell_complete=complete_evaluators,
+        help="name, name:key=value,... or '{\"type\": name, ...}'. Repeatable; see 'dokimos evaluators'.",
+    )  # fmt: skip
+
+
+def fail_under_option(command: F) -> F:
+    return click.option(
+        "--fail-under", "fail_under", multiple=True, metavar="SHARE|NAME=SCORE",
+        help="Exit with 1 below this pass rate, or below this mean score of an evaluator. Repeatable.",
+    )(command)  # fmt: skip
+
+
+def volume_options(command: F) -> F:
+    command = click.option("-v", "--verbose", is_flag=True, help="Show every item that did not pass.")(
+        command
+    )
+    return click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")(command)
+
+
+def call_options(command: F) -> F:
+    """Options on what calls of models may cost, and where replies of judges come from."""
+    for option in reversed((
+        click.option(
+            "--budget-usd", type=click.FloatRange(min=0), metavar="USD",
+            help="Stop before the calls of task and judges cost more.",
+        ),
+        click.option(
+            "--max-calls", type=click.IntRange(min=0), metavar="N",
+            help="Stop before more calls are made of task and judges.",
+        ),
+        click.option(
+            "--record", metavar="CASSETTE", type=click.Path(dir_okay=False),
+            help="Ask the judges and keep their replies in this file.",
+        ),
+        click.option(
+            "--replay", metavar="CASSETTE", type=click.Path(dir_okay=False),
+            help="Take the judges' replies from this file; never ask one.",
+        ),
+        click.option(
+            "--cache", is_flag=True, help="Take replies of judges from earlier runs; see 'dokimos cache'."
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def call_keywords(given: Mapping[str, Any], budget: Budget | None = None) -> dict[str, Any]:
+    """Return the options of a run that were asked for; limits go on top of an earlier budget."""
+    from dokimos.errors import ConfigurationError
+
+    options: dict[str, Any] = {}
+    limits = {"max_cost_usd": given.get("budget_usd"), "max_calls": given.get("max_calls")}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if limits:
+        options["budget"] = _budget(budget, limits)
+    if given.get("record") and given.get("replay"):
+        raise ConfigurationError("Give --record or --replay, not both.")
+    for mode in ("record", "replay"):
+        if given.get(mode):
+            options |= {"cassette": given[mode], "cassette_mode": mode}
+    if given.get("cache"):
+        options["cache"] = True
+    return options
+
+
+def _budget(budget: Budget | None, limits: Mapping[str, Any]) -> Budget:
+    from dokimos.judges.budget import Budget
+
+    return Budget(**limits) if budget is None else replace(budget, **limits)
+
+
+def run_dir_option(command: F) -> F:
+    return click.option(
+        "--run-dir", envvar="DOKIMOS_RUN_DIR", metavar="DIR", type=click.Path(file_okay=False),
+        help="The folder that holds the runs.  [default: .dokimos/runs]",
+    )(command)  # fmt: skip
+
+
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete run ids, the newest first."""
+    from dokimos.experiment.folders import list_run_folders, runs_root
+
+    folders = list_run_folders(runs_root(ctx.params.get("run_dir")))
+    return [folder.name for folder in reversed(folders) if folder.name.startswith(incomplete)]
+
+
+def complete_evaluators(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete registry names."""
+    from dokimos.evaluators.registry import BUILT_IN
+
+    return [name for name in BUILT_IN if name.startswith(incomplete)]
+
+
+def check_outputs(outputs: Sequence[str]) -> None:
+    """Refuse a report that could not be written before anything is run."""
+    from dokimos.exporters.base import exporter_for
+
+    for output in outputs:
+        exporter_for(Path(output))
+
+
+def write_outputs(result: ExperimentResult, outputs: Sequence[str]) -> list[Path]:
+    from dokimos.exporters.base import export
+
+    return [export(result, output) for output in outputs]
+
+
+def load_result_argument(argument: str, run_dir: str | None = None) -> ExperimentResult:
+    """Read a result given as a run id, a run folder or a JSON export."""
+    from dokimos.experiment.folders import find_run, runs_root
+    from dokimos.experiment.store import load_run
+
+    if Path(argument).is_file():
+        from dokimos.exporters.json import load_result
+
+        return load_result(Path(argument))
+    return load_run(find_run(argument, runs_root(run_dir)))

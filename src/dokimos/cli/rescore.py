@@ -1,0 +1,60 @@
+"""`dokimos rescore`: other evaluators for outputs that are already there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dokimos.cli.options import (
+    call_options,
+    complete_runs,
+    evaluator_option,
+    fail_under_option,
+    output_option,
+    run_dir_option,
+    volume_options,
+)
+
+
+@click.command()
+@click.argument("result", shell_complete=complete_runs)
+@evaluator_option(required=True)
+@output_option
+@click.option(
+    "-j", "--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Items at once."
+)
+@call_options
+@run_dir_option
+@fail_under_option
+@volume_options
+def rescore(
+    result: str,
+    specs: Sequence[str],
+    outputs: Sequence[str],
+    parallelism: int,
+    run_dir: str | None,
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+    **calls: Any,
+) -> int:
+    """Score the outputs of a result again, without calling the task.
+
+    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report; it is not changed.
+    """
+    from dokimos.cli.options import call_keywords, check_outputs, load_result_argument
+    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.specs import build_evaluators, parse_wanted
+    from dokimos.experiment.experiment import Experiment
+
+    check_outputs(outputs)
+    wanted = parse_wanted(fail_under)
+    evaluators = build_evaluators(specs)
+    found = load_result_argument(result, run_dir)
+    scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))
+    presentation = Presentation(
+        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=False
+    )
+    return presentation.show(scored)

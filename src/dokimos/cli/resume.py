@@ -1,0 +1,79 @@
+"""`dokimos resume`: start the same run again; what is done is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dokimos.cli.options import (
+    call_options,
+    complete_runs,
+    fail_under_option,
+    output_option,
+    run_dir_option,
+    volume_options,
+)
+
+
+@click.command()
+@click.argument("run", shell_complete=complete_runs)
+@output_option
+@click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
+@call_options
+@click.option("--retry-errors", is_flag=True, help="Repeat what errored.")
+@click.option("--force", is_flag=True, help="Go on although data or configuration changed.")
+@run_dir_option
+@fail_under_option
+@volume_options
+def resume(
+    run: str,
+    outputs: Sequence[str],
+    parallelism: int | None,
+    retry_errors: bool,
+    force: bool,
+    run_dir: str | None,
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+    **calls: Any,
+) -> int:
+    """Go on with a run that was cut short ('latest' for the last one).
+
+    The target of the run is imported again; tasks that had returned are not called again.
+    """
+    from dokimos.cli.run import RunSettings, execute
+    from dokimos.errors import ConfigurationError
+    from dokimos.experiment.folders import find_run, runs_root
+    from dokimos.experiment.journal import read_manifest
+
+    folder = find_run(run, runs_root(run_dir))
+    launch = read_manifest(folder).get("launch")
+    if launch is None:
+        raise ConfigurationError(
+            f"Run {folder.name} was started from Python, so only Python knows its task: "
+            f"call experiment.run(resume={folder.name!r})."
+        )
+    known = RunSettings.__dataclass_fields__
+    settings = {name: value for name, value in launch["settings"].items() if name in known}
+    if parallelism is not None:
+        settings["parallelism"] = parallelism
+    settings |= {name: value for name, value in calls.items() if value not in (None, False)}
+    if calls["record"] or calls["replay"]:
+        settings |= {"record": calls["record"], "replay": calls["replay"]}
+    extra = {
+        "resume": str(folder),
+        "retry_errors": retry_errors,
+        "force": force,
+        "run_dir": str(folder.parent),
+        "quiet": quiet,
+    }
+    return execute(
+        launch["target"],
+        RunSettings(**settings, extra=extra),
+        outputs=outputs,
+        fail_under=fail_under,
+        quiet=quiet,
+        verbose=verbose,
+    )

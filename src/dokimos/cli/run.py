@@ -1,0 +1,262 @@
+"""`dokimos run`: an experiment from Python, or recorded outputs from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dokimos.cli.options import (
+    call_keywords,
+    call_options,
+    check_outputs,
+    complete_runs,
+    evaluator_option,
+    fail_under_option,
+    output_option,
+    run_dir_option,
+    volume_options,
+)
+
+if TYPE_CHECKING:
+    from dokimos.cli.specs import Wanted
+    from dokimos.core.results import ExperimentResult
+    from dokimos.experiment.experiment import Experiment
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a run was asked to do on the command line; kept with it, so that `resume` can do it again."""
+
+    specs: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    parallelism: int | None = None
+    runs: int | None = None
+    limit: int | None = None
+    filters: Sequence[str] = ()
+    shard: str | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    max_errors: str | None = None
+    name: str | None = None
+    budget_usd: float | None = None
+    max_calls: int | None = None
+    record: str | None = None
+    replay: str | None = None
+    cache: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Options of this start only; not kept."""
+
+    def kept(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "extra"}
+        return {name: value for name, value in values.items() if value not in (None, (), [], False)}
+
+
+@click.command()
+@click.argument("target", shell_complete=lambda *_: [])
+@evaluator_option(required=False)
+@output_option
+@click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once.")
+@click.option("--runs", type=click.IntRange(min=1), help="Repeats of the whole data set.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N items (after filters).")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only items with this metadata; id:PATTERN for ids. Repeatable, all must hold.",
+)
+@click.option(
+    "--columns",
+    "columns",
+    multiple=True,
+    metavar="FROM=TO",
+    help="Read a column of a data file as another, such as question=input. Repeatable.",
+)
+@click.option("--shard", metavar="I/N", help="Only every N-th item, starting with the I-th.")
+@click.option("--name", help="Name of the experiment.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Abandon a call of the task after this long.")
+@click.option("--retries", type=click.IntRange(min=0), help="Repeat a failed call of the task this often.")
+@click.option(
+    "--max-errors", metavar="N|SHARE", help="Stop when more items errored: a number, or a share such as 0.2."
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    shell_complete=complete_runs,
+    help="Go on with this run ('latest' for the last one).",
+)
+@click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
+@click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
+@call_options
+@click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
+@run_dir_option
+@fail_under_option
+@volume_options
+def run(
+    target: str, outputs: Sequence[str], fail_under: Sequence[str], quiet: bool, verbose: bool, **given: Any
+) -> int:
+    """Run an experiment, or score recorded outputs.
+
+    TARGET is module:attribute or file.py:attribute (an Experiment, or a function that returns one), or a data
+    file whose rows carry recorded outputs, scored by the evaluators given with -e.
+
+    \b
+    dokimos run evals.py
+    dokimos run my.package:experiment -j 8 --runs 3 -o out/report.html
+    dokimos run answers.jsonl -e exact_match -e numeric:relative_tolerance=0.01 --fail-under 0.9
+    """
+    extra = {name: given.pop(name) for name in ("resume", "retry_errors", "force", "no_journal", "run_dir")}
+    settings = RunSettings(**given, extra={**extra, "quiet": quiet})
+    return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
+
+
+def execute(
+    target: str,
+    settings: RunSettings,
+    *,
+    outputs: Sequence[str],
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Carry out a run and present its result; what is cut short is presented too."""
+    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.specs import parse_wanted
+    from dokimos.errors import DokimosError, RunInterrupted
+
+    check_outputs(outputs)
+    wanted = parse_wanted(fail_under)
+    kept = not settings.extra.get("no_journal")
+    presentation = Presentation(
+        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, stored=bool(kept)
+    )
+    try:
+        result = _run(target, settings, wanted)
+    except (RunInterrupted, DokimosError) as cut_short:
+        if cut_short.result is not None:
+            presentation.show(cut_short.result)
+        raise
+    return presentation.show(result)
+
+
+def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
+    from dokimos.cli.targets import absolute_target
+    from dokimos.experiment.runner import Launch
+
+    experiment = _adjusted(_experiment(target, settings), settings)
+    if not callable(experiment.evaluators):
+        for level in wanted:
+            level.check_name([evaluator.name for evaluator in experiment.evaluators])
+    extra = settings.extra
+    options: dict[str, Any] = {
+        "journal": not extra.get("no_journal"),
+        "progress": False if extra.get("quiet") else None,
+    }
+    for name in ("resume", "retry_errors", "force", "run_dir"):
+        if extra.get(name):
+            options[name] = extra[name]
+    return experiment._launch(Launch(target=absolute_target(target), settings=settings.kept()), options)
+
+
+def _experiment(target: str, settings: RunSettings) -> Experiment:
+    from dokimos.cli.specs import build_evaluators
+    from dokimos.cli.targets import load_experiment, split_target
+    from dokimos.errors import ConfigurationError
+
+    added = build_evaluators(settings.specs)
+    if split_target(target) is None:
+        return _recorded(target, added, settings)
+    if settings.columns:
+        raise ConfigurationError("--columns is for data files; in Python give columns=... to Dataset.load.")
+    experiment = load_experiment(target)
+    if not added:
+        return experiment
+    if callable(experiment.evaluators):
+        raise ConfigurationError("-e cannot add to an experiment that chooses evaluators for each example.")
+    return replace(experiment, evaluators=[*experiment.evaluators, *added])
+
+
+def _recorded(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Experiment:
+    from dokimos.datasets.dataset import Dataset
+    from dokimos.datasets.recorded import recorded_task
+    from dokimos.errors import ConfigurationError
+    from dokimos.experiment.experiment import Experiment
+
+    if not evaluators:
+        raise ConfigurationError(
+            f"{uri} is a data file: say with -e how to score it, such as -e exact_match "
+            "(dokimos evaluators lists them). For Python give file.py:attribute or module:attribute."
+        )
+    columns = dict(_column(spec) for spec in settings.columns)
+    dataset = Dataset.load(uri, columns=columns or None)
+    return Experiment(dataset, recorded_task(), evaluators, name=dataset.name)
+
+
+def _column(spec: str) -> tuple[str, str]:
+    from dokimos.errors import ConfigurationError
+
+    source, equals, target = spec.rpartition("=")
+    if not equals or not source or not target:
+        raise ConfigurationError(f"--columns {spec!r} must be FROM=TO, such as question=input.")
+    return source, target
+
+
+def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
+    changes: dict[str, Any] = {
+        name: getattr(settings, name)
+        for name in ("parallelism", "runs", "name")
+        if getattr(settings, name) is not None
+    }
+    if settings.filters or settings.limit is not None:
+        changes["dataset"] = _selected(experiment.dataset, settings)
+    options: dict[str, Any] = {
+        name: value for name in ("timeout", "retries") if (value := getattr(settings, name)) is not None
+    }
+    options |= call_keywords(vars(settings), experiment.options.budget)
+    if settings.max_errors is not None:
+        options["max_errors"] = _number(settings.max_errors)
+    if settings.shard is not None:
+        options["shard"] = _shard(settings.shard)
+    return replace(experiment, **changes, options=replace(experiment.options, **options))
+
+
+def _selected(dataset: Any, settings: RunSettings) -> Any:
+    from dokimos.cli.specs import example_filter
+    from dokimos.datasets.dataset import Dataset
+    from dokimos.errors import ConfigurationError
+
+    keep = example_filter(settings.filters)
+    chosen = list(islice((example for example in dataset if keep(example)), settings.limit))
+    if not chosen:
+        raise ConfigurationError(
+            f"--filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
+        )
+    return Dataset(chosen, name=dataset.name, description=dataset.description)
+
+
+def _number(text: str) -> int | float:
+    from dokimos.errors import ConfigurationError
+
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"--max-errors {text!r} must be a number of items or a share such as 0.2."
+        ) from None
+
+
+def _shard(text: str) -> tuple[int, int]:
+    from dokimos.errors import ConfigurationError
+
+    index, slash, count = text.partition("/")
+    if not slash or not index.strip().isdecimal() or not count.strip().isdecimal():
+        raise ConfigurationError(f"--shard {text!r} must be I/N, such as 1/4.")
+    return int(index), int(count)

@@ -1,0 +1,55 @@
+"""`dokimos show`: a result, or one of its items whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from dokimos.cli.options import complete_runs, fail_under_option, run_dir_option, volume_options
+
+if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
+
+
+@click.command()
+@click.argument("result", shell_complete=complete_runs)
+@click.option("--item", metavar="ID|INDEX", help="Show this item whole.")
+@run_dir_option
+@fail_under_option
+@volume_options
+def show(
+    result: str, item: str | None, run_dir: str | None, fail_under: Sequence[str], quiet: bool, verbose: bool
+) -> int:
+    """Show a result, or one of its items.
+
+    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report.
+    """
+    from dokimos.cli.options import load_result_argument
+    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.specs import parse_wanted
+
+    found = load_result_argument(result, run_dir)
+    if item is not None:
+        _show_item(found, item)
+        return 0
+    presentation = Presentation(
+        wanted=parse_wanted(fail_under), quiet=quiet, verbose=verbose, of_this_run=False
+    )
+    return presentation.show(found)
+
+
+def _show_item(result: ExperimentResult, wanted: str) -> None:
+    from dokimos.core.wire import to_json
+    from dokimos.errors import ConfigurationError
+
+    shown = False
+    for run in result.runs:
+        for item in run.item_results:
+            if wanted in (item.key, str(item.index)):
+                click.echo(to_json(item, indent=2))
+                shown = True
+    if not shown:
+        keys = ", ".join(item.key for item in result.item_results[:5])
+        raise ConfigurationError(f"The result has no item {wanted!r}; its items are {keys}, ...")

@@ -1,0 +1,136 @@
+"""TARGET: an experiment in a module or file, or a file of recorded outputs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.errors import ConfigurationError, DokimosError
+
+if TYPE_CHECKING:
+    from dokimos.experiment.experiment import Experiment
+
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+DEFAULT_ATTRIBUTE: Final = "experiment"
+
+
+def split_target(target: str) -> tuple[str, str] | None:
+    """Return (module or file, attribute), None for a data file.
+
+    `file.py` alone means its attribute `experiment`. A Windows drive letter is not taken for a module.
+    """
+    place, colon, attribute = target.rpartition(":")
+    if colon and attribute.isidentifier() and (place.endswith(".py") or _MODULE.fullmatch(place)):
+        return None if place in ("file", "package") else (place, attribute)
+    if target.endswith(".py"):
+        return target, DEFAULT_ATTRIBUTE
+    return None
+
+
+def load_experiment(target: str) -> Experiment:
+    """Import a target and return its experiment, calling it if it is a function.
+
+    Raises:
+        ConfigurationError: when it cannot be imported, is not there, or is not an experiment.
+    """
+    found = split_target(target)
+    if found is None:
+        raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
+    place, attribute = found
+    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    return _experiment_in(module, attribute, target)
+
+
+def load_attribute(target: str) -> Any:
+    """Import `module:attribute` or `file.py:attribute` and return what is there.
+
+    Raises:
+        ConfigurationError: when it cannot be imported or is not there.
+    """
+    found = split_target(target)
+    if found is None:
+        raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
+    place, attribute = found
+    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).") from None
+
+
+def absolute_target(target: str) -> str:
+    """Return the target with its file made absolute, so that it can be found again from elsewhere."""
+    found = split_target(target)
+    if found is None:
+        return str(Path(target).resolve()) if Path(target).exists() else target
+    place, attribute = found
+    return f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else target
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigurationError(f"There is no file {path}.")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"{path} cannot be imported as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except DokimosError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{path} cannot be imported: {_where(error)}") from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except DokimosError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"The module {name!r} cannot be imported: {_where(error)}") from error
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "importlib" not in f.filename and not f.filename.endswith("targets.py")]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experiment:
+    from dokimos.experiment.experiment import Experiment
+
+    try:
+        found: Any = getattr(module, attribute)
+    except AttributeError:
+        there = [name for name, value in vars(module).items() if isinstance(value, Experiment)]
+        hint = f" It has the experiment {', '.join(there)}." if there else ""
+        raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).{hint}") from None
+    if callable(found) and not isinstance(found, Experiment):
+        found = _called(found, target)
+    if not isinstance(found, Experiment):
+        raise ConfigurationError(f"{target} is not an Experiment but {type(found).__name__}.")
+    return found
+
+
+def _called(function: Any, target: str) -> Any:
+    try:
+        return function()
+    except DokimosError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{target}() failed: {_where(error)}") from error

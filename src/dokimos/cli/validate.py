@@ -1,0 +1,47 @@
+"""`dokimos validate`: read a data set to its end and say what is in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+
+@click.command()
+@click.argument("dataset")
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="FROM=TO",
+    help="Read a column as another, such as question=input. Repeatable.",
+)
+def validate(dataset: str, columns: Sequence[str]) -> int:
+    """Read a data set and say what is in it; the first thing wrong is named with its line.
+
+    DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input.
+    """
+    from dokimos.cli.run import _column
+    from dokimos.datasets.dataset import Dataset
+
+    stream = Dataset.stream(dataset, columns=dict(map(_column, columns)) or None)
+    found: Counter[str] = Counter()
+    keys: Counter[str] = Counter()
+    for example in stream:
+        found["examples"] += 1
+        found["with an id"] += example.id is not None
+        found["with an expected output"] += bool(example.expected_outputs)
+        found["with recorded outputs"] += example.actual_outputs is not None
+        keys.update(f"metadata.{key}" for key in example.metadata)
+        keys.update(f"inputs.{key}" for key in example.inputs)
+    click.echo(f"{stream.name}: {found['examples']} examples")
+    for what, count in found.items():
+        if what != "examples":
+            click.echo(f"  {count:>8} {what}")
+    for key, count in sorted(keys.items()):
+        click.echo(f"  {count:>8} with {key}")
+    click.echo(f"  fingerprint {stream.fingerprint}")
+    if stream.duplicate_ids:
+        click.echo(f"Error: {stream.duplicate_ids} examples have an id that came before.", err=True)
+        return 2
+    return 0

@@ -1,0 +1,1 @@
+"""The vocabulary: frozen values without I/O that everything above is built from."""

@@ -1,0 +1,200 @@
+"""Any value as a JSON tree: for judges, structural comparison, journals and exports."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import enum
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+JsonValue: TypeAlias = Any
+"""None, bool, int, finite float, str without lone surrogates, or a list or str-keyed dict of these."""
+
+MAX_DEPTH: Final = 100
+MAX_BITS: Final = 13_000
+"""Python refuses to write and to read much larger numbers as decimal text."""
+
+_Path: TypeAlias = tuple[int, ...]
+"""The identities of the containers that a value is in, to know a cycle from a repetition."""
+
+
+@cache
+def camel_case(name: str) -> str:
+    """Turn `expected_outputs` into `expectedOutputs`."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+WIRE_CONFIG: Final[Any] = {
+    "alias_generator": camel_case,
+    "validate_by_name": True,
+    "validate_by_alias": True,
+    "extra": "ignore",
+}
+"""The `__pydantic_config__` of our own value types: it marks them and gives them camelCase on the wire."""
+
+
+def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
+    """Return `value` as a tree that `json.dumps(..., allow_nan=False)` accepts.
+
+    Our own types get their wire form (camelCase, defaults left out); dataclasses, pydantic models, named
+    tuples and objects with `to_dict` become objects under their own field names; enums their value; dates
+    ISO 8601; bytes a `data:` URI; NaN and infinities the strings "NaN", "Infinity" and "-Infinity"; lone
+    surrogates U+FFFD; integers of more than 13,000 bits hexadecimal text; sets a list in a stable order;
+    anything else its `str`. A value that contains itself, or is nested deeper than 100 levels, is cut
+    with "...".
+    """
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _without_lone_surrogates(value)
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        return value if value.bit_length() <= MAX_BITS else hex(value)
+    if kind is float:
+        return value if math.isfinite(value) else _non_finite(value)
+    if len(_path) >= MAX_DEPTH or id(value) in _path:
+        return "..."
+    path = (*_path, id(value))
+    if kind is dict:
+        return {_key(k): jsonable(v, path) for k, v in value.items()}
+    if kind is list or kind is tuple:
+        return [jsonable(item, path) for item in value]
+    if is_wire_type(kind):
+        return _wire_object(value, path)
+    return _from_other(value, path)
+
+
+def text_form(value: Any) -> str | None:
+    """Return the text in which values are compared: strings verbatim, None as None, the rest compact JSON."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # an enum's own `str` would give its name
+    return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def is_wire_type(kind: type) -> bool:
+    """Say whether `kind` is one of our own value types, with a wire form of its own."""
+    return kind.__dict__.get("__pydantic_config__") is WIRE_CONFIG
+
+
+@cache
+def wire_fields(kind: type) -> tuple[tuple[str, str, Any], ...]:
+    """Return (attribute, wire name, default) of each field of a value type."""
+    return tuple((f.name, camel_case(f.name), _default(f)) for f in dataclasses.fields(kind))
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _wire_object(value: Any, path: _Path) -> dict[str, JsonValue]:
+    tree = {}
+    kind: Any = type(value)
+    for attribute, wire_name, default in wire_fields(kind):
+        content = getattr(value, attribute)
+        if content is default:
+            continue
+        # An unequal type is no default: 1.0 must not pass for True.
+        if type(content) is type(default) and content == default:
+            continue
+        tree[wire_name] = content if content is True or content is False else jsonable(content, path)
+    return tree
+
+
+def _key(key: Any) -> str:
+    if type(key) is str and key.isascii():
+        return key
+    content = jsonable(key)
+    return (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def _without_lone_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A pair of escaped halves is one character; only a half without its partner is replaced.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _non_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _from_other(value: Any, path: _Path) -> JsonValue:
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value, path)
+    if isinstance(value, type):
+        return str(value)
+    if dataclasses.is_dataclass(value):
+        return {f.name: jsonable(getattr(value, f.name), path) for f in dataclasses.fields(value)}
+    return _from_object(value, path)
+
+
+def _from_object(value: Any, path: _Path) -> JsonValue:
+    """Ask an object of somebody else's for its content; code of theirs that raises must not stop us."""
+    for method in ("model_dump", "to_dict", "tolist"):
+        try:
+            content = getattr(value, method)()
+        except Exception:
+            continue
+        return jsonable(content, path)
+    return _without_lone_surrogates(_text_of(value))
+
+
+def _text_of(value: object) -> str:
+    kind = type(value)
+    anonymous = f"<{kind.__module__}.{kind.__qualname__} object>"
+    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        return anonymous  # without its address, which never repeats
+    try:
+        return str(value)
+    except Exception:
+        return anonymous
+
+
+def _mapping(value: Mapping[Any, Any], path: _Path) -> JsonValue:
+    return {_key(k): jsonable(v, path) for k, v in value.items()}
+
+
+def _sequence(value: Iterable[Any], path: _Path) -> JsonValue:
+    if hasattr(value, "_asdict"):
+        return _mapping(value._asdict(), path)
+    return [jsonable(item, path) for item in value]
+
+
+def _set(value: Set[Any], path: _Path) -> JsonValue:
+    return sorted((jsonable(item, path) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def _bytes(value: bytes | bytearray | memoryview, path: _Path) -> JsonValue:
+    return "data:;base64," + base64.b64encode(value).decode("ascii")
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[Any, _Path], JsonValue]], ...] = (
+    (enum.Enum, lambda value, path: jsonable(value.value, path)),
+    (str, lambda value, path: jsonable(str.__str__(value))),
+    (int, lambda value, path: jsonable(int(value))),
+    (float, lambda value, path: jsonable(float(value))),
+    ((bytes, bytearray, memoryview), _bytes),
+    (Mapping, _mapping),
+    (Sequence, _sequence),
+    (Set, _set),
+    ((datetime.datetime, datetime.date, datetime.time), lambda value, path: value.isoformat()),
+)

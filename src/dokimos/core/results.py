@@ -1,0 +1,440 @@
+"""What an experiment found: from one evaluator's score to a whole run with its repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, partial
+from statistics import fmean, stdev
+from typing import Any
+
+from dokimos.core.example import Example
+from dokimos.core.jsonable import WIRE_CONFIG, text_form
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
+from dokimos.core.test_case import EvalTestCase
+
+DEFAULT_THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What the author of an evaluator returns: a value in 0..1 and a sentence that explains it."""
+
+    value: float
+    reason: str = ""
+    _: KW_ONLY
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    __pydantic_config__ = WIRE_CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
+
+    name: str
+    score: float | None = None
+    """In 0..1; None when there is an error or the evaluator was skipped."""
+    _: KW_ONLY
+    threshold: float | None = None
+    success: bool | None = None
+    """None where nothing was decided: no threshold, an error, skipped."""
+    reason: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metrics: CallMetrics | None = None
+    """What the evaluator's own model calls cost."""
+    error: str | None = None
+    """Why there is no score; never averaged."""
+    skipped: str | None = None
+    """Why the evaluator was not applied to this case."""
+    fail_on_error: bool = True
+    """Whether an error fails the item or only warns."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not 0.0 <= self.score <= 1.0:
+            raise ValueError(f"The score of {self.name!r} must be in 0..1, not {self.score!r}.")
+
+    @classmethod
+    def of(cls, name: str, score: float, threshold: float | None = None, reason: str = "") -> EvalResult:
+        """Decide success by the threshold, or by 0.5 where none is given."""
+        limit = DEFAULT_THRESHOLD if threshold is None else threshold
+        return cls(name, score, threshold=threshold, success=score >= limit, reason=reason)
+
+    @classmethod
+    def passed(cls, name: str, score: float = 1.0, reason: str = "") -> EvalResult:
+        """Make a success, whatever the score."""
+        return cls(name, score, success=True, reason=reason)
+
+    @classmethod
+    def failed(cls, name: str, score: float = 0.0, reason: str = "") -> EvalResult:
+        """Make a failure, whatever the score."""
+        return cls(name, score, success=False, reason=reason)
+
+    @property
+    def fails_item(self) -> bool:
+        return self.success is False or (self.error is not None and self.fail_on_error)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """What one run found for one example."""
+
+    index: int
+    """0-based position in the data set."""
+    example: Example
+    _: KW_ONLY
+    actual_outputs: Mapping[str, Any] = field(default_factory=dict)
+    eval_results: tuple[EvalResult, ...] = ()
+    metrics: CallMetrics | None = None
+    error: str | None = None
+    """Why the task gave no outputs."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def key(self) -> str:
+        """The example's id, else its position."""
+        return self.index_key if self.example.id is None else self.example.id
+
+    @property
+    def index_key(self) -> str:
+        return f"item-{self.index}"
+
+    @property
+    def success(self) -> bool | None:
+        """True if all that judged it are content, False if one is not or errored, None if none did."""
+        if self.error is not None:
+            return False
+        judged = None
+        for result in self.eval_results:
+            if result.fails_item:
+                return False
+            if result.success:
+                judged = True
+        return judged
+
+    @property
+    def errored(self) -> bool:
+        """Whether the task, or an evaluator that fails on error, gave an error instead of an answer."""
+        return self.error is not None or any(
+            r.error is not None and r.fail_on_error for r in self.eval_results
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Errors of evaluators that were told not to fail the item."""
+        return tuple(f"{r.name}: {r.error}" for r in self.eval_results if r.error and not r.fail_on_error)
+
+    @property
+    def actual_output(self) -> str | None:
+        """The text form of `actual_outputs["output"]`, None when absent."""
+        return text_form(self.actual_outputs.get("output"))
+
+    def result(self, name: str) -> EvalResult | None:
+        """The result of the evaluator called `name`, None if it gave none."""
+        return next((r for r in self.eval_results if r.name == name), None)
+
+    def to_test_case(self, run_index: int = 0) -> EvalTestCase:
+        return self.example.to_test_case(self.actual_outputs, metrics=self.metrics, run_index=run_index)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One pass over the data set."""
+
+    index: int = 0
+    item_results: tuple[ItemResult, ...] = ()
+    """In dataset order; empty when the experiment ran with `keep_results=False`."""
+    summary: RunSummary = None  # type: ignore[assignment] # always set: computed from the items if not given
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "item_results", tuple(self.item_results))
+        if self.summary is None:
+            object.__setattr__(self, "summary", Tally.of(self.item_results).summary())
+
+    @property
+    def total_count(self) -> int:
+        return self.summary.total
+
+    @property
+    def pass_count(self) -> int:
+        return self.summary.passed
+
+    @property
+    def fail_count(self) -> int:
+        """Items that failed, errored ones included."""
+        return self.summary.failed
+
+    @property
+    def error_count(self) -> int:
+        return self.summary.errored
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Share of the judged items that passed, None if none was judged."""
+        return self.summary.pass_rate
+
+    def average_score(self, name: str) -> float | None:
+        """Mean of an evaluator's scores, errors and skips left out; None if nothing was scored."""
+        found = self.summary.evaluator(name)
+        return None if found is None else found.mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorInfo:
+    """How an evaluator was configured."""
+
+    name: str
+    registry_name: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float | None = None
+    direction: str = "higher_is_better"
+    """`higher_is_better` or `lower_is_better`."""
+    deterministic: bool = True
+    fingerprint: str = ""
+    """A hash over the registry name (or class) and the parameters."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.direction == "lower_is_better"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a result comes from. The environment is never recorded."""
+
+    run_id: str | None = None
+    dokimos_version: str | None = None
+    python_version: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    dataset_name: str | None = None
+    dataset_fingerprint: str | None = None
+    dataset_size: int | None = None
+    """Examples in the whole data set, of which a shard runs only some."""
+    duplicate_ids: int = 0
+    """Rows of a stream whose id had been seen before."""
+    task_name: str | None = None
+    seed: int | None = None
+    shard: str | None = None
+    parallelism: int | None = None
+    started_at: str | None = None
+    """ISO 8601 with offset, as are `resumed_at` and `ended_at`."""
+    resumed_at: str | None = None
+    """When the run was last taken up again, None where it ran in one go."""
+    ended_at: str | None = None
+    command: tuple[str, ...] = ()
+    """The command line, without the values of options that look like secrets."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+
+class RunStatus(StrEnum):
+    """How an experiment ended."""
+
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    """Ctrl-C or a cancelled task; what was finished is in the result."""
+    STOPPED = "stopped"
+    """More errors than `max_errors` allows."""
+    BUDGET_SPENT = "budget_spent"
+    """A call was refused because it would have exceeded the budget; what was finished is in the result."""
+    BROKEN = "broken"
+    """Every item errored."""
+
+    @property
+    def in_words(self) -> str:
+        return self.value.replace("_", " ")
+
+
+Count = int | float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentResult:
+    """All repeats of an experiment. Numbers are means over the repeats, unrounded."""
+
+    name: str = "unnamed"
+    description: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[RunResult, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
+    evaluators: tuple[EvaluatorInfo, ...] = ()
+    status: RunStatus = RunStatus.COMPLETED
+    warnings: tuple[str, ...] = ()
+    """What went wrong beside the items: failed reporters, abandoned calls, a journal not kept."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", tuple(self.runs))
+        object.__setattr__(self, "status", RunStatus(self.status))
+
+    @property
+    def lower_is_better(self) -> frozenset[str]:
+        """The names of the evaluators whose scores are to be kept low."""
+        return frozenset(info.name for info in self.evaluators if info.lower_is_better)
+
+    @property
+    def run_id(self) -> str | None:
+        return self.provenance.run_id
+
+    @property
+    def run_count(self) -> int:
+        return len(self.runs)
+
+    @property
+    def total_count(self) -> int:
+        """Items in the first repeat."""
+        return self.runs[0].total_count if self.runs else 0
+
+    @property
+    def pass_count(self) -> Count:
+        """Items that passed, as a mean over the repeats (a whole number for one)."""
+        return self._mean_count(lambda summary: summary.passed)
+
+    @property
+    def fail_count(self) -> Count:
+        """Items that failed, errored ones included, as a mean over the repeats."""
+        return self._mean_count(lambda summary: summary.failed)
+
+    @property
+    def error_count(self) -> Count:
+        """Items whose task or evaluators errored, as a mean over the repeats."""
+        return self._mean_count(lambda summary: summary.errored)
+
+    @property
+    def not_judged_count(self) -> Count:
+        """Items that no evaluator passed or failed, as a mean over the repeats."""
+        return self._mean_count(lambda summary: summary.not_judged)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Mean over the repeats of the share of judged items that passed, None if nothing was judged."""
+        rates = [run.pass_rate for run in self.runs if run.pass_rate is not None]
+        return fmean(rates) if rates else None
+
+    @property
+    def item_results(self) -> tuple[ItemResult, ...]:
+        """The items of all repeats, one after the other."""
+        return tuple(item for run in self.runs for item in run.item_results)
+
+    @cached_property
+    def evaluator_names(self) -> tuple[str, ...]:
+        """The evaluators that gave results, in declared order, then in the order first seen."""
+        declared = [info.name for info in self.evaluators]
+        seen = [found.name for run in self.runs for found in run.summary.evaluators]
+        return tuple(dict.fromkeys([*(name for name in declared if name in seen), *seen]))
+
+    @property
+    def metrics(self) -> CallMetrics:
+        """Tokens and cost of all task calls of all repeats added up, with the median latency in ms."""
+        return RunSummary.merged(run.summary for run in self.runs).metrics
+
+    @property
+    def summary(self) -> RunSummary:
+        """The sums over all repeats."""
+        return RunSummary.merged(run.summary for run in self.runs)
+
+    def average_score(self, name: str) -> float | None:
+        """Mean of the repeats' mean scores; a repeat without a score is left out; None if none has one."""
+        means = self._run_means(name)
+        return fmean(means) if means else None
+
+    def score_std_dev(self, name: str) -> float:
+        """Sample standard deviation (n - 1) of the repeats' mean scores; 0.0 for fewer than two."""
+        means = self._run_means(name)
+        return stdev(means) if len(means) > 1 else 0.0
+
+    def evaluator_summary(self, name: str) -> EvaluatorSummary | None:
+        """Counts and scores of one evaluator over all repeats."""
+        return self.summary.evaluator(name)
+
+    def by(self, key: str) -> dict[str, ExperimentResult]:
+        """Split the result by a metadata value of the examples; items without it are under "".
+
+        A list of tags puts an item under each of them.
+
+        Raises:
+            ValueError: when the items were not kept.
+        """
+        self._require_items("by()")
+        tags = dict.fromkeys(tag for item in self.item_results for tag in _tags(item, key))
+        return {tag: self.filter(partial(_is_tagged, key, tag)) for tag in tags}
+
+    def filter(self, keep: Callable[[ItemResult], bool]) -> ExperimentResult:
+        """Return the result with only the items for which `keep` is true."""
+        self._require_items("filter()")
+        runs = (
+            RunResult(index=run.index, item_results=tuple(i for i in run.item_results if keep(i)))
+            for run in self.runs
+        )
+        return replace(self, runs=tuple(runs))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One flat dict per item and repeat, ready for a data frame."""
+        self._require_items("to_rows()")
+        return [_row(run.index, item, self.evaluator_names) for run in self.runs for item in run.item_results]
+
+    def _run_means(self, name: str) -> list[float]:
+        means = (run.average_score(name) for run in self.runs)
+        return [mean for mean in means if mean is not None]
+
+    def _mean_count(self, count: Callable[[RunSummary], int]) -> Count:
+        if not self.runs:
+            return 0
+        total = sum(count(run.summary) for run in self.runs)
+        whole, rest = divmod(total, len(self.runs))
+        return whole if rest == 0 else total / len(self.runs)
+
+    def _require_items(self, what: str) -> None:
+        if any(run.total_count and not run.item_results for run in self.runs):
+            raise ValueError(f"{what} needs the items, and this experiment ran with keep_results=False.")
+
+
+def _is_tagged(key: str, tag: str, item: ItemResult) -> bool:
+    return tag in _tags(item, key)
+
+
+def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:
+    """Return how good the worst of some scores is, 1.0 without any; one to be kept low is turned round."""
+    scores = (1 - r.score if r.name in lower_is_better else r.score for r in results if r.score is not None)
+    return min(scores, default=1.0)
+
+
+def _tags(item: ItemResult, key: str) -> Sequence[str]:
+    value = item.example.metadata.get(key, "")
+    values: Iterable[Any] = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    return [text_form(v) or "" for v in values]
+
+
+def _row(run_index: int, item: ItemResult, names: Sequence[str]) -> dict[str, Any]:
+    metrics = item.metrics or CallMetrics()
+    row: dict[str, Any] = {
+        "run": run_index,
+        "index": item.index,
+        "id": item.example.id,
+        "input": item.example.input,
+        "expected_output": item.example.expected_output,
+        "actual_output": item.actual_output,
+        "success": item.success,
+        "error": item.error,
+        "latency_ms": metrics.latency_ms,
+        "tokens_in": metrics.tokens_in,
+        "tokens_out": metrics.tokens_out,
+        "cost_usd": metrics.cost_usd,
+    }
+    results = {r.name: r for r in item.eval_results}
+    for name in names:
+        result = results.get(name)
+        row[name] = None if result is None else result.score
+        row[f"{name} success"] = None if result is None else result.success
+    return row

@@ -1,0 +1,141 @@
+"""What belongs to the run that is going on, for everything that is called inside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dokimos.core.metrics import CallMetrics
+
+if TYPE_CHECKING:
+    from dokimos.judges.budget import Ledger
+    from dokimos.judges.calls import CallStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScope:
+    """Set by the runner for each repeat and copied into its threads; the default stands outside a run."""
+
+    run_index: int = 0
+    seed: int | None = None
+    call_stores: tuple[CallStore, ...] = ()
+    """Where replies of judges are kept, asked in this order."""
+    budget: Ledger | None = None
+    in_flight: dict[str, asyncio.Future[Any]] | None = None
+    """Judge calls that are going on, by key, so that none is made twice at once."""
+    memo: dict[Any, asyncio.Future[Any]] | None = field(default_factory=dict)
+    """What evaluators have worked out for the whole run, such as evaluation steps; None outside a run."""
+
+
+class Usage:
+    """Adds up what the model calls of one evaluation cost."""
+
+    __slots__ = ("calls", "metrics")
+
+    def __init__(self) -> None:
+        self.metrics: CallMetrics | None = None
+        self.calls = 0
+
+    def add(self, metrics: CallMetrics | None) -> None:
+        self.calls += 1
+        if metrics is not None:
+            self.metrics = metrics if self.metrics is None else self.metrics + metrics
+
+    def include(self, other: Usage) -> None:
+        self.add(other.metrics)
+        self.calls += other.calls - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMemo:
+    """What evaluators of one item have worked out and share, such as the claims in its output."""
+
+    known: dict[Any, asyncio.Future[Any]] = field(default_factory=dict)
+
+
+_scope: ContextVar[RunScope] = ContextVar("dokimos_run_scope", default=RunScope(memo=None))  # noqa: B039 - frozen
+_usage: ContextVar[Usage | None] = ContextVar("dokimos_usage", default=None)
+_memo: ContextVar[ItemMemo | None] = ContextVar("dokimos_item_memo", default=None)
+
+
+def current_scope() -> RunScope:
+    """Return the scope of the run that is calling."""
+    return _scope.get()
+
+
+def enter_scope(scope: RunScope) -> None:
+    """Make `scope` current in this context and in those copied from it."""
+    _scope.set(scope)
+
+
+def current_usage() -> Usage | None:
+    """Return where the evaluation that is calling counts its model calls, None outside one."""
+    return _usage.get()
+
+
+@contextlib.contextmanager
+def counting_usage() -> Iterator[Usage]:
+    """Count the model calls made inside the block, also for the block around it."""
+    usage = Usage()
+    outer = _usage.get()
+    token = _usage.set(usage)
+    try:
+        yield usage
+    finally:
+        _usage.reset(token)
+        if outer is not None:
+            outer.include(usage)
+
+
+@contextlib.contextmanager
+def sharing_within_item() -> Iterator[None]:
+    """Let the evaluators called inside the block share what `once_per_item` works out."""
+    token = _memo.set(ItemMemo())
+    try:
+        yield
+    finally:
+        _memo.reset(token)
+
+
+async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what `work_out` gives, worked out once for all evaluators of an item that give the same key.
+
+    Outside a run it is worked out anew each time. An error is shared too.
+    """
+    memo = _memo.get()
+    if memo is None:
+        return await work_out()
+    return await shared(memo.known, key, work_out)
+
+
+async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what `work_out` gives, worked out once in this pass over the data set; an error is not kept.
+
+    Outside a run it is worked out anew each time.
+    """
+    memo = current_scope().memo
+    if memo is None:
+        return await work_out()
+    try:
+        return await shared(memo, key, work_out)
+    except Exception:
+        if key in memo and memo[key].done():
+            del memo[key]
+        raise
+
+
+async def shared(
+    pending: dict[Any, asyncio.Future[Any]], key: Any, make: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """Await the one task for `key`, starting it if there is none; it goes on if a waiter is cancelled."""
+    future = pending.get(key)
+    if future is None or future.get_loop() is not asyncio.get_running_loop():
+        future = pending[key] = asyncio.ensure_future(make())
+    result: T = await asyncio.shield(future)
+    return result

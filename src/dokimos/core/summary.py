@@ -1,0 +1,331 @@
+"""Counting results as they come, so that a run of any length has its totals without keeping its items."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from dokimos.core.figures import usd
+from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.metrics import CallMetrics
+
+if TYPE_CHECKING:
+    from dokimos.core.results import EvalResult, ItemResult
+
+HISTOGRAM_BINS: Final = 10
+# Sums are kept as integers so that they do not depend on the order in which items finish.
+_SCORE_UNIT: Final = 1 << 60
+_COST_UNIT: Final = 10**15
+_LATENCY_STEP: Final = math.log(1.01)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSummary:
+    """Counts and scores of one evaluator."""
+
+    name: str
+    scored: int = 0
+    score_sum: int = 0
+    """Sum of the scores in units of 2**-60."""
+    square_sum: int = 0
+    """Sum of the squared scores in units of 2**-60."""
+    passed: int = 0
+    failed: int = 0
+    """Verdicts against; errors are counted apart."""
+    errors: int = 0
+    skipped: int = 0
+    histogram: tuple[int, ...] = (0,) * HISTOGRAM_BINS
+    """Scores in ten equal bins of 0..1, the last one closed."""
+    metrics: CallMetrics = field(default_factory=CallMetrics)
+    """What the evaluator's own model calls cost, added up."""
+    tokenized: int = 0
+    """Results whose tokens are known."""
+    priced: int = 0
+    """Those of them whose cost is known."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def mean(self) -> float | None:
+        return self.score_sum / _SCORE_UNIT / self.scored if self.scored else None
+
+    @property
+    def std_dev(self) -> float | None:
+        """Sample standard deviation of the single scores, None for fewer than two."""
+        if self.scored < 2:
+            return None
+        mean_square = self.score_sum * self.score_sum / (self.scored * _SCORE_UNIT)
+        variance = max(0.0, (self.square_sum - mean_square) / _SCORE_UNIT / (self.scored - 1))
+        return math.sqrt(variance)
+
+    @property
+    def judged(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def pass_rate(self) -> float | None:
+        return self.passed / self.judged if self.judged else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """Totals of one run (or of several, merged)."""
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    """Judged items that did not pass, errored ones included."""
+    errored: int = 0
+    not_judged: int = 0
+    warned: int = 0
+    """Items with an evaluator error that was told not to fail them."""
+    evaluators: tuple[EvaluatorSummary, ...] = ()
+    metrics: CallMetrics = field(default_factory=CallMetrics)
+    """Tokens and cost added up, with the median latency."""
+    latency_p95_ms: float | None = None
+    """Like the median, read from bins of 1 %, so at most 0.5 % off."""
+    tokenized: int = 0
+    """Items whose tokens are known."""
+    priced: int = 0
+    """Those of them whose cost is known."""
+    latency_bins: tuple[tuple[int, int], ...] = ()
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def judged(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def pass_rate(self) -> float | None:
+        return self.passed / self.judged if self.judged else None
+
+    @property
+    def judging(self) -> EvaluatorSummary:
+        """What the model calls of all evaluators cost: `metrics`, `tokenized` and `priced`."""
+        tally = _EvaluatorTally("all")
+        for found in self.evaluators:
+            tally.add_cost(found.metrics, found.tokenized, found.priced)
+        return tally.summary()
+
+    def evaluator(self, name: str) -> EvaluatorSummary | None:
+        return next((found for found in self.evaluators if found.name == name), None)
+
+    @classmethod
+    def merged(cls, summaries: Iterable[RunSummary]) -> RunSummary:
+        """Add several summaries up."""
+        parts = list(summaries)
+        if len(parts) == 1:
+            return parts[0]
+        tally = Tally()
+        for part in parts:
+            tally.add_summary(part)
+        return tally.summary()
+
+
+def judge_cost(summary: RunSummary) -> str | None:
+    """Write what the evaluators' model calls cost: `$0.0312 (98/100 priced)`; None where they made none."""
+    judging = summary.judging
+    if judging.metrics.cost_usd is None:
+        return f"{judging.metrics.tokens or 0:,} tokens, unpriced" if judging.tokenized else None
+    partly = judging.priced < judging.tokenized
+    coverage = f" ({judging.priced:,}/{judging.tokenized:,} priced)" if partly else ""
+    return usd(judging.metrics.cost_usd) + coverage
+
+
+class _EvaluatorTally:
+    """The running sums behind one `EvaluatorSummary`."""
+
+    __slots__ = (
+        "errors", "failed", "histogram", "metrics", "name", "passed", "priced", "score_sum", "scored",
+        "skipped", "square_sum", "tokenized",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scored = self.score_sum = self.square_sum = 0
+        self.passed = self.failed = self.errors = self.skipped = 0
+        self.tokenized = self.priced = 0
+        self.histogram = [0] * HISTOGRAM_BINS
+        self.metrics = CallMetrics()
+
+    def add(self, result: EvalResult) -> None:
+        score = result.score
+        if result.error is not None:
+            self.errors += 1
+        elif score is not None:
+            self.scored += 1
+            self.score_sum += round(score * _SCORE_UNIT)
+            self.square_sum += round(score * score * _SCORE_UNIT)
+            self.histogram[min(int(score * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1
+        if result.skipped is not None:
+            self.skipped += 1
+        if result.success is not None:
+            if result.success:
+                self.passed += 1
+            else:
+                self.failed += 1
+        metrics = result.metrics
+        if metrics is not None:
+            known = metrics.tokens is not None
+            self.add_cost(metrics, int(known), int(known and metrics.cost_usd is not None))
+
+    def add_summary(self, other: EvaluatorSummary) -> None:
+        for name in ("scored", "score_sum", "square_sum", "passed", "failed", "errors", "skipped"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
+        self.add_cost(other.metrics, other.tokenized, other.priced)
+
+    def add_cost(self, metrics: CallMetrics, tokenized: int, priced: int) -> None:
+        self.metrics += metrics
+        self.tokenized += tokenized
+        self.priced += priced
+
+    def summary(self) -> EvaluatorSummary:
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
+        return EvaluatorSummary(**values, histogram=tuple(self.histogram))
+
+
+class Tally:
+    """Running totals of a run; `add` is called once per item, in any order."""
+
+    def __init__(self) -> None:
+        self.total = self.passed = self.failed = self.errored = self.warned = 0
+        self.tokenized = self.priced = 0
+        self._tokens_in: int | None = None
+        self._tokens_out: int | None = None
+        self._cached: int | None = None
+        self._reasoning: int | None = None
+        self._cost: int | None = None
+        self._models: set[str | None] = set()
+        self._latencies: Counter[int] = Counter()
+        self._evaluators: dict[str, _EvaluatorTally] = {}
+
+    @classmethod
+    def of(cls, items: Iterable[ItemResult]) -> Tally:
+        tally = cls()
+        for item in items:
+            tally.add(item)
+        return tally
+
+    @property
+    def pass_rate(self) -> float | None:
+        judged = self.passed + self.failed
+        return self.passed / judged if judged else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        return None if self._cost is None else self._cost / _COST_UNIT
+
+    @property
+    def spent_usd(self) -> float | None:
+        """The known cost of task and evaluators together."""
+        costs = [self.cost_usd, *(found.metrics.cost_usd for found in self._evaluators.values())]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known else None
+
+    def add(self, item: ItemResult) -> None:
+        self.total += 1
+        success = item.success
+        if success is not None:
+            if success:
+                self.passed += 1
+            else:
+                self.failed += 1
+                self.errored += item.errored
+        warned = False
+        for result in item.eval_results:
+            self._evaluator(result.name).add(result)
+            warned = warned or (result.error is not None and not result.fail_on_error)
+        self.warned += warned
+        if item.metrics is not None:
+            self._add_metrics(item.metrics)
+
+    def add_summary(self, other: RunSummary) -> None:
+        for name in ("total", "passed", "failed", "errored", "warned", "tokenized", "priced"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._add_sums(other.metrics)
+        self._latencies.update(dict(other.latency_bins))
+        for evaluator in other.evaluators:
+            self._evaluator(evaluator.name).add_summary(evaluator)
+
+    def summary(self) -> RunSummary:
+        model = next(iter(self._models)) if len(self._models) == 1 else None
+        metrics = CallMetrics(
+            self._tokens_in,
+            self._tokens_out,
+            cost_usd=self.cost_usd,
+            latency_ms=self._latency_quantile(0.5),
+            model=model,
+            cached_tokens_in=self._cached,
+            reasoning_tokens_out=self._reasoning,
+        )
+        return RunSummary(
+            total=self.total,
+            passed=self.passed,
+            failed=self.failed,
+            errored=self.errored,
+            not_judged=self.total - self.passed - self.failed,
+            warned=self.warned,
+            evaluators=tuple(evaluator.summary() for evaluator in self._evaluators.values()),
+            metrics=metrics,
+            latency_p95_ms=self._latency_quantile(0.95),
+            tokenized=self.tokenized,
+            priced=self.priced,
+            latency_bins=tuple(sorted(self._latencies.items())),
+        )
+
+    def _evaluator(self, name: str) -> _EvaluatorTally:
+        found = self._evaluators.get(name)
+        if found is None:
+            found = self._evaluators[name] = _EvaluatorTally(name)
+        return found
+
+    def _add_metrics(self, metrics: CallMetrics) -> None:
+        if metrics.latency_ms is not None:
+            self._latencies[_latency_bin(metrics.latency_ms)] += 1
+        if metrics.tokens_in is None and metrics.tokens_out is None and metrics.cost_usd is None:
+            return
+        if metrics.tokens is not None:
+            self.tokenized += 1
+            self.priced += metrics.cost_usd is not None
+        self._add_sums(metrics)
+
+    def _add_sums(self, metrics: CallMetrics) -> None:
+        self._tokens_in = _plus(self._tokens_in, metrics.tokens_in)
+        self._tokens_out = _plus(self._tokens_out, metrics.tokens_out)
+        self._cached = _plus(self._cached, metrics.cached_tokens_in)
+        self._reasoning = _plus(self._reasoning, metrics.reasoning_tokens_out)
+        if metrics.cost_usd is not None:
+            self._cost = _plus(self._cost, round(metrics.cost_usd * _COST_UNIT))
+        if metrics.model is not None:
+            self._models.add(metrics.model)
+
+    def _latency_quantile(self, share: float) -> float | None:
+        """The smallest latency that at least `share` of the items do not exceed."""
+        wanted = math.ceil(share * self._latencies.total())
+        seen = 0
+        for bin_index, count in sorted(self._latencies.items()):
+            seen += count
+            if seen >= wanted:
+                return _latency_of(bin_index)
+        return None
+
+
+def _plus(total: int | None, more: int | None) -> int | None:
+    if more is None:
+        return total
+    return more if total is None else total + more
+
+
+def _latency_bin(latency_ms: float) -> int:
+    """Bins of 1 % width; everything up to a nanosecond is in the first."""
+    return round(math.log(max(latency_ms, 1e-6)) / _LATENCY_STEP)
+
+
+def _latency_of(bin_index: int) -> float:
+    latency = math.exp(bin_index * _LATENCY_STEP)
+    return latency if latency >= 2e-6 else 0.0

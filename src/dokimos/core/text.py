@@ -1,0 +1,59 @@
+"""Text for people: values cut to a length that fits a sentence or a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dokimos.core.jsonable import jsonable
+
+LONGEST_ERROR = 2000
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return `text` with its middle cut out and its length shown where it is longer than `limit`.
+
+    The result is at most `limit` characters long, apart from the note on the length:
+    `"The quick…lazy dog (214 characters)"`.
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = _halves(text, limit)
+    return f"{head}…{tail} ({len(text)} characters)"
+
+
+def quoted(value: Any, limit: int = 80) -> str:
+    """Return `value` as it appears in a reason: strings in quotes on one line, anything else as JSON, cut."""
+    if not isinstance(value, str):
+        return shortened(json.dumps(jsonable(value), ensure_ascii=False), limit)
+    if len(value) <= limit:
+        return repr(value)
+    head, tail = _halves(value, limit)
+    return f"{f'{head}…{tail}'!r} ({len(value)} characters)"
+
+
+def listed(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
+    """Return the first values, quoted and joined by commas, and how many more there are."""
+    shown = ", ".join(quoted(value, 60) for value in values[:limit])
+    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return `1 edit`, `2 edits`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def error_text(error: BaseException) -> str:
+    """Return `Type: message`, the message cut where it is very long."""
+    try:
+        message = str(error)
+    except Exception as broken:
+        message = f"(no message: {type(broken).__name__} in __str__)"
+    if len(message) > LONGEST_ERROR:
+        message = f"{message[:LONGEST_ERROR]}… ({len(message)} characters)"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _halves(text: str, limit: int) -> tuple[str, str]:
+    kept = max(limit - 1, 2)
+    return text[: (kept + 1) // 2], text[len(text) - kept // 2 :]

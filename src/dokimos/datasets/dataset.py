@@ -1,0 +1,330 @@
+"""Data sets: examples in memory, and examples that come one at a time."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import Any, overload
+
+from dokimos.core.example import Example
+from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
+from dokimos.datasets.rows import duplicate_id
+from dokimos.errors import ConfigurationError, DatasetError
+
+Location = str | os.PathLike[str]
+Columns = Mapping[str, str]
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Dataset(Sequence[Example]):
+    """Examples in order, all in memory; ids are unique.
+
+    The file readers take a path or `text=...`. In all of them, `columns` says what the names of a foreign
+    file mean: `{"question": "input", "ground_truth": "expected_output", "topic": "metadata.topic"}`.
+    What cannot be read is a `DatasetError` with file and line.
+    """
+
+    examples: tuple[Example, ...]
+    name: str
+    description: str
+
+    def __init__(
+        self, examples: Iterable[Example] = (), name: str = "unnamed", description: str = ""
+    ) -> None:
+        examples = tuple(examples)
+        for index, example in enumerate(examples):
+            if not isinstance(example, Example):
+                kind = type(example).__name__
+                raise DatasetError(
+                    f"A Dataset holds Examples, but item {index} is a {kind}. "
+                    "Dataset.from_rows(...) takes dicts."
+                )
+        if twice := duplicate_id(examples):
+            raise DatasetError(_twice(name, *twice))
+        object.__setattr__(self, "examples", examples)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "description", description)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {len(self.examples)} examples)"
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Dataset: ...
+    def __getitem__(self, index: int | slice) -> Example | Dataset:
+        """Return one example, or a Dataset of a slice."""
+        if isinstance(index, slice):
+            return self._with(self.examples[index])
+        return self.examples[index]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over the content of the examples in order; file format and name do not count."""
+        fingerprint = Fingerprint()
+        fingerprint.add_all(self.examples)
+        return fingerprint.digest()
+
+    @property
+    def duplicate_ids(self) -> int:
+        """Always 0; a `DatasetStream` may have some."""
+        return 0
+
+    def filter(self, keep: Callable[[Example], bool]) -> Dataset:
+        """Return the examples for which `keep` is true."""
+        return self._with(example for example in self.examples if keep(example))
+
+    def sample(self, n: int, seed: int = 0) -> Dataset:
+        """Return `n` examples chosen at random, the same ones for the same seed, in their order here."""
+        if not 0 <= n <= len(self):
+            raise ConfigurationError(
+                f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n}."
+            )
+        return self._at(_shuffled(len(self), seed)[:n])
+
+    def split(
+        self, parts: float | int | Sequence[float] | Sequence[int], seed: int = 0
+    ) -> tuple[Dataset, ...]:
+        """Divide the examples at random into data sets that share none.
+
+        `split(0.8)` and `split(80)` give that share or number, and the rest. A sequence gives one data set
+        for each element: shares that add up to 1, or counts that add up to `len(self)`.
+        """
+        sizes = _sizes(parts, len(self))
+        order = _shuffled(len(self), seed)
+        pieces = []
+        for number, size in enumerate(sizes, 1):
+            chosen, order = order[:size], order[size:]
+            pieces.append(self._at(chosen, f"{self.name} {number}/{len(sizes)}"))
+        return tuple(pieces)
+
+    @classmethod
+    def load(cls, uri: Location, columns: Columns | None = None) -> Dataset:
+        """Load a path, `file:...`, `package:some.pkg/data.json`, `-` or a URI of a registered resolver."""
+        from dokimos.datasets.resolver import resolver_for
+
+        return resolver_for(uri).load(os.fspath(uri), columns)
+
+    @classmethod
+    def stream(cls, uri: Location, columns: Columns | None = None) -> DatasetStream:
+        """Open what `load` would load, to be read one example at a time, any number of times."""
+        from dokimos.datasets.resolver import resolver_for
+
+        return resolver_for(uri).stream(os.fspath(uri), columns)
+
+    @classmethod
+    def from_json(
+        cls,
+        path: Location | None = None,
+        *,
+        text: str | None = None,
+        name: str | None = None,
+        columns: Columns | None = None,
+    ) -> Dataset:
+        """Read an object with the array "examples" (and "name", "description"), or an array of examples."""
+        from dokimos.datasets.loaders import load_source
+
+        return load_source(_source(path, text), "json", columns, name=name)
+
+    @classmethod
+    def from_jsonl(
+        cls,
+        path: Location | None = None,
+        *,
+        text: str | None = None,
+        name: str | None = None,
+        columns: Columns | None = None,
+    ) -> Dataset:
+        """Read one example per line."""
+        from dokimos.datasets.loaders import load_source
+
+        return load_source(_source(path, text), "jsonl", columns, name=name)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: Location | None = None,
+        *,
+        text: str | None = None,
+        name: str | None = None,
+        columns: Columns | None = None,
+        delimiter: str = ",",
+    ) -> Dataset:
+        """Read a table with the column `input`.
+
+        `expectedOutput`, `expected_output` or `output` is the expected output, `actual_output` a recorded
+        one, `metrics` their metrics as JSON, `id` the id; the rest is metadata. All values are texts.
+        """
+        from dokimos.datasets.loaders import load_source
+
+        return load_source(_source(path, text), "csv", columns, name=name, delimiter=delimiter)
+
+    @classmethod
+    def from_parquet(
+        cls, path: Location, *, name: str | None = None, columns: Columns | None = None
+    ) -> Dataset:
+        """Read a Parquet file; its columns mean what `from_rows` says. Needs `dokimos[parquet]`."""
+        from dokimos.datasets.loaders import load_source
+        from dokimos.datasets.source import Source
+
+        return load_source(Source.of_path(path), "parquet", columns, name=name)
+
+    @classmethod
+    def from_rows(
+        cls, rows: Any, columns: Columns | None = None, *, name: str = "unnamed", description: str = ""
+    ) -> Dataset:
+        """Read mappings: a list of dicts, a pandas or polars frame, an Arrow table, a Hugging Face data set.
+
+        Columns mean what they mean in a CSV file; `inputs`, `expected_outputs`, `actual_outputs` and
+        `metadata` may also hold whole maps.
+        """
+        from dokimos.datasets.tables import read_rows
+
+        return cls(tuple(read_rows(rows, columns)), name, description)
+
+    def save(self, path: Location) -> None:
+        """Write a file in the format of its extension: .json, .jsonl, .csv, .tsv, .parquet, also with .gz.
+
+        The file appears whole or not at all.
+        """
+        from dokimos.datasets.writers import save
+
+        save(self, path)
+
+    def to_json(self, path: Location) -> None:
+        """Write one JSON document with name, description and examples."""
+        from dokimos.datasets.writers import write_json
+
+        write_json(self, path)
+
+    def to_jsonl(self, path: Location) -> None:
+        """Write one line per example."""
+        from dokimos.datasets.writers import write_jsonl
+
+        write_jsonl(self, path)
+
+    def to_csv(self, path: Location, *, delimiter: str = ",") -> None:
+        """Write a table. Values become texts; examples with more inputs or outputs are a `DatasetError`."""
+        from dokimos.datasets.writers import write_csv
+
+        write_csv(self, path, delimiter)
+
+    def to_parquet(self, path: Location) -> None:
+        """Write a Parquet file. Needs `dokimos[parquet]`."""
+        from dokimos.datasets.writers import write_parquet
+
+        write_parquet(self, path)
+
+    def _with(self, examples: Iterable[Example], name: str | None = None) -> Dataset:
+        return Dataset(tuple(examples), name or self.name, self.description)
+
+    def _at(self, positions: Iterable[int], name: str | None = None) -> Dataset:
+        return self._with((self.examples[position] for position in sorted(positions)), name)
+
+
+class DatasetStream(Iterable[Example]):
+    """Examples that are read anew by each iteration and never held in memory together.
+
+    A whole iteration costs 8 bytes for each example with an id, to count the ids that occur twice.
+    """
+
+    def __init__(
+        self, read: Callable[[], Iterable[Example]], name: str = "unnamed", description: str = ""
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.fingerprint: str | None = None
+        """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
+        self.duplicate_ids = 0
+        """How many examples of the last whole iteration had an id that had come before."""
+        self._read = read
+
+    def __repr__(self) -> str:
+        return f"DatasetStream({self.name!r})"
+
+    def __iter__(self) -> Iterator[Example]:
+        fingerprint = Fingerprint()
+        ids = IdCounter()
+        for examples in _batches(self._read()):
+            fingerprint.add_all(examples)
+            ids.add_all(examples)
+            yield from examples
+        self.fingerprint = fingerprint.digest()
+        self.duplicate_ids = ids.duplicates()
+
+
+def _batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    """Yield a few examples at a time; what came before an error is yielded before it is raised."""
+    remaining = iter(examples)
+    while True:
+        batch: list[Example] = []
+        try:
+            batch.extend(islice(remaining, BATCH))
+        except Exception:
+            yield batch
+            raise
+        if not batch:
+            return
+        yield batch
+
+
+def _source(path: Location | None, text: str | None) -> Any:
+    from dokimos.datasets.source import Source
+
+    if (path is None) == (text is None):
+        raise ConfigurationError("Give either a path or text=..., and not both.")
+    return Source.of_text(text) if path is None and text is not None else Source.of_path(path or "")
+
+
+def _twice(name: str, id: str, first: int, second: int) -> str:
+    return (
+        f"The id {id!r} is given twice in the data set {name!r}: by examples {first} and {second} "
+        "(counted from 0). Ids must be unique."
+    )
+
+
+def _shuffled(count: int, seed: int) -> list[int]:
+    """Positions in an order that depends on the seed alone: `random()` is the same in every Python."""
+    draw = random.Random(seed).random
+    keys = [draw() for _ in range(count)]
+    return sorted(range(count), key=keys.__getitem__)
+
+
+def _sizes(parts: float | int | Sequence[float] | Sequence[int], count: int) -> list[int]:
+    if isinstance(parts, int | float):
+        first = _size(parts, count)
+        return [first, count - first]
+    sizes = [_size(part, count) for part in parts]
+    if all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-9:
+        return _filled(list(parts), count)
+    if sum(sizes) != count or any(isinstance(part, float) for part in parts):
+        raise ConfigurationError(
+            f"split({list(parts)}) must be shares that add up to 1 or counts that add up to {count}."
+        )
+    return sizes
+
+
+def _size(part: float, count: int) -> int:
+    if isinstance(part, float):
+        if not 0 <= part <= 1:
+            raise ConfigurationError(f"split() takes shares in 0..1 and whole numbers, not {part}.")
+        return round(part * count)
+    if not 0 <= part <= count:
+        raise ConfigurationError(f"split() takes counts in 0..{count}, the number of examples, not {part}.")
+    return part
+
+
+def _filled(shares: list[float], count: int) -> list[int]:
+    """Round the borders instead of the parts, so that every example is in one of them."""
+    borders = [round(sum(shares[:end]) * count) for end in range(len(shares))] + [count]
+    return [end - start for start, end in pairwise(borders)]

@@ -1,0 +1,73 @@
+"""One source, one format: the examples in it, all at once or as a stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from dokimos.core.example import Example
+from dokimos.datasets.csv_format import read_csv
+from dokimos.datasets.json_format import Head, read_json, read_jsonl
+from dokimos.datasets.rows import RowReader
+from dokimos.datasets.source import FileFormat, Source, format_of
+from dokimos.datasets.tables import read_parquet
+
+if TYPE_CHECKING:
+    from dokimos.datasets.dataset import Dataset, DatasetStream
+
+Columns: TypeAlias = Mapping[str, str] | None
+Location: TypeAlias = str | os.PathLike[str]
+
+
+def load_file(path: Location, columns: Columns = None) -> Dataset:
+    """Load a file in the format that its extension says. Raises `DatasetError`."""
+    return load_source(Source.of_path(path), format_of(os.fspath(path)), columns)
+
+
+def stream_file(path: Location, columns: Columns = None) -> DatasetStream:
+    """Open a file as a stream. Raises `DatasetError` at once if it is not there."""
+    return stream_source(Source.of_path(path), format_of(os.fspath(path)), columns)
+
+
+def load_source(
+    source: Source,
+    format: FileFormat,
+    columns: Columns = None,
+    *,
+    name: str | None = None,
+    delimiter: str = ",",
+) -> Dataset:
+    """Read a whole source. A name inside a JSON document is used unless `name` is given."""
+    from dokimos.datasets.dataset import Dataset
+
+    head = Head()
+    examples = tuple(_reader(source, format, columns, head, delimiter)())
+    return Dataset(examples, name or head.name or source.name, head.description)
+
+
+def stream_source(source: Source, format: FileFormat, columns: Columns = None) -> DatasetStream:
+    """Make a stream of a source; a JSON document's name is known if it stands before its examples."""
+    from dokimos.datasets.dataset import DatasetStream
+
+    head = Head()
+    read = _reader(source, format, columns, head, ",")
+    if format == "json":
+        next(read(), None)
+    return DatasetStream(read, head.name or source.name, head.description)
+
+
+def _reader(
+    source: Source, format: FileFormat, columns: Columns, head: Head, delimiter: str
+) -> Callable[[], Iterator[Example]]:
+    match format:
+        case "json":
+            return lambda: read_json(source, RowReader(source.label, columns), head)
+        case "jsonl":
+            return lambda: read_jsonl(source, RowReader(source.label, columns))
+        case "csv":
+            return lambda: read_csv(source, columns, delimiter)
+        case "tsv":
+            return lambda: read_csv(source, columns, "\t")
+        case "parquet":
+            return lambda: read_parquet(source.label or "", columns)

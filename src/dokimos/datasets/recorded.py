@@ -1,0 +1,35 @@
+"""Scoring outputs that were recorded earlier, without calling the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dokimos.core.example import Example
+from dokimos.core.task_result import TaskResult
+from dokimos.errors import DatasetError
+
+
+def recorded_task() -> Callable[[Example], TaskResult]:
+    """Return a task that answers with the outputs and metrics that the example carries.
+
+    It raises `DatasetError` for an example without recorded outputs.
+    """
+    return recorded
+
+
+def recorded(example: Example) -> TaskResult:
+    """Return what was recorded for an example. Raises `DatasetError` if nothing was."""
+    if example.actual_outputs is None:
+        raise DatasetError(_missing(example))
+    return TaskResult(example.actual_outputs, example.metrics)
+
+
+def _missing(example: Example) -> str:
+    which = "This example" if example.id is None else f"The example {example.id!r}"
+    message = (
+        f"{which} has no recorded output. It belongs in actualOutput or actualOutputs (JSON, JSONL) or "
+        "in the column actual_output (CSV); name another one with columns={'NAME': 'actual_output'}."
+    )
+    if example.expected_outputs:
+        message += " A column 'output' is read as the expected output, not as the recorded one."
+    return message

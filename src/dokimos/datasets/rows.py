@@ -1,0 +1,172 @@
+"""From a row, whatever file it stood in, to an example."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final, NoReturn, cast
+
+from dokimos.core.example import Example
+from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.metrics import CallMetrics
+from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.errors import DatasetError, TypeConversionError
+
+_SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
+_PLAIN: Final = ("inputs", "expectedOutputs", "metadata", "id")
+_UNUSUAL: Final = _SNAKE_NAMES | {"actualOutput", "actualOutputs", "metrics"}
+
+
+class _Draft:
+    """An example that can still be written to: with the same slots, it becomes one by a change of class.
+
+    Parsed rows are ours alone, so their maps need not be copied as the constructor of `Example` does.
+    """
+
+    __slots__ = tuple(field.name for field in fields(Example))
+    inputs: dict[str, Any]
+    expected_outputs: dict[str, Any]
+    metadata: dict[str, Any]
+    id: str | None
+    actual_outputs: dict[str, Any] | None
+    metrics: CallMetrics | None
+
+
+class RowReader:
+    """Turns the rows of one source into examples; `label` names the source in errors."""
+
+    def __init__(self, label: str | None = None, columns: Mapping[str, str] | None = None) -> None:
+        self.label = label
+        self._columns = ColumnMap(columns, label) if columns else None
+
+    def read(self, row: Any, line: int | None = None) -> Example:
+        """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
+        actual = metrics = None
+        if type(row) is not dict or self._columns is not None or not _UNUSUAL.isdisjoint(row):
+            row = self._in_our_names(row, line)
+            actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
+        get = row.get
+        inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
+        if inputs is None and "input" in row:
+            inputs = {INPUT: row["input"]}
+        elif type(inputs) is not dict or not inputs:
+            inputs = self._inputs(row, inputs, line)
+        if expected is None:
+            expected = {OUTPUT: row["expectedOutput"]} if "expectedOutput" in row else {}
+        elif type(expected) is not dict or not expected:
+            expected = self._outputs(row, expected, "expectedOutput", line) or {}
+        if type(metadata) is not dict:
+            metadata = self._map(metadata, "metadata", line)
+        if id is not None and (type(id) is not str or not id):
+            id = self._id(id, line)
+        draft: Any = _Draft()
+        draft.inputs = inputs
+        draft.expected_outputs = expected
+        draft.metadata = metadata
+        draft.id = id
+        draft.actual_outputs = actual
+        draft.metrics = metrics
+        draft.__class__ = Example
+        return cast("Example", draft)
+
+    def _in_our_names(self, row: Any, line: int | None) -> dict[str, Any]:
+        """Rename what `columns` or snake_case call otherwise."""
+        if type(row) is not dict:
+            self._fail(f"Expected an object with an input, found {_described(row)}.", line)
+        if self._columns is not None:
+            row = self._columns.apply(row, line)
+        return row if _SNAKE_NAMES.isdisjoint(row) else self._in_wire_names(row, line)
+
+    def _in_wire_names(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
+        renamed: dict[str, Any] = {}
+        for key, value in row.items():
+            name = WIRE_NAMES.get(key, key)
+            if name in renamed:
+                self._fail(f"{name!r} is given twice, in camelCase and in snake_case.", line)
+            renamed[name] = value
+        return renamed
+
+    def _inputs(self, row: dict[str, Any], inputs: Any, line: int | None) -> dict[str, Any]:
+        if inputs is not None:
+            self._map(inputs, "inputs", line)
+        if "input" in row:
+            return {INPUT: row["input"]}
+        if inputs is None:
+            self._fail(f"This row has no 'input' and no 'inputs'. {suggestion(row)}", line)
+        return {}
+
+    def _outputs(
+        self, row: dict[str, Any], outputs: Any, short: str, line: int | None
+    ) -> dict[str, Any] | None:
+        if outputs is not None:
+            self._map(outputs, f"{short}s", line)
+        if short in row:
+            return {OUTPUT: row[short]}
+        return None if outputs is None else {}
+
+    def _actual(self, row: dict[str, Any], line: int | None) -> dict[str, Any] | None:
+        """The recorded outputs; a short null means that nothing was recorded."""
+        outputs = row.get("actualOutputs")
+        if type(outputs) is dict and outputs:
+            return outputs
+        found = self._outputs(row, outputs, "actualOutput", line)
+        return None if found == {OUTPUT: None} else found
+
+    def _map(self, value: Any, name: str, line: int | None) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if type(value) is not dict:
+            self._fail(f"{name!r} must be an object, not {_described(value)}.", line)
+        return value
+
+    def _id(self, id: Any, line: int | None) -> str | None:
+        if id == "":
+            return None
+        if type(id) is int:
+            return str(id)
+        self._fail(f"'id' must be a text or a whole number, not {_described(id)}.", line)
+
+    def _metrics(self, metrics: Any, line: int | None) -> CallMetrics | None:
+        from dokimos.core.wire import from_json
+
+        if metrics is None:
+            return None
+        if type(metrics) is not dict:
+            self._fail(f"'metrics' must be an object, not {_described(metrics)}.", line)
+        try:
+            return from_json(CallMetrics, metrics)
+        except TypeConversionError as error:
+            self._fail(f"'metrics' cannot be read: {error}", line)
+
+    def _fail(self, message: str, line: int | None) -> NoReturn:
+        raise DatasetError(message, path=self.label, line=line)
+
+
+def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
+    """Return the first id that occurs twice, with its two 0-based positions."""
+    seen: dict[str, int] = {}
+    for index, example in enumerate(examples):
+        if example.id is not None and seen.setdefault(example.id, index) != index:
+            return example.id, seen[example.id], index
+    return None
+
+
+def _described(value: Any) -> str:
+    kinds = {
+        dict: "an object",
+        list: "an array",
+        str: "the text",
+        type(None): "null",
+        bool: "",
+        int: "",
+        float: "",
+    }
+    kind = kinds.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, list | dict) or value is None:
+        return kind
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):
+        return kind
+    return f"{kind} {text[:60]}".strip()

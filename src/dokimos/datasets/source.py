@@ -1,0 +1,169 @@
+"""Where the bytes of a data set come from; every source can be opened more than once."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, Literal, cast
+
+from dokimos.errors import DatasetError
+
+FileFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
+
+_FORMATS: Final[dict[str, FileFormat]] = {
+    ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
+    ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Named bytes."""
+
+    label: str | None
+    """What error messages call it: the path, or None for text given in the program."""
+    name: str
+    """What a data set from it is called unless it says so itself."""
+    raw: Callable[[], BinaryIO]
+
+    @classmethod
+    def of_path(cls, path: str | os.PathLike[str]) -> Source:
+        """Raises `DatasetError` unless there is a file to read."""
+        file = Path(path)
+        _require_file(file)
+        return cls(str(path), stem(file.name), lambda: file.open("rb", buffering=1 << 18))
+
+    @classmethod
+    def of_text(cls, text: str) -> Source:
+        # Lone surrogates become bytes that are not UTF-8, and are reported as such.
+        data = text.encode("utf-8", "surrogatepass")
+        return cls(None, "unnamed", lambda: io.BytesIO(data))
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open for reading, decompressing what is gzip; what fails on the way is a `DatasetError`."""
+        try:
+            with self.raw() as stream:
+                buffered = cast("io.BufferedReader", stream)
+                if not _is_gzip(buffered):
+                    yield stream
+                    return
+                with gzip.open(buffered) as unzipped:
+                    yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", unzipped), 1 << 18))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DatasetError(f"Damaged gzip data: {error}", path=self.label) from error
+        except OSError as error:
+            raise DatasetError(f"Cannot be read: {error.strerror or error}", path=self.label) from error
+
+    def utf8_error(self) -> DatasetError:
+        """Say where the first byte is that is not UTF-8."""
+        with self.open() as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return bad_utf8(error, self.label, number)
+        return DatasetError("Not valid UTF-8.", path=self.label)
+
+
+def bad_utf8(error: UnicodeDecodeError, label: str | None, line: int) -> DatasetError:
+    """Describe a line that is not UTF-8."""
+    byte = error.object[error.start]
+    return DatasetError(
+        f"Not valid UTF-8: byte 0x{byte:02x} at position {error.start + 1} of the line. "
+        "Save the file in the encoding UTF-8.",
+        path=label,
+        line=line,
+    )
+
+
+def stem(file_name: str) -> str:
+    """Return the file name without `.gz` and without the extension of a known format."""
+    name = file_name.removesuffix(".gz")
+    head, extension = os.path.splitext(name)
+    return head if extension.lower() in _FORMATS else os.path.splitext(name)[0]
+
+
+def format_of(file_name: str) -> FileFormat:
+    """Return the format that the extension says, `.gz` left aside; JSON for an unknown one."""
+    return known_format(file_name) or "json"
+
+
+def known_format(file_name: str) -> FileFormat | None:
+    """Return the format that the extension says, `.gz` left aside."""
+    lowered = file_name.lower().removesuffix(".gz")
+    return _FORMATS.get(os.path.splitext(lowered)[1])
+
+
+def standard_input() -> Source:
+    """Copy standard input to a temporary file, so that it can be read more than once."""
+    import shutil
+    import tempfile
+    import weakref
+
+    with tempfile.NamedTemporaryFile(prefix="dokimos-stdin-", delete=False) as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    path = Path(copy.name)
+
+    def opened() -> BinaryIO:
+        return cast("BinaryIO", path.open("rb"))
+
+    weakref.finalize(opened, path.unlink, missing_ok=True)
+    return Source("<stdin>", "stdin", opened)
+
+
+def sniff(source: Source) -> FileFormat:
+    """Tell JSON, JSONL and CSV apart by the first line that is not blank."""
+    import json
+
+    with source.open() as stream:
+        first = next((line for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+    text = first.decode("utf-8", "replace").lstrip("\ufeff").strip()
+    if text.startswith("["):
+        return "json"
+    if not text.startswith("{"):
+        return "csv"
+    try:
+        return "json" if "examples" in json.loads(text) else "jsonl"
+    except (ValueError, RecursionError):
+        # An object over several lines is one document; a broken one-line object is a broken JSONL row.
+        return "jsonl" if text.endswith("}") else "json"
+
+
+def _is_gzip(stream: io.BufferedReader) -> bool:
+    """Look at the first two bytes without consuming them."""
+    if hasattr(stream, "peek"):
+        return stream.peek(2)[:2] == _GZIP_MAGIC
+    return False
+
+
+def _require_file(path: Path) -> None:
+    if path.is_file() or (path.exists() and not path.is_dir()):
+        return
+    if path.is_dir():
+        raise DatasetError("This is a folder; name a file in it.", path=path)
+    raise DatasetError(f"No such file.{_nearest(path)}", path=path)
+
+
+def _nearest(path: Path) -> str:
+    from difflib import get_close_matches
+
+    folder = path.parent
+    if not folder.is_dir():
+        return f" The folder {str(folder)!r} does not exist either."
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return ""
+    close = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    if not close:
+        close = [name for name in sorted(names) if stem(name) == stem(path.name)][:1]
+    return f" Did you mean {str(folder / close[0])!r}?" if close else ""

@@ -1,0 +1,136 @@
+"""Every exception that dokimos raises on purpose.
+
+DokimosError
+├── ConfigurationError     a wrong argument, option or file of ours
+├── DatasetError           a data set that cannot be found or read
+├── TypeConversionError    a value that cannot become the type asked for
+├── EvaluationError        an evaluator that cannot score this case
+│   ├── MissingInputError  ... because a part that it requires is absent
+│   └── UnusableOutputError  ... because the output is at fault: the worst score, not an error
+├── JudgeError             a judge that gives no usable answer
+│   ├── JudgeReplyError    ... because its reply cannot be used
+│   └── JudgeUnavailableError  ... because it cannot be reached or refuses
+├── RunError               a run that cannot start or go on
+│   ├── JournalError       ... because its record cannot be read or written
+│   ├── RunLockedError     ... because another process has it
+│   ├── TooManyErrors      ... because its tasks keep failing
+│   └── BudgetExceededError  ... because its budget is spent
+├── ReporterError          a reporter that cannot do its work
+└── MissingExtraError      an optional package that is not installed
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
+
+
+class DokimosError(Exception):
+    """The root of all errors raised by dokimos."""
+
+    result: ExperimentResult | None = None
+    """What was finished, where the error broke off a run that had begun."""
+
+
+class ConfigurationError(DokimosError):
+    """An argument, option or configuration file is wrong; nothing was run."""
+
+
+class DatasetError(DokimosError):
+    """A data set cannot be found, read or understood.
+
+    The message starts with the file and, where there is one, the 1-based line.
+    """
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path = path
+        self.line = line
+        where = "" if path is None else str(path)
+        if line is not None:
+            where = f"{where}:{line}" if where else f"line {line}"
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class TypeConversionError(DokimosError):
+    """A value cannot be converted to the type asked for; `__cause__` holds the reason."""
+
+    def __init__(self, message: str, *, target: Any, key: str | None = None) -> None:
+        self.target = target
+        self.key = key
+        super().__init__(message)
+
+
+class EvaluationError(DokimosError):
+    """An evaluator cannot score a case because the data, its configuration or its judge is at fault."""
+
+
+class MissingInputError(EvaluationError):
+    """A part of the case that an evaluator requires is absent."""
+
+
+class UnusableOutputError(EvaluationError):
+    """The output is at fault (not a number, not JSON, path missing).
+
+    Raised by an evaluator's `score`, it becomes the worst score with this message as its reason.
+    """
+
+
+class JudgeError(DokimosError):
+    """A judge gave no usable answer; the result is an error, never a score."""
+
+
+class JudgeReplyError(JudgeError):
+    """A judge's reply could not be read, or was not what was asked for, also after one repair."""
+
+
+class JudgeUnavailableError(JudgeError):
+    """A judge could not be reached, or refused; names provider, model, status and what the provider said."""
+
+
+class RunError(DokimosError):
+    """A run cannot start or go on."""
+
+
+class JournalError(RunError):
+    """The record of a run cannot be read, written or continued."""
+
+
+class RunLockedError(RunError):
+    """Another process is working on this run."""
+
+
+class TooManyErrors(RunError):
+    """A run was stopped because more items failed with an error than `max_errors` allows.
+
+    `result` holds what was finished until then.
+    """
+
+    def __init__(self, message: str, result: ExperimentResult) -> None:
+        self.result = result
+        super().__init__(message)
+
+
+class BudgetExceededError(RunError):
+    """A call was not made because the budget of its run is spent."""
+
+
+class ReporterError(DokimosError):
+    """A reporter cannot do its work; a run never fails because of it."""
+
+
+class MissingExtraError(DokimosError, ImportError):
+    """An optional package is not installed."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; `result` holds what was finished, and the run can be resumed.
+
+    Not a `DokimosError`: like every `KeyboardInterrupt` it must pass `except Exception`.
+    """
+
+    def __init__(self, message: str, result: ExperimentResult) -> None:
+        self.result = result
+        super().__init__(message)

@@ -1,0 +1,91 @@
+"""Evaluators: each is a frozen dataclass whose fields are its configuration and whose `score` is its rule.
+
+`from dokimos.evaluators import ExactMatch` imports the one module that is needed, and no other.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.evaluators.registry import BUILT_IN
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.base import Evaluator as Evaluator
+    from dokimos.evaluators.function import FunctionEvaluator as FunctionEvaluator
+    from dokimos.evaluators.function import evaluator as evaluator
+    from dokimos.evaluators.json_schema import JsonSchema as JsonSchema
+    from dokimos.evaluators.judged.compare_pairwise import compare_pairwise as compare_pairwise
+    from dokimos.evaluators.judged.compare_pairwise import compare_pairwise_async as compare_pairwise_async
+    from dokimos.evaluators.judged.g_eval import GEval as GEval
+    from dokimos.evaluators.judged.jury import Jury as Jury
+    from dokimos.evaluators.judged.llm_judge import LLMJudge as LLMJudge
+    from dokimos.evaluators.judged.pairwise import Pairwise as Pairwise
+    from dokimos.evaluators.judged.presets import Bias as Bias
+    from dokimos.evaluators.judged.presets import Coherence as Coherence
+    from dokimos.evaluators.judged.presets import Completeness as Completeness
+    from dokimos.evaluators.judged.presets import Conciseness as Conciseness
+    from dokimos.evaluators.judged.presets import Correctness as Correctness
+    from dokimos.evaluators.judged.presets import Helpfulness as Helpfulness
+    from dokimos.evaluators.judged.presets import InstructionFollowing as InstructionFollowing
+    from dokimos.evaluators.judged.presets import Misuse as Misuse
+    from dokimos.evaluators.judged.presets import PIILeakage as PIILeakage
+    from dokimos.evaluators.judged.presets import Refusal as Refusal
+    from dokimos.evaluators.judged.presets import Summarisation as Summarisation
+    from dokimos.evaluators.judged.presets import Tone as Tone
+    from dokimos.evaluators.judged.presets import Toxicity as Toxicity
+    from dokimos.evaluators.limits import Cost as Cost
+    from dokimos.evaluators.limits import Latency as Latency
+    from dokimos.evaluators.limits import Length as Length
+    from dokimos.evaluators.limits import Tokens as Tokens
+    from dokimos.evaluators.nlp.bleu import Bleu as Bleu
+    from dokimos.evaluators.nlp.bleu import Chrf as Chrf
+    from dokimos.evaluators.nlp.meteor import Meteor as Meteor
+    from dokimos.evaluators.nlp.rouge import Rouge as Rouge
+    from dokimos.evaluators.nlp.token_f1 import TokenF1 as TokenF1
+    from dokimos.evaluators.nlp.wer import WordErrorRate as WordErrorRate
+    from dokimos.evaluators.numeric import Numeric as Numeric
+    from dokimos.evaluators.rag.answer_relevancy import AnswerRelevancy as AnswerRelevancy
+    from dokimos.evaluators.rag.citation_faithfulness import CitationFaithfulness as CitationFaithfulness
+    from dokimos.evaluators.rag.context_sufficiency import ContextSufficiency as ContextSufficiency
+    from dokimos.evaluators.rag.contextual_precision import ContextualPrecision as ContextualPrecision
+    from dokimos.evaluators.rag.contextual_recall import ContextualRecall as ContextualRecall
+    from dokimos.evaluators.rag.contextual_relevance import ContextualRelevance as ContextualRelevance
+    from dokimos.evaluators.rag.faithfulness import Faithfulness as Faithfulness
+    from dokimos.evaluators.rag.hallucination import Hallucination as Hallucination
+    from dokimos.evaluators.rag.noise_sensitivity import NoiseSensitivity as NoiseSensitivity
+    from dokimos.evaluators.retrieval.metrics import MRR as MRR
+    from dokimos.evaluators.retrieval.metrics import NDCG as NDCG
+    from dokimos.evaluators.retrieval.metrics import HitRate as HitRate
+    from dokimos.evaluators.retrieval.metrics import Precision as Precision
+    from dokimos.evaluators.retrieval.metrics import Recall as Recall
+    from dokimos.evaluators.set_match import SetMatch as SetMatch
+    from dokimos.evaluators.structural import StructuralMatch as StructuralMatch
+    from dokimos.evaluators.text import Contains as Contains
+    from dokimos.evaluators.text import Equality as Equality
+    from dokimos.evaluators.text import ExactMatch as ExactMatch
+    from dokimos.evaluators.text import Levenshtein as Levenshtein
+    from dokimos.evaluators.text import Regex as Regex
+
+_TARGET_OF: Final[dict[str, str]] = {
+    "Evaluator": "dokimos.evaluators.base:Evaluator",
+    "evaluator": "dokimos.evaluators.function:evaluator",
+    "compare_pairwise": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise",
+    "compare_pairwise_async": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise_async",
+    **{target.rpartition(":")[2]: target for target in BUILT_IN.values()},
+}
+
+__all__ = sorted(_TARGET_OF)
+
+if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
+
+    def __getattr__(name: str) -> Any:
+        target = _TARGET_OF.get(name)
+        if target is None:
+            raise AttributeError(f"module 'dokimos.evaluators' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(target.rpartition(":")[0]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

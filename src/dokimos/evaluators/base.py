@@ -1,0 +1,290 @@
+"""The base of all evaluators: authors write `score`, everything around it is done here."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Final, TypeAlias, cast, final
+
+from dokimos.core.jsonable import jsonable, text_form
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, EvaluatorInfo, Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import error_text
+from dokimos.errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    EvaluationError,
+    MissingInputError,
+    UnusableOutputError,
+)
+from dokimos.evaluators.registry import name_of
+from dokimos.evaluators.response_path import check_response_path, with_response_path
+
+ScoreLike: TypeAlias = Score | float | bool
+
+HIGHER_IS_BETTER: Final = "higher_is_better"
+LOWER_IS_BETTER: Final = "lower_is_better"
+
+COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
+
+_SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
+    "inputs": lambda case: case.inputs,
+    "outputs": lambda case: case.actual_outputs,
+    "expected_outputs": lambda case: case.expected_outputs,
+    "metadata": lambda case: case.metadata,
+}
+_WHOLE_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
+    "input": lambda case: case.inputs.get("input"),
+    "actual_output": lambda case: case.actual_outputs.get("output"),
+    "expected_output": lambda case: case.expected_outputs.get("output"),
+    "metadata": lambda case: case.metadata or None,
+    "metrics": lambda case: case.metrics,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluator:
+    """Scores a case in 0..1.
+
+    A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
+    a number in 0..1 or a bool (which decides by itself, whatever the threshold). What `score` raises becomes
+    an errored result, never a score. An evaluator keeps nothing between cases.
+    """
+
+    name: str = ""
+    """What results are called; the class's own name unless given."""
+    threshold: float | None = None
+    """The score to reach (or not to exceed, where lower is better); None only informs."""
+    evaluation_params: Sequence[str] | None = None
+    """The parts of the case that must be there, instead of the class's own choice."""
+    fail_on_error: bool = True
+    """Whether an error fails the item or only warns."""
+    response_path: str | None = None
+    """Score this leaf of a JSON output, such as `items[0].price`, instead of the whole output."""
+
+    default_name = ""
+    requires: ClassVar[tuple[str, ...]] = ()
+    extra: ClassVar[str | None] = None
+    lower_is_better = False
+    deterministic = True
+    blocking = False
+    is_async = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
+            cls.is_async = inspect.iscoroutinefunction(cls.score)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Evaluator:
+        if "__dataclass_fields__" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} needs the decorator @dataclass(frozen=True, kw_only=True).")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Fill in the name and check the common fields; a subclass that overrides this must call it."""
+        if not self.name:
+            object.__setattr__(self, "name", default_name_of(type(self)))
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ConfigurationError(f"{self.name}: threshold must be in 0..1, not {self.threshold!r}.")
+        if self.evaluation_params is not None:
+            object.__setattr__(self, "evaluation_params", tuple(self.evaluation_params))
+            _check_params(self.name, self.evaluation_params)
+        if self.response_path is not None:
+            check_response_path(self.name, self.response_path)
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        """Score one case: the hook that subclasses implement, as `def` or `async def`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement score(case).")
+
+    @final
+    def evaluate(self, case: EvalTestCase) -> EvalResult:
+        """Score one case; what goes wrong is in the result's `error`."""
+        if self.is_async:
+            from dokimos.core.concurrency import run_sync  # asyncio is loaded only where it is needed
+
+            return run_sync(self.evaluate_async(case))
+        try:
+            return self._result(cast("ScoreLike", self.score(self._prepared(case))))
+        except UnusableOutputError as fault:
+            return self._result(self._worst(str(fault)))
+        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # test frameworks and others derive their failures from it
+            return self._errored(error)
+
+    @final
+    async def evaluate_async(self, case: EvalTestCase) -> EvalResult:
+        """Score one case without blocking the event loop.
+
+        Raises:
+            BudgetExceededError: when the run's budget does not allow a call; the case was not scored.
+        """
+        if not self.is_async and not self.blocking:
+            return self.evaluate(case)
+        from dokimos.core.run_scope import counting_usage
+
+        with counting_usage() as usage:
+            result = await self._scored(case)
+        return result if usage.metrics in (None, CallMetrics()) else replace(result, metrics=usage.metrics)
+
+    async def _scored(self, case: EvalTestCase) -> EvalResult:
+        import asyncio
+
+        try:
+            prepared = self._prepared(case)
+            if self.is_async:
+                return self._result(await cast("Awaitable[ScoreLike]", self.score(prepared)))
+            from dokimos.core.concurrency import call_in_thread
+
+            return self._result(cast("ScoreLike", await call_in_thread(self.score, prepared)))
+        except UnusableOutputError as fault:
+            return self._result(self._worst(str(fault)))
+        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            return self._errored(error)
+
+    def info(self) -> EvaluatorInfo:
+        """Describe the configuration, for provenance and for telling whether two runs are comparable."""
+        parameters = {
+            f.name: _described(getattr(self, f.name))
+            for f in fields(self)
+            if f.name not in ("name", "threshold", "fail_on_error") and getattr(self, f.name) != f.default
+        }
+        kind = name_of(type(self)) or f"{type(self).__module__}:{type(self).__qualname__}"
+        identity = json.dumps([kind, parameters, self.threshold], sort_keys=True)
+        return EvaluatorInfo(
+            name=self.name,
+            registry_name=name_of(type(self)),
+            parameters=parameters,
+            threshold=self.threshold,
+            direction=LOWER_IS_BETTER if self.lower_is_better else HIGHER_IS_BETTER,
+            deterministic=self.deterministic,
+            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        )
+
+    def _prepared(self, case: EvalTestCase) -> EvalTestCase:
+        required = self.requires if self.evaluation_params is None else self.evaluation_params
+        for path in required:
+            if part_of(case, path) is None:
+                raise MissingInputError(f"{self.name} needs {_described_path(path)}, which this case lacks.")
+        if self.response_path is None:
+            return case
+        return with_response_path(case, self.response_path)
+
+    def _result(self, outcome: ScoreLike) -> EvalResult:
+        score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
+        value = _in_range(self.name, score.value)
+        _check_explanation(self.name, score)
+        return EvalResult(
+            self.name,
+            value,
+            threshold=self.threshold,
+            success=outcome if isinstance(outcome, bool) else self._verdict(value),
+            reason=score.reason,
+            metadata=score.metadata,
+            fail_on_error=self.fail_on_error,
+        )
+
+    def _verdict(self, value: float) -> bool | None:
+        if self.threshold is None:
+            return None
+        return value <= self.threshold if self.lower_is_better else value >= self.threshold
+
+    def _worst(self, reason: str) -> Score:
+        return Score(1.0 if self.lower_is_better else 0.0, reason)
+
+    def _errored(self, error: BaseException) -> EvalResult:
+        return EvalResult(
+            self.name, threshold=self.threshold, error=error_text(error), fail_on_error=self.fail_on_error
+        )
+
+
+def part_of(case: EvalTestCase, path: str) -> Any:
+    """Return the part of a case that a path names, None when absent.
+
+    Paths: `input`, `actual_output`, `expected_output`, `metadata`, `metrics`, and a key of a map:
+    `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`.
+    """
+    whole = _WHOLE_PARTS.get(path)
+    if whole is not None:
+        return whole(case)
+    section, _, key = path.partition(".")
+    return _SECTIONS[section](case).get(key)
+
+
+def default_name_of(kind: type[Evaluator]) -> str:
+    """Return the documented name, else the title-cased registry name, else the class name in words."""
+    if kind.default_name:
+        return kind.default_name
+    name = name_of(kind)
+    return name.replace("_", " ").title() if name else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__)
+
+
+def _check_params(name: str, params: Sequence[str]) -> None:
+    if not params:
+        raise ConfigurationError(
+            f"{name}: evaluation_params must not be empty; leave it out for the default."
+        )
+    for path in params:
+        section, dot, key = path.partition(".")
+        if path not in _WHOLE_PARTS and not (section in _SECTIONS and dot and key):
+            allowed = ", ".join([*_WHOLE_PARTS, *(f"{s}.KEY" for s in _SECTIONS)])
+            raise ConfigurationError(f"{name}: unknown evaluation param {path!r}; expected one of {allowed}.")
+
+
+def _described_path(path: str) -> str:
+    section, dot, key = path.partition(".")
+    if not dot:
+        return {"actual_output": "an actual output", "expected_output": "an expected output",
+                "input": "an input", "metadata": "metadata",
+                "metrics": "metrics measured by the task"}.get(path, path)  # fmt: skip
+    return f"{key!r} in the {section.replace('_', ' ')}"
+
+
+def _described(value: Any) -> Any:
+    """A parameter as JSON; a judge by its identity and a callable by its name, the same from run to run."""
+    identity = getattr(value, "identity", None)
+    if isinstance(identity, str):
+        return identity  # never the judge's fields: one of them may be a key
+    if isinstance(value, Evaluator):
+        info = value.info()
+        return {info.registry_name or info.name: dict(info.parameters)}
+    if callable(value) or hasattr(value, "complete"):
+        return (
+            f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
+        )
+    if isinstance(value, list | tuple):
+        return [_described(element) for element in value]
+    if isinstance(value, dict):
+        return {text_form(key): _described(element) for key, element in value.items()}
+    return jsonable(value)
+
+
+def _check_explanation(name: str, score: Score) -> None:
+    """Refuse what could not be read back later: a run must not become unreadable by one wrong reason."""
+    if not isinstance(score.reason, str):
+        raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
+    if not isinstance(score.metadata, Mapping):
+        raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
+
+
+def _number(name: str, outcome: Any) -> float:
+    if isinstance(outcome, int | float):
+        return float(outcome)
+    raise EvaluationError(
+        f"{name} must return a Score, a number or a bool, not {type(outcome).__name__} ({outcome!r:.80})."
+    )
+
+
+def _in_range(name: str, value: Any) -> float:
+    number = _number(name, value)
+    if not math.isfinite(number) or not 0.0 <= number <= 1.0:
+        raise EvaluationError(f"{name} gave a score of {value!r}, which is not in 0..1.")
+    return number

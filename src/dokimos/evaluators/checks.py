@@ -1,0 +1,43 @@
+"""Checks of an evaluator's parameters, for its `__post_init__`; each error names class and parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError
+
+
+def check_option(owner: object, field: str, value: Any, options: Collection[str]) -> None:
+    """Raise `ConfigurationError` unless `value` is one of `options`."""
+    if value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise ConfigurationError(_wrong(owner, field, value, f"one of {allowed}"))
+
+
+def check_not_negative(owner: object, field: str, value: Any) -> None:
+    """Raise `ConfigurationError` unless `value` is a finite number of at least 0."""
+    if not _is_number(value) or not math.isfinite(value) or value < 0:
+        raise ConfigurationError(_wrong(owner, field, value, "a number of at least 0"))
+
+
+def check_whole(owner: object, field: str, value: Any, *, least: int) -> None:
+    """Raise `ConfigurationError` unless `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(_wrong(owner, field, value, f"a whole number of at least {least}"))
+
+
+def check_text(owner: object, field: str, value: Any) -> None:
+    """Raise `ConfigurationError` unless `value` is a string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(_wrong(owner, field, value, "a string that is not empty"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _wrong(owner: object, field: str, value: Any, wanted: str) -> str:
+    return f"{type(owner).__name__}: {field} must be {wanted}, not {quoted(value)}."

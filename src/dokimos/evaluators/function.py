@@ -1,0 +1,250 @@
+"""Evaluators made of plain functions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias, cast, overload
+
+from dokimos.core.keys import OUTPUT
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.evaluators.base import Evaluator, ScoreLike
+
+ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Awaitable[ScoreLike]"]
+
+_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
+    "case": lambda case: case,
+    "input": lambda case: case.input,
+    "actual_output": lambda case: case.actual_output,
+    "expected_output": lambda case: case.expected_output,
+    "output": lambda case: case.actual_outputs.get(OUTPUT),
+    "expected": lambda case: case.expected_outputs.get(OUTPUT),
+    "inputs": lambda case: case.inputs,
+    "outputs": lambda case: case.actual_outputs,
+    "expected_outputs": lambda case: case.expected_outputs,
+    "metadata": lambda case: case.metadata,
+    "context": lambda case: case.context,
+    "tool_calls": lambda case: case.tool_calls,
+    "metrics": lambda case: case.metrics,
+}
+_REQUIRED_PATH: Final = {
+    "input": "input",
+    "actual_output": "actual_output",
+    "expected_output": "expected_output",
+    "output": "actual_output",
+    "expected": "expected_output",
+    "tool_calls": "outputs.toolCalls",
+    "metrics": "metrics",
+}
+_SETTINGS: Final = ("name", "threshold", "evaluation_params", "lower_is_better", "deterministic", "blocking")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionEvaluator(Evaluator):
+    """Asks a function, sync or async, that takes the case or named parts of it.
+
+    Parts: `case`; `input`, `actual_output` and `expected_output` as text; `output` and `expected`, the same
+    as values; the maps `inputs`, `outputs`, `expected_outputs` and `metadata`; `context`, `tool_calls`,
+    `metrics`. A part without a default must be there, or the result is an error. The function returns a bool,
+    a number in 0..1 or a `Score`. The evaluator can be called like the function.
+    """
+
+    function: ScoringFunction | str = field(
+        metadata={"json_schema": {"type": "string", "pattern": r"^[\w.]+:[\w.]+$"}}
+    )
+    """The function, or where it is: `module:attribute`."""
+    lower_is_better: bool = False
+    """Whether a score passes by not exceeding the threshold."""
+    deterministic: bool = True
+    """Whether the same case always gets the same score."""
+    blocking: bool = False
+    """Whether a sync function waits for something, so that it gets a thread of its own."""
+
+    def __post_init__(self) -> None:
+        function = _imported(self.function) if isinstance(self.function, str) else self.function
+        if isinstance(function, FunctionEvaluator):
+            self._take_settings_of(function)
+            function = function.function
+        if not callable(function) or isinstance(function, Evaluator | type):
+            raise ConfigurationError(
+                f"FunctionEvaluator: function must be a function, not {quoted(function)}."
+            )
+        object.__setattr__(self, "function", function)
+        if not self.name:
+            object.__setattr__(self, "name", _name_of(function))
+        super().__post_init__()
+        object.__setattr__(self, "requires", _required_paths(self._parameters))
+        object.__setattr__(self, "is_async", _is_async(function))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
+        return self._callable(*args, **kwargs)
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        outcome = self._callable(**self._arguments(case))
+        if self.is_async:
+            return self._awaited(cast("Awaitable[ScoreLike]", outcome))
+        return self._checked(outcome)
+
+    async def _awaited(self, outcome: Awaitable[ScoreLike]) -> ScoreLike:
+        return self._checked(await outcome)
+
+    def _checked(self, outcome: Any) -> ScoreLike:
+        if isinstance(outcome, Score | bool | int | float):
+            return outcome
+        advice = ""
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+            advice = " Declare the function itself with async def."
+        elif isinstance(outcome, Mapping):
+            advice = " Return Score(0.5, 'why') instead of a map."
+        elif outcome is None:
+            advice = " Does it end without a return?"
+        raise EvaluationError(
+            f"{self.name} must return a bool, a number or a Score, not {type(outcome).__name__}.{advice}"
+        )
+
+    def _arguments(self, case: EvalTestCase) -> dict[str, Any]:
+        arguments = {}
+        for name, parameter in self._parameters.items():
+            value = _PARTS[name](case)
+            if value is None and parameter.default is not parameter.empty:
+                continue
+            if name == "context" and value is None:
+                raise EvaluationError(f"{self.name} needs a context in the outputs or the metadata.")
+            arguments[name] = value
+        return arguments
+
+    @property
+    def _callable(self) -> Callable[..., Any]:
+        return cast("Callable[..., Any]", self.function)
+
+    @cached_property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters that are filled in from the case; others must have a default."""
+        signature = inspect.signature(self._callable)
+        parameters = {p.name: p for p in signature.parameters.values() if p.kind not in _VARIADIC}
+        for parameter in parameters.values():
+            _check_parameter(self.name, parameter)
+        if not parameters:
+            raise ConfigurationError(
+                f"{self.name}: the function takes nothing of the case; {_known_parts()}."
+            )
+        return {name: p for name, p in parameters.items() if name in _PARTS}
+
+    def _take_settings_of(self, other: FunctionEvaluator) -> None:
+        """Keep what a decorator said about the function wherever nothing else is said here."""
+        for setting in _SETTINGS:
+            if getattr(self, setting) == type(self).__dataclass_fields__[setting].default:
+                object.__setattr__(self, setting, getattr(other, setting))
+
+
+@overload
+def evaluator(function: ScoringFunction, /) -> FunctionEvaluator: ...
+
+
+@overload
+def evaluator(
+    *,
+    name: str = "",
+    threshold: float | None = None,
+    lower_is_better: bool = False,
+    deterministic: bool = True,
+    blocking: bool = False,
+    requires: tuple[str, ...] = (),
+) -> Callable[[ScoringFunction], FunctionEvaluator]: ...
+
+
+def evaluator(
+    function: ScoringFunction | None = None,
+    /,
+    *,
+    name: str = "",
+    threshold: float | None = None,
+    lower_is_better: bool = False,
+    deterministic: bool = True,
+    blocking: bool = False,
+    requires: tuple[str, ...] = (),
+) -> FunctionEvaluator | Callable[[ScoringFunction], FunctionEvaluator]:
+    """Make an evaluator of a plain function, as `@evaluator` or `@evaluator(threshold=0.8)`.
+
+    `requires` names the parts of the case that must be there, instead of those that the function's parameters
+    name. See `FunctionEvaluator` for what the function may take and return.
+    """
+    make = partial(
+        FunctionEvaluator,
+        name=name,
+        threshold=threshold,
+        lower_is_better=lower_is_better,
+        deterministic=deterministic,
+        blocking=blocking,
+        evaluation_params=requires or None,
+    )
+    if function is None:
+        return lambda decorated: make(function=decorated)
+    return make(function=function)
+
+
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _imported(place: str) -> Any:
+    module, colon, attribute = place.partition(":")
+    if not (module and colon and attribute):
+        raise ConfigurationError(
+            f"FunctionEvaluator: function {place!r} must be of the form 'module:attribute'."
+        )
+    try:
+        found: Any = importlib.import_module(module)
+        for step in attribute.split("."):
+            found = getattr(found, step)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"FunctionEvaluator: function {place!r} cannot be imported: {error}."
+        ) from error
+    return found
+
+
+def _name_of(function: Any) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return "Function" if name == "<lambda>" else name.strip("_").replace("_", " ").title()
+
+
+def _is_async(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may have an async __call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _check_parameter(owner: str, parameter: inspect.Parameter) -> None:
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ConfigurationError(f"{owner}: parameter {parameter.name!r} must not be positional-only.")
+    if parameter.name in _PARTS or parameter.default is not parameter.empty:
+        return
+    near = get_close_matches(parameter.name, _PARTS, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ConfigurationError(
+        f"{owner}: no part of a case is called {parameter.name!r}; {hint}{_known_parts()}."
+    )
+
+
+def _known_parts() -> str:
+    return f"name one of {', '.join(_PARTS)}"
+
+
+def _required_paths(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
+    return tuple(
+        _REQUIRED_PATH[name]
+        for name, parameter in parameters.items()
+        if name in _REQUIRED_PATH and parameter.default is parameter.empty
+    )

@@ -1,0 +1,80 @@
+"""The base of all evaluators that ask a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median, stdev
+from typing import Annotated, Any, Final, Literal, cast
+
+from dokimos.core.results import DEFAULT_THRESHOLD, Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_option, check_whole
+from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
+from dokimos.judges.shapes import AsGiven
+
+AGGREGATES: Final = ("mean", "majority", "median")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedEvaluator(Evaluator):
+    """Scores a case by asking a judge. A subclass implements `judged`."""
+
+    judge: Annotated[JudgeLike | None, AsGiven()] = field(
+        default=None, metadata={"json_schema": {"type": "string"}}
+    )
+    """Whom to ask: a model such as `openai:gpt-5-mini`, a `JudgeLM` or a function of the prompt. Required."""
+    samples: int = 1
+    """How many independent samples to take; their spread is in the metadata."""
+    aggregate: Literal["mean", "majority", "median"] = "mean"
+    """How samples become one score: their mean or median, or 1 or 0 by what more than half of them decide."""
+
+    deterministic = False
+    is_async = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judge is None:
+            raise ConfigurationError(f"{self.name} needs a judge, such as judge='openai:gpt-5-mini'.")
+        check_whole(self, "samples", self.samples, least=1)
+        check_option(self, "aggregate", self.aggregate, AGGREGATES)
+        object.__setattr__(self, "judge", as_judge(self.judge))
+
+    @property
+    def lm(self) -> JudgeLM:
+        """The judge, ready to be asked."""
+        return cast("JudgeLM", self.judge)
+
+    async def score(self, case: EvalTestCase) -> Score:
+        """Take the samples and join them."""
+        if self.samples == 1:
+            return await self.judged(case, sample=0)
+        return self.joined(await asyncio.gather(*(self.judged(case, sample=k) for k in range(self.samples))))
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        """Ask the judge about a case once. `sample` goes to `ask`, to tell independent samples apart."""
+        raise NotImplementedError(f"{type(self).__name__} must implement judged(case, sample=...).")
+
+    def joined(self, scores: Sequence[Score]) -> Score:
+        """Join independent samples, with the reason of the one nearest to the outcome."""
+        values = [score.value for score in scores]
+        value = aggregated(
+            values, self.aggregate, threshold=self.threshold, lower_is_better=self.lower_is_better
+        )
+        nearest = min(scores, key=lambda score: abs(score.value - value))
+        spread: dict[str, Any] = {"samples": values, "sampleStdDev": stdev(values)}
+        return replace(nearest, value=value, metadata={**nearest.metadata, **spread})
+
+
+def aggregated(
+    values: Sequence[float], how: str, *, threshold: float | None, lower_is_better: bool = False
+) -> float:
+    """Join scores: their mean or median, or the worst or best score by what more than half decide."""
+    if how == "majority":
+        limit = DEFAULT_THRESHOLD if threshold is None else threshold
+        content = sum(value <= limit if lower_is_better else value >= limit for value in values)
+        return float((content > len(values) / 2) is not lower_is_better)
+    return fmean(values) if how == "mean" else median(values)

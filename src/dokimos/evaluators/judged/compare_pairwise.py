@@ -1,0 +1,204 @@
+"""Two results of an experiment side by side: which application gives the better outputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.judged.pairwise import BASELINE_OUTPUT, DEFAULT_CRITERIA, Pairwise
+from dokimos.judges.protocol import JudgeLike
+from dokimos.stats.intervals import Interval, wilson_interval
+
+PAIRS_AT_ONCE: Final = 8
+TIE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairwiseItem:
+    """What came out for one pair of outputs."""
+
+    key: str
+    run_index: int
+    result: EvalResult
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def outcome(self) -> str:
+        """The candidate's `win` or `loss`, `tie`, or `error`."""
+        score = self.result.score
+        if score is None:
+            return "error"
+        if score == TIE:
+            return "tie"
+        return "win" if score > TIE else "loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairwiseReport:
+    """How often the candidate's output was better. Errors and unpaired items are in no rate."""
+
+    items: tuple[PairwiseItem, ...]
+    unpaired: int
+    """Items without an output on both sides."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @property
+    def wins(self) -> int:
+        return self._count("win")
+
+    @property
+    def losses(self) -> int:
+        return self._count("loss")
+
+    @property
+    def ties(self) -> int:
+        return self._count("tie")
+
+    @property
+    def errors(self) -> int:
+        return self._count("error")
+
+    @property
+    def judged(self) -> int:
+        return len(self.items) - self.errors
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of the judged pairs that the candidate won, None if none was judged."""
+        return self._share(self.wins)
+
+    @property
+    def loss_rate(self) -> float | None:
+        return self._share(self.losses)
+
+    @property
+    def tie_rate(self) -> float | None:
+        return self._share(self.ties)
+
+    @property
+    def win_interval(self) -> Interval:
+        """Wilson's 95 % interval of the win rate."""
+        return wilson_interval(self.wins, self.judged)
+
+    @property
+    def decided_win_rate(self) -> float | None:
+        """Share of the pairs with a winner that the candidate won: above 0.5 it is the better one."""
+        decided = self.wins + self.losses
+        return self.wins / decided if decided else None
+
+    @property
+    def decided_interval(self) -> Interval:
+        """Wilson's 95 % interval of the share of decided pairs that the candidate won."""
+        return wilson_interval(self.wins, self.wins + self.losses)
+
+    @property
+    def position_bias_rate(self) -> float | None:
+        """Share of the judged pairs for which the judge chose the same place in both orders."""
+        return self._share(sum(bool(item.result.metadata.get("positionBias")) for item in self.items))
+
+    def summary(self) -> str:
+        """Say in two or three sentences what came out."""
+        if not self.judged:
+            return f"No pair was judged: {counted(self.errors, 'error')}, {self.unpaired} unpaired."
+        low, high = _percent(self.win_interval.low), _percent(self.win_interval.high)
+        return (
+            f"The candidate won {self.wins} of {counted(self.judged, 'pair')}: {_percent(self.win_rate)}, "
+            f"95 % interval {low} to {high}. It lost {self.losses} and tied {self.ties}. "
+            f"The judge chose by place in {_percent(self.position_bias_rate)} of the pairs. "
+            f"{counted(self.errors, 'error')}, {self.unpaired} unpaired."
+        )
+
+    def _count(self, outcome: str) -> int:
+        return sum(item.outcome == outcome for item in self.items)
+
+    def _share(self, count: int) -> float | None:
+        return count / self.judged if self.judged else None
+
+
+def compare_pairwise(
+    baseline: ExperimentResult,
+    candidate: ExperimentResult,
+    judge: JudgeLike,
+    *,
+    criteria: str = DEFAULT_CRITERIA,
+    samples: int = 1,
+    pairs_at_once: int = PAIRS_AT_ONCE,
+) -> PairwiseReport:
+    """Ask a judge, in both orders, whose outputs are better, item by item and run by run.
+
+    Items pair by their id, else by their place. A pair with equal outputs is a tie without a call, any other
+    takes two calls.
+
+    Raises:
+        ConfigurationError: when no item of one result has a partner in the other.
+    """
+    from dokimos.core.concurrency import run_sync
+
+    return run_sync(
+        compare_pairwise_async(
+            baseline, candidate, judge, criteria=criteria, samples=samples, pairs_at_once=pairs_at_once
+        )
+    )
+
+
+async def compare_pairwise_async(
+    baseline: ExperimentResult,
+    candidate: ExperimentResult,
+    judge: JudgeLike,
+    *,
+    criteria: str = DEFAULT_CRITERIA,
+    samples: int = 1,
+    pairs_at_once: int = PAIRS_AT_ONCE,
+) -> PairwiseReport:
+    """Do what `compare_pairwise` does, in a running event loop."""
+    evaluator = Pairwise(judge=judge, criteria=criteria, samples=samples)
+    ours, theirs = _with_outputs(candidate), _with_outputs(baseline)
+    shared = [key for key in ours if key in theirs]
+    if not shared:
+        raise ConfigurationError(
+            "The two results have no item with an output in common; were they made from the same data set, "
+            "and with keep_results on?"
+        )
+    gate = asyncio.Semaphore(pairs_at_once)
+
+    async def judged(key: tuple[int, str]) -> PairwiseItem:
+        async with gate:
+            result = await evaluator.evaluate_async(_case(ours[key], theirs[key], run_index=key[0]))
+        return PairwiseItem(key=key[1], run_index=key[0], result=result)
+
+    items = await asyncio.gather(*map(judged, shared))
+    everything = {*_keys(baseline), *_keys(candidate)}
+    return PairwiseReport(items=tuple(items), unpaired=len(everything) - len(shared))
+
+
+def _with_outputs(result: ExperimentResult) -> Mapping[tuple[int, str], ItemResult]:
+    return {key: item for key, item in _items(result) if item.actual_outputs.get("output") is not None}
+
+
+def _keys(result: ExperimentResult) -> Iterator[tuple[int, str]]:
+    return (key for key, _ in _items(result))
+
+
+def _items(result: ExperimentResult) -> Iterator[tuple[tuple[int, str], ItemResult]]:
+    for run in result.runs:
+        for item in run.item_results:
+            yield (run.index, item.key), item
+
+
+def _case(ours: ItemResult, theirs: ItemResult, *, run_index: int) -> EvalTestCase:
+    case = ours.to_test_case(run_index)
+    metadata: dict[str, Any] = {**case.metadata, BASELINE_OUTPUT: theirs.actual_outputs["output"]}
+    return replace(case, metadata=metadata)
+
+
+def _percent(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.1f} %"

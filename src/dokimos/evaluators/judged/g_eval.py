@@ -1,0 +1,212 @@
+"""G-Eval: criteria become steps, and the score is weighted by how sure the judge was of it.
+
+Liu et al., "G-Eval: NLG evaluation using GPT-4 with better human alignment" (2023), with the scale from 0
+to 10 that DeepEval made usual.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from dokimos.core.results import Score
+from dokimos.core.run_scope import once_per_run
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.judged.material import USUAL_PARTS, label_of, material, parts_shown
+from dokimos.evaluators.judged.rating import (
+    NO_REASON,
+    REASON_DISABLED,
+    BareGrade,
+    ReasonedGrade,
+    Scale,
+    rating_prompt,
+    raw_score,
+)
+from dokimos.judges.ask import ask, ask_with_reply
+from dokimos.judges.protocol import JudgeLM, TokenLogprob, identity_of
+
+MOST_STEPS: Final = 10
+TOP_LOGPROBS: Final = 5
+LEAST_PROBABILITY: Final = 0.01
+"""Scores that are less likely do not count, as in DeepEval."""
+
+_GRADED: Final = Scale(0, 10, whole=True)
+_STRICT: Final = Scale(
+    0, 1, levels={0: "the criteria are not met, or not entirely", 1: "they are met entirely"}, whole=True
+)
+_SCORE: Final = re.compile(r"[\"']?score[\"']?\s*:\s*[\"']?(?=\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSteps:
+    """What a judge replies that is asked how to check criteria."""
+
+    steps: list[str]
+
+    def check(self) -> None:
+        """Raise `ValueError` unless there are steps, not too many, and none is empty."""
+        if not 1 <= len(self.steps) <= MOST_STEPS or not all(step.strip() for step in self.steps):
+            raise ValueError(f"there should be 1 to {MOST_STEPS} steps, none of them empty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GEval(JudgedEvaluator):
+    """Asks a judge to go through evaluation steps and score from 0 to 10, divided by 10.
+
+    Steps that are not given are written by the judge from the criteria: once per run, without sight of any
+    case. Where the judge reports token probabilities, the score is the mean of the scores it considered,
+    weighted by them. One call per case, one more per run for the steps. After Liu et al. (2023); the scale
+    is DeepEval's.
+    """
+
+    default_name = "G-Eval"
+    requires = USUAL_PARTS
+
+    criteria: str = ""
+    """What makes a good output. Needed unless there are steps."""
+    evaluation_steps: Sequence[str] | None = None
+    """How to check it, step by step; written by the judge unless given."""
+    strict_mode: bool = False
+    """Score 1 if the criteria are met entirely, else 0; the threshold is 1."""
+    include_reason: bool = True
+    """Whether to ask for a reason; without one, replies are shorter and judged less carefully."""
+    threshold: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.evaluation_steps is not None:
+            object.__setattr__(self, "evaluation_steps", tuple(self.evaluation_steps))
+        if not self.criteria.strip() and not self.evaluation_steps:
+            raise ConfigurationError(f"{self.name} needs criteria or evaluation_steps.")
+        if self.strict_mode:
+            object.__setattr__(self, "threshold", 1.0)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        steps = await self.steps()
+        shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
+        prompt = rating_prompt(self._criteria(steps), shown, self._scale, reasoned=self.include_reason)
+        number, reason, logprobs = await self._ask(prompt, sample)
+        metadata: dict[str, Any] = {**raw_score(number, self._scale), "evaluationSteps": list(steps)}
+        weighted = None if self.strict_mode else weighted_score(logprobs, self._scale)
+        if weighted is not None:
+            metadata["weighted"] = True
+            number = weighted
+        return Score(self._scale.normalised(number), reason, metadata=metadata)
+
+    async def steps(self) -> tuple[str, ...]:
+        """Return the evaluation steps, asking the judge for them where none were given."""
+        if self.evaluation_steps:
+            return tuple(self.evaluation_steps)
+        prompt = _steps_prompt(self.criteria, self.evaluation_params or self.requires)
+        return await once_per_run(
+            ("evaluation steps", identity_of(self.lm), prompt), lambda: _written_steps(self.lm, prompt)
+        )
+
+    async def _ask(self, prompt: str, sample: int) -> tuple[float, str, Sequence[TokenLogprob]]:
+        judge = self.lm if self.strict_mode else with_logprobs(self.lm, TOP_LOGPROBS)
+        if self.include_reason:
+            rating, reply = await ask_with_reply(
+                judge, prompt, ReasonedGrade, check=lambda r: self._scale.check(r.score), sample=sample
+            )
+            return rating.score, rating.reason.strip() or NO_REASON, reply.logprobs or ()
+        bare, reply = await ask_with_reply(
+            judge, prompt, BareGrade, check=lambda r: self._scale.check(r.score), sample=sample
+        )
+        return bare.score, REASON_DISABLED, reply.logprobs or ()
+
+    @property
+    def _scale(self) -> Scale:
+        return _STRICT if self.strict_mode else _GRADED
+
+    def _criteria(self, steps: Sequence[str]) -> str:
+        listed = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+        return f"{self.criteria}\n\nGo through these steps:\n{listed}".strip()
+
+
+def with_logprobs(judge: JudgeLM, top: int) -> JudgeLM:
+    """Return the judge set to report token probabilities, or as it is where it cannot."""
+    switch = getattr(judge, "with_logprobs", None)
+    return cast("JudgeLM", switch(top=top)) if callable(switch) else judge
+
+
+def weighted_score(tokens: Sequence[TokenLogprob], scale: Scale) -> float | None:
+    """Return the mean of the whole scores a judge considered, weighted by their probability.
+
+    None where there are no probabilities, or the score cannot be found in them.
+    """
+    place = _place_of_score(tokens)
+    if place is None:
+        return None
+    weights = {
+        score: probability
+        for score, probability in _considered(tokens, place)
+        if scale.low <= score <= scale.high and probability >= LEAST_PROBABILITY
+    }
+    total = math.fsum(weights.values())
+    return math.fsum(score * weight for score, weight in weights.items()) / total if total else None
+
+
+def _place_of_score(tokens: Sequence[TokenLogprob]) -> int | None:
+    """Return the index of the token with which the last score in a reply begins."""
+    text = "".join(token.token for token in tokens)
+    found = list(_SCORE.finditer(text))
+    position = 0
+    for index, token in enumerate(tokens if found else ()):
+        if position <= found[-1].end() < position + len(token.token):
+            starts_number = token.token[: found[-1].end() - position].strip(" \"':") == ""
+            return index if starts_number else None
+        position += len(token.token)
+    return None
+
+
+def _considered(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[int, float]]:
+    """Yield the whole scores that could have stood at a place, with their probabilities.
+
+    Some models write 10 as one token, others as 1 and 0. With the latter, an alternative 1 may have been the
+    beginning of 10 and says nothing, unless it is what was written.
+    """
+    number, length = _written(tokens, place)
+    if number is None:
+        return
+    chosen = tokens[place]
+    tops = {text.strip(" \"'"): math.exp(logprob) for text, logprob in chosen.top.items()}
+    written = chosen.token.strip(" \"'")
+    tops.setdefault(written, math.exp(chosen.logprob))
+    if length == 2:
+        ended = math.exp(tokens[place + 1].logprob)
+        yield number, tops[written] * ended
+        yield int(written), tops.pop(written) * (1 - ended)
+    for text, probability in tops.items():
+        if text.isascii() and text.isdigit() and (text != "1" or written == "1" or "10" in tops):
+            yield int(text), probability
+
+
+def _written(tokens: Sequence[TokenLogprob], place: int) -> tuple[int | None, int]:
+    """Return the whole number that begins at a place, None for another, and its tokens: one or two."""
+    first = tokens[place].token.strip(" \"'")
+    after = tokens[place + 1].token if place + 1 < len(tokens) else ""
+    if not (first.isascii() and first.isdigit()):
+        return None, 0
+    if after.isascii() and after.isdigit():
+        return int(first + after), 2
+    return int(first), 1
+
+
+async def _written_steps(judge: JudgeLM, prompt: str) -> tuple[str, ...]:
+    answer = await ask(judge, prompt, EvaluationSteps, check=EvaluationSteps.check)
+    return tuple(" ".join(step.split()) for step in answer.steps)
+
+
+def _steps_prompt(criteria: str, parts: Sequence[str]) -> str:
+    labels = ", ".join(label_of(path) for path in parts)
+    return (
+        f"An AI system's work will be judged by these criteria:\n{criteria}\n\n"
+        f"The judge will see, for each case: {labels}.\n"
+        "Write 3 or 4 short steps, one sentence each, that tell the judge what to look at and compare. "
+        "Do not judge anything yet."
+    )

@@ -1,0 +1,205 @@
+"""Several judges for one verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import pstdev
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, error_text
+from dokimos.errors import ConfigurationError, JudgeError, RunError
+from dokimos.evaluators import registry
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_option, check_whole
+from dokimos.evaluators.judged.base import AGGREGATES, JudgedEvaluator, aggregated
+from dokimos.evaluators.judged.g_eval import with_logprobs
+from dokimos.evaluators.judged.llm_judge import LLMJudge
+from dokimos.judges.protocol import (
+    JsonSchemaDict,
+    JudgeLike,
+    JudgeLM,
+    JudgeReply,
+    as_judge,
+    identity_of,
+)
+from dokimos.judges.shapes import AsGiven
+
+Template: TypeAlias = JudgedEvaluator | str | Mapping[str, Mapping[str, Any]] | None
+
+_TEMPLATE_SCHEMA: Final = {
+    "oneOf": [{"type": "string"}, {"type": "object", "maxProperties": 1}, {"type": "null"}]
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one judge said: a score, or an error."""
+
+    judge: str
+    score: Score | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """A judge that sits more than once: each seat asks on its own."""
+
+    judge: JudgeLM
+    number: int
+
+    @property
+    def identity(self) -> str:
+        return f"{identity_of(self.judge)}#{self.number}"
+
+    async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
+        return await self.judge.complete(prompt, schema=schema)
+
+    def with_logprobs(self, top: int) -> _Seat:
+        """Seat the judge so that it reports token probabilities, where it can."""
+        return replace(self, judge=with_logprobs(self.judge, top))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jury(Evaluator):
+    """Asks several judges and joins their scores; how far they disagree is in the metadata.
+
+    They are asked by criteria, or by any judged evaluator. `majority` gives 1 or 0, by what more than half of
+    the judges decide at the threshold; half is no majority. As many calls as the judges' evaluators make.
+    """
+
+    deterministic = False
+
+    judges: Annotated[Sequence[JudgeLike], AsGiven()] = field(
+        metadata={"json_schema": {"type": "array", "items": {"type": "string"}, "minItems": 1}}
+    )
+    """Whom to ask: models, `JudgeLM`s or functions of the prompt. The same one may sit more than once."""
+    criteria: str = ""
+    """What makes a good output, as for `llm_judge`. Give this or an evaluator."""
+    evaluator: Annotated[Template, AsGiven()] = field(
+        default=None, metadata={"json_schema": _TEMPLATE_SCHEMA}
+    )
+    """What each judge does: the name of a judged evaluator, {NAME: {parameters}}, or in code an evaluator."""
+    aggregate: Literal["mean", "majority", "median"] = "mean"
+    """How the scores become one."""
+    quorum: int | None = None
+    """How many judges must give a score; unless given, all of them, or the result is an error."""
+    threshold: float | None = None
+    """That of the judges' evaluator unless given."""
+
+    async def score(self, case: EvalTestCase) -> Score:
+        votes = await asyncio.gather(*(_vote(juror, case) for juror in self._jurors))
+        scores = [vote.score for vote in votes if vote.score is not None]
+        if len(scores) < (len(votes) if self.quorum is None else self.quorum):
+            raise JudgeError(_too_few(votes, self.quorum))
+        return self._joined(votes, scores)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(self, "aggregate", self.aggregate, AGGREGATES)
+        object.__setattr__(self, "judges", _seated(self.name, self.judges))
+        if self.quorum is not None:
+            check_whole(self, "quorum", self.quorum, least=1)
+            if self.quorum > len(self.judges):
+                raise ConfigurationError(
+                    f"{self.name}: quorum {self.quorum} is more than the {len(self.judges)} judges."
+                )
+        pattern = self._jurors[0]
+        object.__setattr__(self, "requires", tuple(pattern.evaluation_params or pattern.requires))
+        object.__setattr__(self, "lower_is_better", pattern.lower_is_better)
+        if self.threshold is None:
+            object.__setattr__(self, "threshold", pattern.threshold)
+
+    @cached_property
+    def _jurors(self) -> tuple[JudgedEvaluator, ...]:
+        return tuple(self._juror(judge) for judge in self.judges)
+
+    def _juror(self, judge: JudgeLike) -> JudgedEvaluator:
+        juror = self._made(judge)
+        if self.evaluation_params is None:
+            return juror
+        return replace(juror, evaluation_params=self.evaluation_params)
+
+    def _made(self, judge: JudgeLike) -> JudgedEvaluator:
+        given = self.evaluator
+        if (given is None) == (not self.criteria):
+            raise ConfigurationError(f"{self.name} needs either criteria or an evaluator.")
+        if given is None:
+            return LLMJudge(criteria=self.criteria, judge=judge)
+        if isinstance(given, JudgedEvaluator):
+            return replace(given, judge=judge)
+        return _built(self.name, given, judge)
+
+    def _joined(self, votes: Sequence[Vote], scores: Sequence[Score]) -> Score:
+        values = [score.value for score in scores]
+        value = aggregated(
+            values, self.aggregate, threshold=self.threshold, lower_is_better=self.lower_is_better
+        )
+        nearest = min(scores, key=lambda score: abs(score.value - value))
+        metadata: dict[str, Any] = {
+            "jurors": [_recorded(vote) for vote in votes],
+            "disagreement": max(values) - min(values),
+            "stdDev": pstdev(values),
+        }
+        return Score(value, self._reason(values, len(votes), nearest.reason), metadata=metadata)
+
+    def _reason(self, values: Sequence[float], seats: int, said: str) -> str:
+        given = ", ".join(f"{value:.2f}" for value in values)
+        missing = f" ({counted(seats - len(values), 'judge')} gave none)" if len(values) < seats else ""
+        return f"The {self.aggregate} of {counted(len(values), 'score')}: {given}{missing}. {said}".strip()
+
+
+async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
+    name = identity_of(juror.lm)
+    try:
+        return Vote(name, await juror.score(case))
+    except RunError:
+        raise  # the budget of the run is spent: no juror's fault
+    except Exception as error:  # a judge may be anybody's function
+        return Vote(name, error=error_text(error))
+
+
+def _recorded(vote: Vote) -> dict[str, Any]:
+    if vote.score is None:
+        return {"judge": vote.judge, "error": vote.error}
+    return {"judge": vote.judge, "score": vote.score.value, "reason": vote.score.reason}
+
+
+def _too_few(votes: Sequence[Vote], quorum: int | None) -> str:
+    errors = "; ".join(f"{vote.judge}: {vote.error}" for vote in votes if vote.error)
+    wanted = "all are needed unless a quorum is given" if quorum is None else f"the quorum is {quorum}"
+    scored = sum(vote.error is None for vote in votes)
+    return f"{scored} of {counted(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
+
+
+def _seated(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
+    """Return the judges ready to be asked, and those that sit more than once told apart."""
+    if isinstance(judges, str) or not judges:
+        raise ConfigurationError(f"{owner}: judges must be a list of at least one judge, not {judges!r:.80}.")
+    seen: dict[str, int] = {}
+    seated: list[JudgeLM] = []
+    for given in judges:
+        judge = as_judge(given)
+        number = seen[identity_of(judge)] = seen.get(identity_of(judge), 0) + 1
+        seated.append(judge if number == 1 else _Seat(judge, number))
+    return tuple(seated)
+
+
+def _built(owner: str, given: Any, judge: JudgeLike) -> JudgedEvaluator:
+    name: Any = given
+    params: Any = {}
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((name, params),) = given.items()
+    if not isinstance(name, str) or not isinstance(params or {}, Mapping):
+        raise ConfigurationError(
+            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {given!r:.80}."
+        )
+    if not issubclass(registry.find(name), JudgedEvaluator):
+        raise ConfigurationError(f"{owner}: {name} asks no judge, so it cannot be put to a jury.")
+    built = registry.build(name, {**(params or {}), "judge": judge}, where=f"{owner}.evaluator")
+    assert isinstance(built, JudgedEvaluator)
+    return built

@@ -1,0 +1,64 @@
+"""Judging by criteria in plain language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown
+from dokimos.evaluators.judged.rating import (
+    GradedExample,
+    Scale,
+    check_examples,
+    check_scale,
+    rate,
+    rating_prompt,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LLMJudge(JudgedEvaluator):
+    """Asks a judge how well a case meets criteria that you write in plain language.
+
+    The judge is shown the input, the actual output and, where the case has one, the expected output, or the
+    parts named by `evaluation_params`, in that order. One call.
+    """
+
+    default_name = "LLM Judge"
+    requires = USUAL_PARTS
+
+    criteria: str
+    """What makes a good output; say what to look at and what to ignore."""
+    score_range: tuple[float, float] = (0.0, 1.0)
+    """The scale on which the judge answers; scores and thresholds are in 0..1 all the same."""
+    rubric: Mapping[float, str] | None = None
+    """What scores of that scale stand for, such as {1: "wrong", 3: "partly right", 5: "right"}."""
+    examples: tuple[GradedExample, ...] = ()
+    """Outputs with the scores that they should get."""
+    include_reason: bool = True
+    """Whether to ask for a reason; without one, replies are shorter and judged less carefully."""
+    threshold: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "criteria", self.criteria.strip())
+        object.__setattr__(self, "score_range", tuple(self.score_range))
+        object.__setattr__(self, "examples", tuple(self.examples))
+        check_scale(self.name, self._scale)
+        check_examples(self.name, self.examples, self._scale)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
+        prompt = rating_prompt(
+            self.criteria, shown, self._scale, examples=self.examples, reasoned=self.include_reason
+        )
+        return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale(*self.score_range, levels=self.rubric or {})

@@ -1,0 +1,122 @@
+"""Which of two outputs is better, asked in both orders so that the order cannot decide."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import MissingInputError
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown, section
+from dokimos.evaluators.judged.rating import NO_REASON
+from dokimos.judges.ask import ask
+from dokimos.judges.fencing import fence_rule
+from dokimos.judges.shapes import Preference
+
+BASELINE_OUTPUT: Final = "baselineOutput"
+DEFAULT_CRITERIA: Final = "Which answer is better: right, to the point, and helpful for what the input asks?"
+
+Outcome = Literal["win", "tie", "loss"]
+_VALUE: Final[dict[Outcome, float]] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a judge replies that is shown two answers."""
+
+    reason: str = ""
+    winner: Preference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairwise(JudgedEvaluator):
+    """Asks whether the output is better than a baseline's: 1 if it is, 0 if the other is, 0.5 for a tie.
+
+    The judge sees the two in both orders. Only if it prefers the same one both times is there a winner;
+    choosing the same *place* both times is a tie, and `positionBias` in the metadata says so. Two calls;
+    none where the outputs are equal.
+    """
+
+    default_name = "Pairwise"
+    requires = USUAL_PARTS
+
+    criteria: str = DEFAULT_CRITERIA
+    """What makes an answer the better one."""
+    baseline_key: str = BASELINE_OUTPUT
+    """The key of the baseline's output in the metadata."""
+    threshold: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "criteria", self.criteria.strip())
+        check_text(self, "baseline_key", self.baseline_key)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        ours, theirs = case.actual_outputs.get("output"), case.metadata.get(self.baseline_key)
+        if theirs is None:
+            raise MissingInputError(
+                f"{self.name} needs the baseline's output under {self.baseline_key!r} in the metadata."
+            )
+        if ours == theirs:
+            return Score(0.5, "The two outputs are equal.", metadata=_recorded("tie", (), biased=False))
+        context = self._context(case)
+        straight, swapped = await asyncio.gather(
+            self._choice(context, ours, theirs, sample), self._choice(context, theirs, ours, sample)
+        )
+        return _joined(straight, swapped)
+
+    def _context(self, case: EvalTestCase) -> str:
+        parts = parts_shown(case, self.evaluation_params, self.requires)
+        return material(case, [path for path in parts if path != "actual_output"])
+
+    async def _choice(self, context: str, first: Any, second: Any, sample: int) -> Choice:
+        prompt = "\n\n".join(
+            paragraph
+            for paragraph in (
+                f"Compare two answers that AI systems gave. Judge by this only:\n{self.criteria}",
+                fence_rule(),
+                context,
+                section("First Answer", first),
+                section("Second Answer", second),
+                "Give a brief reason, then the winner: first, second, or tie if neither is better. The "
+                "order of the answers and their length must not matter.",
+            )
+            if paragraph
+        )
+        return await ask(self.lm, prompt, Choice, sample=sample)
+
+
+def _joined(straight: Choice, swapped: Choice) -> Score:
+    biased = straight.winner == swapped.winner != "tie"
+    verdicts = (straight.winner, swapped.winner)
+    outcome: Outcome = "tie"
+    if verdicts == ("first", "second"):
+        outcome = "win"
+    if verdicts == ("second", "first"):
+        outcome = "loss"
+    return Score(
+        _VALUE[outcome], _reason(straight, swapped), metadata=_recorded(outcome, verdicts, biased=biased)
+    )
+
+
+def _recorded(outcome: Outcome, verdicts: tuple[str, ...], *, biased: bool) -> dict[str, Any]:
+    return {"outcome": outcome, "verdicts": list(verdicts), "positionBias": biased}
+
+
+def _reason(straight: Choice, swapped: Choice) -> str:
+    said = straight.reason.strip() or NO_REASON
+    if (straight.winner, swapped.winner) == ("first", "second"):
+        return f"Better than the baseline in both orders: {said}"
+    if (straight.winner, swapped.winner) == ("second", "first"):
+        return f"The baseline is better in both orders: {said}"
+    if straight.winner == swapped.winner == "tie":
+        return f"Neither is better: {said}"
+    if straight.winner == swapped.winner:
+        return f"A tie: the judge chose the {straight.winner} answer in both orders, whichever it was."
+    return (
+        f"A tie: the judge was not of one mind ({straight.winner}, then in the other order {swapped.winner})."
+    )

@@ -1,0 +1,115 @@
+"""Pairing the elements of two arrays where order, extra fields and nulls do not count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
+from dokimos.evaluators.bipartite import maximum_matching
+from dokimos.evaluators.json_tree import Keys, Tree, leaf_count, scalar_key
+
+_Postings = dict[tuple[str, Hashable], list[int]]
+
+
+class LenientEquality:
+    """Whether a tree is all that another expects: objects may have more fields, arrays the same."""
+
+    def __init__(self) -> None:
+        self._keys = Keys("lenient")
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def holds(self, expected: Tree, actual: Tree) -> bool:
+        """Say whether `actual` has all of `expected`; null and a missing field are the same."""
+        pair = (self._keys.of(expected), self._keys.of(actual))
+        if pair[0] == pair[1]:
+            return True
+        if pair not in self._known:
+            self._known[pair] = self._compare(expected, actual)
+        return self._known[pair]
+
+    def pairs(self, expected: Sequence[Tree], actual: Sequence[Tree]) -> dict[int, int]:
+        """Pair elements of `expected` with those of `actual` that have all of them, for the most leaves."""
+        with_nulls = any(map(_has_null_field, expected))
+        pairs = self._equal_pairs(expected, actual, only_scalars=with_nulls)
+        taken = set(pairs.values())
+        free = [j for j, element in enumerate(actual) if j not in taken and isinstance(element, dict | list)]
+        rest = [
+            i for i, element in enumerate(expected) if i not in pairs and isinstance(element, dict | list)
+        ]
+        if free and rest:
+            rest.sort(key=lambda i: -leaf_count(expected[i]))
+            pairs |= maximum_matching(rest, _Candidates(self, expected, actual, free))
+        return pairs
+
+    def _compare(self, expected: Tree, actual: Tree) -> bool:
+        if isinstance(expected, dict) and isinstance(actual, dict):
+            return all(self.holds(child, actual.get(key)) for key, child in expected.items())
+        if isinstance(expected, list) and isinstance(actual, list):
+            return len(expected) == len(actual) == len(self.pairs(expected, actual))
+        return False
+
+    def _equal_pairs(
+        self, expected: Sequence[Tree], actual: Sequence[Tree], *, only_scalars: bool
+    ) -> dict[int, int]:
+        """Pair what is equal; without nulls among the fields expected, some best pairing contains these."""
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for j in reversed(range(len(actual))):
+            places[self._keys.of(actual[j])].append(j)
+        pairs = {}
+        for i, element in enumerate(expected):
+            if only_scalars and isinstance(element, dict | list):
+                continue
+            if waiting := places.get(self._keys.of(element)):
+                pairs[i] = waiting.pop()
+        return pairs
+
+
+class _Candidates:
+    """The actual elements that an expected one may be paired with, found by its rarest field."""
+
+    def __init__(
+        self, equality: LenientEquality, expected: Sequence[Tree], actual: Sequence[Tree], free: Sequence[int]
+    ) -> None:
+        self._equality = equality
+        self._expected = expected
+        self._actual = actual
+        self._free = free
+        self._postings = _postings(actual, free)
+        self._found: dict[int, list[int]] = {}
+
+    def __call__(self, i: int) -> list[int]:
+        if i not in self._found:
+            element = self._expected[i]
+            holds, actual = self._equality.holds, self._actual
+            self._found[i] = [j for j in self._likely(element) if holds(element, actual[j])]
+        return self._found[i]
+
+    def _likely(self, element: Tree) -> Sequence[int]:
+        if not isinstance(element, dict):
+            return self._free
+        lists = [self._postings.get(entry, []) for entry in _scalar_fields(element)]
+        return min(lists, key=len, default=self._free)
+
+
+def _postings(actual: Sequence[Tree], free: Sequence[int]) -> _Postings:
+    postings: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
+    for j in free:
+        element = actual[j]
+        if isinstance(element, dict):
+            for entry in _scalar_fields(element):
+                postings[entry].append(j)
+    return dict(postings)
+
+
+def _scalar_fields(element: dict[str, Tree]) -> list[tuple[str, Hashable]]:
+    return [
+        (key, scalar_key(child))
+        for key, child in element.items()
+        if child is not None and not isinstance(child, dict | list)
+    ]
+
+
+def _has_null_field(tree: Tree) -> bool:
+    if isinstance(tree, dict):
+        return any([child is None or _has_null_field(child) for child in tree.values()])
+    return isinstance(tree, list) and any([_has_null_field(child) for child in tree])

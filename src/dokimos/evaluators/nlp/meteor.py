@@ -1,0 +1,92 @@
+"""METEOR: words that the output shares with the expected text by form, stem or meaning, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+from dokimos.core.extras import require
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
+from dokimos.evaluators.nlp.wordnet import NoSynonyms, load_wordnet
+
+ALPHA: Final = 0.9
+"""Weight of recall against precision."""
+BETA: Final = 3
+"""How steeply the penalty grows with the number of runs."""
+GAMMA: Final = 0.5
+"""The penalty of a match that is in pieces."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meteor(Evaluator):
+    """METEOR (Lavie and Agarwal 2007) as in NLTK, on Treebank words in lower case, 0..1.
+
+    Words match by form, by Porter stem, then by WordNet synonyms; matches that are not in one run are
+    penalised, so that equal texts stay a little below 1. Where the expected output is a list of strings, the
+    best score over them counts. Needs the extra `nlp` and, for synonyms, WordNet on the machine.
+    """
+
+    default_name = "METEOR"
+    requires = ("actual_output", "expected_output")
+    extra = "nlp"
+
+    synonyms: bool = True
+    """Whether WordNet synonyms match; without them no data is needed."""
+
+    def __post_init__(self) -> None:
+        require("nltk.translate.meteor_score", extra="nlp")  # here, because it takes seconds
+        if self.synonyms:
+            load_wordnet()
+        super().__post_init__()
+
+    def score(self, case: EvalTestCase) -> Score:
+        references = nonblank_reference_texts(case)
+        output = _words(case.actual_output or "")
+        if not output:
+            return Score(0.0, "The output is empty.")
+        scores = (self._compared(output, _words(text)) for text in references)
+        return max(scores, key=lambda score: score.value)
+
+    def _compared(self, output: list[str], expected: list[str]) -> Score:
+        align = require("nltk.translate.meteor_score", extra="nlp").align_words
+        wordnet = load_wordnet() if self.synonyms else NoSynonyms()
+        pairs, _, unmatched = align(output, expected, wordnet=wordnet)
+        if not pairs:
+            return Score(0.0, f"The output has none of the expected words: {listed(expected)}.")
+        runs = _count_runs(pairs)
+        missing = listed([expected[place] for place, _ in unmatched])
+        wanted = counted(len(expected), "expected word")
+        return Score(
+            meteor(len(pairs), runs, output_size=len(output), expected_size=len(expected)),
+            f"The output has {len(pairs)} of {wanted} among its {len(output)}, "
+            f"in {counted(runs, 'run')}{f'; missing: {missing}' if missing else ''}.",
+        )
+
+
+def meteor(matches: int, runs: int, *, output_size: int, expected_size: int) -> float:
+    """Return the METEOR score of `matches` words (at least one) that stand in `runs` runs in both texts."""
+    precision, recall = matches / output_size, matches / expected_size
+    mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
+    return (1 - GAMMA * (runs / matches) ** BETA) * mean
+
+
+def _count_runs(pairs: Sequence[tuple[int, int]]) -> int:
+    """Count the runs of pairs that are neighbours in both texts; `pairs` is sorted."""
+    return 1 + sum(later != (place + 1, other + 1) for (place, other), later in pairwise(pairs))
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = _tokenizer().tokenize(text)
+    return words
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Any:
+    return require("nltk.tokenize", extra="nlp").TreebankWordTokenizer()

@@ -1,0 +1,100 @@
+"""Comparing numbers within a tolerance."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import quoted
+from dokimos.errors import EvaluationError, UnusableOutputError
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_not_negative
+
+_SEPARATORS: Final = ",_\u00a0\u202f"
+_ANY_SEPARATOR: Final = re.compile(f"[{_SEPARATORS}]")
+_GROUPED: Final = re.compile(
+    rf"[+-]?\d{{1,3}}([{_SEPARATORS}])\d{{3}}(?:\1\d{{3}})*(?:\.\d*)?(?:[eE][+-]?\d+)?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric(Evaluator):
+    """Passes when the output is a number close enough to the expected one.
+
+    Close enough is |output - expected| <= absolute tolerance, or <= relative tolerance * |expected|, in
+    binary floating point. Infinity and NaN are close to nothing, not even to themselves. Text around the
+    number, a currency or a fraction make it no number.
+    """
+
+    default_name = "Numeric"
+    requires = ("actual_output", "expected_output")
+
+    absolute_tolerance: float = 1e-6
+    """The largest difference that passes."""
+    relative_tolerance: float = 0.0
+    """The largest difference that passes, as a share of the expected number."""
+    accept_percent: bool = False
+    """Read `12 %` as 0.12."""
+    accept_thousands_separators: bool = False
+    """Read `1,234.5`, `1_234.5` and the same with no-break blanks as 1234.5."""
+    threshold: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_not_negative(self, "absolute_tolerance", self.absolute_tolerance)
+        check_not_negative(self, "relative_tolerance", self.relative_tolerance)
+
+    def score(self, case: EvalTestCase) -> Score:
+        try:
+            expected = self._number(case.expected_output or "")
+        except ValueError as error:
+            raise EvaluationError(f"The expected output is not a number: {error}.") from None
+        try:
+            actual = self._number(case.actual_output or "")
+        except ValueError as error:
+            raise UnusableOutputError(f"The output is not a number: {error}.") from None
+        return self._compared(actual, expected)
+
+    def _compared(self, actual: float, expected: float) -> Score:
+        if not (math.isfinite(actual) and math.isfinite(expected)):
+            return Score(0.0, f"Expected {expected!r}, got {actual!r}: only finite numbers can be close.")
+        difference = abs(actual - expected)
+        allowed = max(self.absolute_tolerance, self.relative_tolerance * abs(expected))
+        metadata = {"difference": difference} if math.isfinite(difference) else {}
+        if difference <= allowed:
+            return Score(1.0, f"{actual!r} is within {allowed:g} of {expected!r}.", metadata=metadata)
+        reason = (
+            f"{actual!r} differs from the expected {expected!r} by {difference:g}, more than {allowed:g}."
+        )
+        return Score(0.0, reason, metadata=metadata)
+
+    def _number(self, text: str) -> float:
+        """Read a number. Raises `ValueError` that says what is wrong with the text."""
+        shown = quoted(text)
+        body = text.strip()
+        if not body:
+            raise ValueError("it is empty")
+        percent = body.endswith("%")
+        if percent:
+            if not self.accept_percent:
+                raise ValueError(f"{shown} has a percent sign, which accept_percent would allow")
+            body = body[:-1].strip()
+        body = self._without_separators(body, shown)
+        try:
+            number = float(body)
+        except ValueError:
+            raise ValueError(shown) from None
+        return number / 100 if percent else number
+
+    def _without_separators(self, body: str, shown: str) -> str:
+        if not _ANY_SEPARATOR.search(body):
+            return body
+        if not self.accept_thousands_separators:
+            raise ValueError(f"{shown} has a separator, which accept_thousands_separators would allow")
+        if not _GROUPED.fullmatch(body):
+            raise ValueError(f"the separators of {shown} do not group its digits by thousands")
+        return _ANY_SEPARATOR.sub("", body)

@@ -1,0 +1,1 @@
+"""Evaluators for answers that rest on retrieved context."""

@@ -1,0 +1,58 @@
+"""Whether an answer is about what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.rag.base import RagEvaluator
+from dokimos.evaluators.rag.statements import claims_of
+from dokimos.evaluators.rag.verdicts import explained, recorded, verdict_prompt, verdicts_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerRelevancy(RagEvaluator):
+    """Share of the output's claims that help to answer the input; 0 when it makes none.
+
+    Whether they are true does not count. Two calls; the claims are shared with other evaluators of the item.
+    The definition is DeepEval's, except that an output without a claim answers nothing; the metric of this
+    name in Ragas compares embeddings instead.
+    """
+
+    default_name = "Answer Relevancy"
+    requires = ("input", "actual_output")
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
+        if not claims:
+            reason = explained(
+                "The output claims nothing that could answer", (), but="", enabled=self.include_reason
+            )
+            return Score(0.0, reason, metadata={"claims": []})
+        prompt = relevance_prompt(case.input or "", claims)
+        verdicts = await verdicts_on(self.lm, prompt, len(claims), sample=sample)
+        beside = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
+        share = f"To the point: {len(claims) - len(beside)} of {counted(len(claims), 'claim')}"
+        return Score(
+            1 - len(beside) / len(claims),
+            explained(share, beside, but="beside the point", enabled=self.include_reason),
+            metadata={"claims": recorded("claim", claims, verdicts)},
+        )
+
+
+def relevance_prompt(question: str, claims: Sequence[str]) -> str:
+    """Return the question whether each claim helps to answer the input."""
+    return verdict_prompt(
+        "An AI system answered an input with the claims below. For each claim, say whether it helps to "
+        "answer the input. Whether it is true does not count.\n"
+        "- yes: it answers the input, or supports or explains the answer\n"
+        "- no: it is about something else",
+        section("Input", question),
+        numbered("Claims", claims),
+        count=len(claims),
+        noun="claim",
+    )

@@ -1,0 +1,156 @@
+"""Whether what an answer cites says what the answer says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dokimos.core.keys import CONTEXT
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.material import numbered
+from dokimos.evaluators.rag.base import RagEvaluator
+from dokimos.evaluators.rag.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+
+_CITATION: Final = re.compile(r"\[([^\[\]\n]{1,100})\]")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])((?:\s*\[[^\[\]\n]{1,100}\])*)\s+(?=\S)|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class CitingSentence:
+    """A sentence of the output and what it cites."""
+
+    text: str
+    """Without its citations."""
+    chunks: tuple[int, ...]
+    """1-based numbers of the chunks it cites; 0 for one that does not exist."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitationFaithfulness(RagEvaluator):
+    """Share of the citing sentences of the output whose cited chunks support them; 0 when nothing is cited.
+
+    Citations are written `[2]` or `[1, 3]`, by the place of a chunk in the context, or `[id]` where chunks
+    are maps with an `id`. A sentence that cites a chunk that does not exist is not supported. One call;
+    none where no sentence cites an existing chunk. After the citation recall of Gao et al., "Enabling Large
+    Language Models to Generate Text with Citations" (2023), which also counts sentences without citation.
+    """
+
+    default_name = "Citation Faithfulness"
+    requires = ("actual_output",)
+
+    context_key: str = CONTEXT
+    """The key of the chunks in the actual outputs or the metadata."""
+    require_citations: bool = False
+    """Count sentences without a citation as not supported."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "context_key", self.context_key)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        chunks = self.chunks(case, self.context_key)
+        sentences = citing_sentences(case.actual_output or "", _numbers(case, self.context_key, len(chunks)))
+        counting = [s for s in sentences if s.chunks or self.require_citations]
+        if not any(s.chunks for s in sentences):
+            reason = explained("The output cites nothing", (), but="", enabled=self.include_reason)
+            return Score(0.0, reason, metadata={"sentences": [], "uncited": len(sentences)})
+        verdicts = await self._verdicts(chunks, counting, sample)
+        failed = [s.text for s, entry in zip(counting, verdicts, strict=True) if entry.verdict == "no"]
+        supported = len(counting) - len(failed)
+        share = f"The citations support {supported} of {counted(len(counting), 'sentence')}"
+        return Score(
+            supported / len(counting),
+            explained(share, failed, but="not", enabled=self.include_reason),
+            metadata=_metadata(counting, verdicts, uncited=sum(not s.chunks for s in sentences)),
+        )
+
+    async def _verdicts(
+        self, chunks: Sequence[str], sentences: Sequence[CitingSentence], sample: int
+    ) -> Sequence[Verdict]:
+        verdicts = [_without_asking(sentence) for sentence in sentences]
+        asked = [sentence for sentence, known in zip(sentences, verdicts, strict=True) if known is None]
+        if not asked:
+            return [entry for entry in verdicts if entry is not None]
+        answers = iter(await verdicts_on(self.lm, citations_prompt(chunks, asked), len(asked), sample=sample))
+        return [next(answers) if entry is None else entry for entry in verdicts]
+
+
+def citing_sentences(text: str, numbers: Mapping[str, int]) -> list[CitingSentence]:
+    """Return the sentences of a text and the chunks they cite.
+
+    Brackets that hold neither numbers nor known ids are no citations.
+    """
+    return [sentence for part in _sentences(text) if (sentence := _read(part, numbers)).text]
+
+
+def citations_prompt(chunks: Sequence[str], sentences: Sequence[CitingSentence]) -> str:
+    """Return the question whether the chunks that each sentence cites support it."""
+    cited = sorted({number for sentence in sentences for number in sentence.chunks})
+    lines = [f"{s.text} (cites {', '.join(f'chunk [{n}]' for n in s.chunks)})" for s in sentences]
+    return verdict_prompt(
+        "For each sentence, say whether the chunks that it cites support it. Other chunks and what you "
+        "know do not count.\n"
+        "- yes: the cited chunks, taken together, state all that the sentence says\n"
+        "- no: they do not",
+        numbered("Chunks", [chunks[number - 1] for number in cited], numbers=cited),
+        numbered("Sentences", lines),
+        count=len(sentences),
+        noun="sentence",
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    """Split a text; citations after a full stop belong to the sentence before it."""
+    parts, start = [], 0
+    for end in _SENTENCE_END.finditer(text):
+        parts.append(text[start : end.start()] + (end[1] or ""))
+        start = end.end()
+    return [*parts, text[start:]]
+
+
+def _read(sentence: str, numbers: Mapping[str, int]) -> CitingSentence:
+    cited: list[int] = []
+
+    def taken(bracket: re.Match[str]) -> str:
+        names = [name.strip() for name in re.split("[,;]", bracket[1])]
+        if not all(name.isdigit() or name in numbers for name in names):
+            return bracket[0]
+        cited.extend(numbers.get(name, 0) for name in names)
+        return ""
+
+    text = _CITATION.sub(taken, sentence)
+    return CitingSentence(" ".join(text.split()), tuple(dict.fromkeys(cited)))
+
+
+def _numbers(case: EvalTestCase, key: str, count: int) -> Mapping[str, int]:
+    """Return the number of each chunk by what it may be called."""
+    value = case.actual_outputs.get(key)
+    given = case.metadata.get(key) if value is None else value
+    numbers = {str(number): number for number in range(1, count + 1)}
+    for number, chunk in enumerate(given if isinstance(given, list | tuple) else (), 1):
+        if isinstance(chunk, Mapping) and chunk.get("id") is not None:
+            numbers[str(chunk["id"])] = number
+    return numbers
+
+
+def _without_asking(sentence: CitingSentence) -> Verdict | None:
+    if not sentence.chunks:
+        return Verdict(reason="It cites nothing.", verdict="no")
+    if 0 in sentence.chunks:
+        return Verdict(reason="It cites a chunk that does not exist.", verdict="no")
+    return None
+
+
+def _metadata(
+    sentences: Sequence[CitingSentence], verdicts: Sequence[Verdict], *, uncited: int
+) -> dict[str, Any]:
+    entries = recorded("sentence", [sentence.text for sentence in sentences], verdicts)
+    with_chunks = [
+        {**entry, "chunks": list(sentence.chunks)} for entry, sentence in zip(entries, sentences, strict=True)
+    ]
+    return {"sentences": with_chunks, "uncited": uncited}

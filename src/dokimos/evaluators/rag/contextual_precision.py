@@ -1,0 +1,66 @@
+"""Whether the useful chunks are ranked above the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.evaluators.checks import check_text, check_whole
+from dokimos.evaluators.judged.rating import REASON_DISABLED
+from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, WINDOW, RagEvaluator
+from dokimos.evaluators.rag.usefulness import useful_chunks
+from dokimos.evaluators.rag.verdicts import recorded
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualPrecision(RagEvaluator):
+    """Average precision of the ranking: the mean, over the useful chunks, of the precision at their rank.
+
+    A chunk is useful if it helps to give the expected output. 1 when all useful ones come first, 0 when
+    none is useful or nothing was retrieved. One call as long as the chunks fit the window. The formula is
+    TREC's average precision over what was retrieved, which Ragas calls context precision and DeepEval
+    contextual precision.
+    """
+
+    default_name = "Contextual Precision"
+    requires = ("input", "expected_output")
+
+    retrieval_context_key: str = RETRIEVAL_CONTEXT
+    """The key of the retrieved chunks, best first, in the actual outputs or the metadata."""
+    window: int = WINDOW
+    """Characters of context in one call; more context takes more calls."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "retrieval_context_key", self.retrieval_context_key)
+        check_whole(self, "window", self.window, least=1)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        chunks = self.chunks(case, self.retrieval_context_key)
+        verdicts = await useful_chunks(
+            self.lm, case.input or "", case.expected_output or "", chunks, self.window, sample=sample
+        )
+        ranks = [rank for rank, entry in enumerate(verdicts, 1) if entry.verdict == "yes"]
+        reason = _reason(ranks, len(chunks)) if self.include_reason else REASON_DISABLED
+        return Score(
+            average_precision(ranks), reason, metadata={"contexts": recorded("context", chunks, verdicts)}
+        )
+
+
+def average_precision(ranks: Sequence[int]) -> float:
+    """Return the mean of the precision at each of the ranks (1-based, ascending); 0 without any."""
+    return fmean(found / rank for found, rank in enumerate(ranks, 1)) if ranks else 0.0
+
+
+def _reason(ranks: Sequence[int], total: int) -> str:
+    if not total:
+        return "No context was retrieved."
+    if not ranks:
+        return f"None of {counted(total, 'chunk')} helps to give the expected output."
+    places = ", ".join(map(str, ranks))
+    last = f"rank {places}" if len(ranks) == 1 else f"ranks {places}"
+    return f"Useful for the expected output: {len(ranks)} of {counted(total, 'chunk')}, at {last}."

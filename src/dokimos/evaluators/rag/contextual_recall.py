@@ -1,0 +1,67 @@
+"""Whether the context holds everything that the expected answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.material import numbered
+from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, RagEvaluator
+from dokimos.evaluators.rag.statements import claims_of
+from dokimos.evaluators.rag.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualRecall(RagEvaluator):
+    """Share of the expected output's claims that the retrieved context states; 1 when it makes none.
+
+    Two calls; one where nothing was retrieved. After Es et al., "RAGAS", context recall.
+    """
+
+    default_name = "Contextual Recall"
+    requires = ("expected_output",)
+
+    retrieval_context_key: str = RETRIEVAL_CONTEXT
+    """The key of the retrieved chunks in the actual outputs or the metadata."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "retrieval_context_key", self.retrieval_context_key)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        chunks = self.chunks(case, self.retrieval_context_key)
+        claims = await claims_of(self.lm, case.expected_output or "", sample=sample)
+        if not claims:
+            reason = explained("The expected output makes no claims", (), but="", enabled=self.include_reason)
+            return Score(1.0, reason, metadata={"claims": []})
+        verdicts = await self._verdicts(chunks, claims, sample)
+        missing = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
+        found = len(claims) - len(missing)
+        share = f"The context holds {found} of {counted(len(claims), 'claim')} of the expected output"
+        return Score(
+            found / len(claims),
+            explained(share, missing, but="missing", enabled=self.include_reason),
+            metadata={"claims": recorded("claim", claims, verdicts)},
+        )
+
+    async def _verdicts(self, chunks: Sequence[str], claims: Sequence[str], sample: int) -> Sequence[Verdict]:
+        if not any(chunk.strip() for chunk in chunks):
+            return [Verdict(reason="The context is empty.", verdict="no")] * len(claims)
+        return await verdicts_on(self.lm, found_prompt(chunks, claims), len(claims), sample=sample)
+
+
+def found_prompt(chunks: Sequence[str], claims: Sequence[str]) -> str:
+    """Return the question whether the context states each claim."""
+    return verdict_prompt(
+        "For each claim, say whether the context states it. Use nothing but the context.\n"
+        "- yes: the context states it, or it follows from the context\n"
+        "- no: the context contradicts it or does not say it",
+        numbered("Context", chunks),
+        numbered("Claims", claims),
+        count=len(claims),
+        noun="claim",
+    )

@@ -1,0 +1,112 @@
+"""How much of an answer its context does not support."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dokimos.core.keys import CONTEXT
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.judged.rating import REASON_DISABLED
+from dokimos.evaluators.rag.base import RagEvaluator, summary
+from dokimos.judges.ask import ask
+from dokimos.judges.fencing import fence_rule
+from dokimos.judges.shapes import YesNo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedStatement:
+    """One statement of the output, and whether the context supports it."""
+
+    statement: str = ""
+    reason: str = ""
+    verdict: YesNo
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStatements:
+    """What a judge replies that takes an output apart and checks it."""
+
+    verdicts: list[CheckedStatement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hallucination(RagEvaluator):
+    """Share of the output's statements that the context does not support; 0 when it makes none.
+
+    The judge takes the output apart and checks it in one call; a second one writes the reason. `faithfulness`
+    checks more thoroughly. The whole context is in one call, so it must fit the judge.
+    """
+
+    default_name = "Hallucination"
+    requires = ("actual_output",)
+    lower_is_better = True
+
+    context_key: str = CONTEXT
+    """The key of the context in the actual outputs or the metadata: a text or a list of chunks."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "context_key", self.context_key)
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        prompt = check_prompt(self.chunks(case, self.context_key), case.actual_output or "")
+        checked = (await ask(self.lm, prompt, CheckedStatements, sample=sample)).verdicts
+        recorded = [{"statement": c.statement, "verdict": c.verdict, "reason": c.reason} for c in checked]
+        unsupported = [c for c in checked if c.verdict == "no"]
+        score = len(unsupported) / len(checked) if checked else 0.0
+        reason = await self._reason(checked, unsupported, sample)
+        return Score(score, reason, metadata={"statements": recorded})
+
+    async def _reason(
+        self, checked: Sequence[CheckedStatement], unsupported: Sequence[CheckedStatement], sample: int
+    ) -> str:
+        if not self.include_reason:
+            return REASON_DISABLED
+        if not checked:
+            return "The output makes no statements, so there is none that the context does not support."
+        share = f"The context does not support {len(unsupported)} of {counted(len(checked), 'statement')}"
+        failed = [c.statement or c.reason for c in unsupported]
+        otherwise = f"{share}: {listed(failed, limit=3)}." if failed else f"{share}."
+        prompt = _summary_prompt(share, checked)
+        return await summary(self.lm, prompt, sample=sample, otherwise=otherwise)
+
+
+def check_prompt(chunks: Sequence[str], output: str) -> str:
+    """Return the request to take an output apart and check each statement."""
+    return "\n\n".join(
+        [
+            "Take the text apart into its statements and check each against the context. Use nothing but the "
+            "context.\n"
+            "- yes: the context states it, or it follows from the context\n"
+            "- no: the context contradicts it or does not say it",
+            fence_rule(),
+            numbered("Context", chunks),
+            section("Text", output),
+            "Give one entry for each statement of the text: the statement, a reason of a few words, the "
+            "verdict. A text without statements gives an empty list.",
+        ]
+    )
+
+
+def _summary_prompt(share: str, checked: Sequence[CheckedStatement]) -> str:
+    agreeing = [_line(c) for c in checked if c.verdict == "yes"]
+    contradicting = [_line(c) for c in checked if c.verdict == "no"]
+    parts = [
+        f"The statements of a text were checked against its context. The result: {share}. Explain this "
+        "result in one sentence, naming what is made up, if anything.",
+        fence_rule(),
+    ]
+    if agreeing:
+        parts.append(numbered("Supported", agreeing))
+    if contradicting:
+        parts.append(numbered("Not Supported", contradicting))
+    return "\n\n".join(parts)
+
+
+def _line(checked: CheckedStatement) -> str:
+    return f"{checked.statement}: {checked.reason}" if checked.statement else checked.reason

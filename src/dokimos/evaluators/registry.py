@@ -1,0 +1,233 @@
+"""The lazy table of evaluators: nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from dokimos.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from dokimos.evaluators.base import Evaluator
+    from dokimos.evaluators.parameters import EvaluatorDoc
+
+T = TypeVar("T", bound="Evaluator")
+
+ENTRY_POINTS: Final = "dokimos.evaluators"
+"""The entry point group of packages that bring evaluators: `name = "module:Class"`."""
+
+BUILT_IN: Final[dict[str, str]] = {
+    "exact_match": "dokimos.evaluators.text:ExactMatch",
+    "equality": "dokimos.evaluators.text:Equality",
+    "regex": "dokimos.evaluators.text:Regex",
+    "contains": "dokimos.evaluators.text:Contains",
+    "length": "dokimos.evaluators.limits:Length",
+    "levenshtein": "dokimos.evaluators.text:Levenshtein",
+    "numeric": "dokimos.evaluators.numeric:Numeric",
+    "structural_match": "dokimos.evaluators.structural:StructuralMatch",
+    "json_schema": "dokimos.evaluators.json_schema:JsonSchema",
+    "set_match": "dokimos.evaluators.set_match:SetMatch",
+    "latency": "dokimos.evaluators.limits:Latency",
+    "cost": "dokimos.evaluators.limits:Cost",
+    "tokens": "dokimos.evaluators.limits:Tokens",
+    "f1_score": "dokimos.evaluators.nlp.token_f1:TokenF1",
+    "bleu": "dokimos.evaluators.nlp.bleu:Bleu",
+    "chrf": "dokimos.evaluators.nlp.bleu:Chrf",
+    "rouge": "dokimos.evaluators.nlp.rouge:Rouge",
+    "meteor": "dokimos.evaluators.nlp.meteor:Meteor",
+    "wer": "dokimos.evaluators.nlp.wer:WordErrorRate",
+    "precision": "dokimos.evaluators.retrieval.metrics:Precision",
+    "recall": "dokimos.evaluators.retrieval.metrics:Recall",
+    "hit_rate": "dokimos.evaluators.retrieval.metrics:HitRate",
+    "mrr": "dokimos.evaluators.retrieval.metrics:MRR",
+    "ndcg": "dokimos.evaluators.retrieval.metrics:NDCG",
+    "llm_judge": "dokimos.evaluators.judged.llm_judge:LLMJudge",
+    "g_eval": "dokimos.evaluators.judged.g_eval:GEval",
+    "jury": "dokimos.evaluators.judged.jury:Jury",
+    "pairwise": "dokimos.evaluators.judged.pairwise:Pairwise",
+    "correctness": "dokimos.evaluators.judged.presets:Correctness",
+    "helpfulness": "dokimos.evaluators.judged.presets:Helpfulness",
+    "coherence": "dokimos.evaluators.judged.presets:Coherence",
+    "conciseness": "dokimos.evaluators.judged.presets:Conciseness",
+    "completeness": "dokimos.evaluators.judged.presets:Completeness",
+    "tone": "dokimos.evaluators.judged.presets:Tone",
+    "instruction_following": "dokimos.evaluators.judged.presets:InstructionFollowing",
+    "summarisation": "dokimos.evaluators.judged.presets:Summarisation",
+    "refusal": "dokimos.evaluators.judged.presets:Refusal",
+    "toxicity": "dokimos.evaluators.judged.presets:Toxicity",
+    "bias": "dokimos.evaluators.judged.presets:Bias",
+    "misuse": "dokimos.evaluators.judged.presets:Misuse",
+    "pii_leakage": "dokimos.evaluators.judged.presets:PIILeakage",
+    "faithfulness": "dokimos.evaluators.rag.faithfulness:Faithfulness",
+    "hallucination": "dokimos.evaluators.rag.hallucination:Hallucination",
+    "answer_relevancy": "dokimos.evaluators.rag.answer_relevancy:AnswerRelevancy",
+    "contextual_relevance": "dokimos.evaluators.rag.contextual_relevance:ContextualRelevance",
+    "contextual_precision": "dokimos.evaluators.rag.contextual_precision:ContextualPrecision",
+    "contextual_recall": "dokimos.evaluators.rag.contextual_recall:ContextualRecall",
+    "context_sufficiency": "dokimos.evaluators.rag.context_sufficiency:ContextSufficiency",
+    "noise_sensitivity": "dokimos.evaluators.rag.noise_sensitivity:NoiseSensitivity",
+    "citation_faithfulness": "dokimos.evaluators.rag.citation_faithfulness:CitationFaithfulness",
+    "function": "dokimos.evaluators.function:FunctionEvaluator",
+}
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_name_of: Final[dict[str, str]] = {target: name for name, target in BUILT_IN.items()}
+_registered: Final[dict[str, type[Evaluator]]] = {}
+
+
+def name_of(kind: type) -> str | None:
+    """Return the registry name of an evaluator class, None if it is not registered."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    if place in _name_of or kind.__module__.startswith("dokimos."):
+        return _name_of.get(place)
+    return next((name for name, plugin in _plugins().items() if plugin.value == place), None)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all evaluators, built-in ones first; imports none of them."""
+    return (*BUILT_IN, *sorted({*_registered, *_plugins()} - set(BUILT_IN)))
+
+
+def register(name: str) -> Callable[[type[T]], type[T]]:
+    """Register a class under a snake_case name of its own: `@register("politeness")`, above `@dataclass`.
+
+    Raises:
+        ConfigurationError: for a name that is taken or not snake_case, or a class that is no evaluator.
+    """
+
+    def add(kind: type[T]) -> type[T]:
+        place = f"{kind.__module__}:{kind.__qualname__}"
+        _check_registration(name, kind, place)
+        _registered[name] = kind
+        _name_of[place] = name
+        return kind
+
+    return add
+
+
+def find(name: str) -> type[Evaluator]:
+    """Return the class registered under `name`.
+
+    Raises:
+        ConfigurationError: for an unknown name, with the nearest one, or a plugin that cannot be loaded.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return cast("type[Evaluator]", getattr(import_module(module), attribute))
+    if name in _registered:
+        return _registered[name]
+    if name in _plugins():
+        return _load(_plugins()[name])
+    raise ConfigurationError(
+        f"Unknown evaluator {name!r}.{_nearest(name, names())} Known evaluators: {', '.join(names())}."
+    )
+
+
+def build(name: str, params: Mapping[str, Any] | None = None, *, where: str = "") -> Evaluator:
+    """Build the evaluator `name` from data, such as a map read from YAML.
+
+    Args:
+        name: The registry name.
+        params: Its parameters in snake_case; values that an evaluator takes in code are accepted too.
+        where: The place in a file or command line that an error message starts with.
+
+    Raises:
+        ConfigurationError: naming the parameter's path, what is wrong with it and what would be accepted.
+    """
+    try:
+        kind = find(name)
+        _check_names(name, kind, params or {})
+        return kind(**_validated(name, kind, params or {}))
+    except ConfigurationError as error:
+        if not where:
+            raise
+        raise ConfigurationError(f"{where}: {error}") from error
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of an evaluator's parameters. Raises `ConfigurationError` if unknown."""
+    from dokimos.evaluators import parameters
+
+    return parameters.schema(find(name))
+
+
+def describe(name: str) -> EvaluatorDoc:
+    """Describe an evaluator for people. Raises `ConfigurationError` if unknown."""
+    from dokimos.evaluators import parameters
+
+    return parameters.describe(name, find(name))
+
+
+def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> None:
+    from dokimos.evaluators.base import COMMON_FIELDS
+
+    known = {f.name: f for f in fields(kind) if f.init}
+    for key in params:
+        if key not in known:
+            hint = _nearest(str(key), known)
+            own = ", ".join(sorted(known, key=lambda field: field in COMMON_FIELDS))
+            raise ConfigurationError(f"{name}.{key}: there is no such parameter.{hint} Parameters: {own}.")
+    missing = [key for key, f in known.items() if is_required(f) and key not in params]
+    if missing:
+        raise ConfigurationError(f"{name}: missing the parameter {', '.join(map(repr, missing))}.")
+
+
+def _validated(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> dict[str, Any]:
+    if not params:
+        return {}
+    from dokimos.evaluators.parameters import validated
+
+    return {key: validated(kind, key, value, path=f"{name}.{key}") for key, value in params.items()}
+
+
+def is_required(parameter: Field[Any]) -> bool:
+    """Say whether a field of an evaluator has no default."""
+    return parameter.default is MISSING and parameter.default_factory is MISSING
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(plugin: EntryPoint) -> type[Evaluator]:
+    try:
+        kind = plugin.load()
+    except Exception as error:  # a plugin is somebody else's code
+        package = f" of the package {plugin.dist.name}" if plugin.dist else ""
+        raise ConfigurationError(
+            f"The evaluator {plugin.name!r}{package} ({plugin.value}) cannot be loaded: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    _check_kind(plugin.name, kind)
+    return cast("type[Evaluator]", kind)
+
+
+def _check_registration(name: str, kind: Any, place: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"An evaluator's name must be in snake_case, not {name!r}.")
+    _check_kind(name, kind)
+    taken = name in BUILT_IN or (name in _registered and _name_of.get(place) != name)
+    if taken:
+        raise ConfigurationError(f"There is an evaluator {name!r} already; choose another name for {place}.")
+
+
+def _check_kind(name: str, kind: Any) -> None:
+    from dokimos.evaluators.base import Evaluator
+
+    if not (isinstance(kind, type) and issubclass(kind, Evaluator)):
+        raise ConfigurationError(f"The evaluator {name!r} must be a subclass of Evaluator, not {kind!r:.80}.")
+
+
+def _nearest(name: str, known: Any) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,54 @@
+"""Telling by a model that two items mean the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dokimos.core.jsonable import text_form
+from dokimos.evaluators.json_tree import identity_key
+from dokimos.evaluators.judged.material import section
+from dokimos.judges.ask import ask
+from dokimos.judges.fencing import fence_rule
+from dokimos.judges.protocol import JudgeLM, identity_of
+from dokimos.judges.shapes import YesNo
+
+
+@dataclass(frozen=True, slots=True)
+class SameMeaning:
+    """What a judge replies that compares two items."""
+
+    verdict: YesNo
+
+
+@dataclass(frozen=True)
+class LlmMatching:
+    """Matches items that a judge says mean the same: one call for each pair that is not equal anyway."""
+
+    judge: JudgeLM
+    is_async: bool = field(default=True, init=False)
+
+    @property
+    def identity(self) -> str:
+        """What tells this strategy apart in a record of the configuration."""
+        return f"llm:{identity_of(self.judge)}"
+
+    async def __call__(self, retrieved: Any, relevant: Any) -> bool:
+        if identity_key(retrieved) == identity_key(relevant):
+            return True
+        answer = await ask(self.judge, matching_prompt(retrieved, relevant), SameMeaning)
+        return answer.verdict == "yes"
+
+
+def matching_prompt(retrieved: Any, relevant: Any) -> str:
+    """Return the question whether two items mean the same."""
+    return "\n\n".join(
+        [
+            "Do these two items give the same information? Wording does not count.\n"
+            "- yes: the retrieved item says what the relevant one says\n"
+            "- no: it says something else, or only a part of it",
+            fence_rule(),
+            section("Retrieved", text_form(retrieved)),
+            section("Relevant", text_form(relevant)),
+        ]
+    )

@@ -1,0 +1,233 @@
+"""Ways to tell that a retrieved item is one of the relevant ones.
+
+Any callable of (retrieved, relevant) that gives a bool, sync or async, is a strategy; these are ready-made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from dokimos.core.jsonable import text_form
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.json_tree import identity_key
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.retrieval.llm_matching import LlmMatching
+    from dokimos.judges.protocol import JudgeLike
+
+Strategy: TypeAlias = Callable[[Any, Any], "bool | Awaitable[bool]"]
+Matching: TypeAlias = Strategy | str | Mapping[str, Any]
+"""A strategy, or its data form: "equality", {"field": "id"}, {"any_of": [...]} and so on."""
+
+MATCHING_SCHEMA: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"enum": ["equality", "ignore_case", "containment"]},
+        {"type": "object", "required": ["field"], "additionalProperties": False,
+         "properties": {"field": {"type": "string"}}},
+        {"type": "object", "required": ["fields"], "additionalProperties": False,
+         "properties": {"fields": {"type": "array", "items": {"type": "string"}, "minItems": 1}}},
+        {"type": "object", "required": ["llm"], "additionalProperties": False,
+         "properties": {"llm": {"type": "string"}}},
+        {"type": "object", "required": ["any_of"], "additionalProperties": False,
+         "properties": {"any_of": {"type": "array"}}},
+        {"type": "object", "required": ["all_of"], "additionalProperties": False,
+         "properties": {"all_of": {"type": "array"}}},
+    ]
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeyMatching:
+    """Matches items that share a key; an item without one (None) matches nothing."""
+
+    key: Callable[[Any], Hashable]
+    fields: tuple[str, ...] = ()
+    """The fields that make up the key, where it is made of fields."""
+
+    def __call__(self, retrieved: Any, relevant: Any) -> bool:
+        key = self.key(retrieved)
+        return key is not None and key == self.key(relevant)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Matches where any, or all, of several strategies do; asks them in order and no more than it must."""
+
+    strategies: tuple[Strategy, ...]
+    every: bool
+    is_async: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", any(map(is_async, self.strategies)))
+
+    def __call__(self, retrieved: Any, relevant: Any) -> bool | Awaitable[bool]:
+        if self.is_async:
+            return self._ask(retrieved, relevant)
+        answers = (bool(strategy(retrieved, relevant)) for strategy in self.strategies)
+        return all(answers) if self.every else any(answers)
+
+    async def _ask(self, retrieved: Any, relevant: Any) -> bool:
+        for strategy in self.strategies:
+            if await matches(strategy, retrieved, relevant) is not self.every:
+                return not self.every
+        return self.every
+
+
+def equality(retrieved: Any, relevant: Any) -> bool:
+    """Match equal values; 1 equals 1.0, True does not equal 1."""
+    return identity_key(retrieved) == identity_key(relevant)
+
+
+def ignore_case(retrieved: Any, relevant: Any) -> bool:
+    """Match strings without regard to upper and lower case, anything else by equality."""
+    return _caseless_key(retrieved) == _caseless_key(relevant)
+
+
+def by_identifier(identifier: Callable[[Any], Any]) -> KeyMatching:
+    """Match items for which `identifier(item)` gives equal values; None matches nothing."""
+    return KeyMatching(lambda item: _key_or_none(identifier(item)))
+
+
+def by_field(name: str) -> KeyMatching:
+    """Match items by one field; an item that is no map stands for the value itself."""
+    return KeyMatching(lambda item: _key_or_none(_field(item, name, item)), (name,))
+
+
+def by_fields(*names: str) -> KeyMatching:
+    """Match maps that agree in every one of these fields, anything else by equality."""
+    if not names:
+        raise ConfigurationError("by_fields needs the name of at least one field.")
+    return KeyMatching(lambda item: _fields_key(item, names), names)
+
+
+def containment(*, normalize: bool = True) -> Strategy:
+    """Match texts of which one contains the other, ignoring case and runs of white space where normalised.
+
+    An empty text matches only an empty one.
+    """
+
+    def contains(retrieved: Any, relevant: Any) -> bool:
+        found, wanted = _text(retrieved, normalize), _text(relevant, normalize)
+        if not found or not wanted:
+            return found == wanted
+        return found in wanted or wanted in found
+
+    return contains
+
+
+def llm_based(judge: JudgeLike) -> LlmMatching:
+    """Match items of which a judge says that they give the same information: one call for each pair."""
+    from dokimos.evaluators.retrieval.llm_matching import LlmMatching
+    from dokimos.judges.protocol import as_judge
+
+    return LlmMatching(as_judge(judge))
+
+
+def any_of(*strategies: Matching) -> Combined:
+    """Match where at least one strategy does; none given matches nothing."""
+    return Combined(tuple(as_strategy(strategy) for strategy in strategies), every=False)
+
+
+def all_of(*strategies: Matching) -> Combined:
+    """Match where every strategy does; none given matches everything."""
+    return Combined(tuple(as_strategy(strategy) for strategy in strategies), every=True)
+
+
+def as_strategy(matching: Matching) -> Strategy:
+    """Return the strategy for its data form; a callable is one already.
+
+    Raises:
+        ConfigurationError: for anything else, with the forms there are.
+    """
+    if isinstance(matching, str) and matching in _NAMED:
+        return _NAMED[matching]
+    if isinstance(matching, Mapping) and len(matching) == 1:
+        ((form, content),) = matching.items()
+        if form in _FORMS and isinstance(content, _FORMS[form][0]) and content != "":
+            return _FORMS[form][1](content)
+    if callable(matching):
+        return matching
+    raise ConfigurationError(
+        f"matching {quoted(matching)} is not known; expected {', '.join(map(repr, _NAMED))}, "
+        '{"field": NAME}, {"fields": [NAME, ...]}, {"llm": MODEL}, {"any_of": [...]}, {"all_of": [...]} '
+        "or a function of two items."
+    )
+
+
+def is_async(strategy: Strategy) -> bool:
+    """Say whether a strategy has to be awaited."""
+    if getattr(strategy, "is_async", False) is True:
+        return True
+    call = getattr(type(strategy), "__call__", None)  # noqa: B004 - an object may have an async __call__
+    return inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(call)
+
+
+def asks_judge(strategy: Strategy) -> bool:
+    """Say whether a strategy asks a model, and so may answer differently another time."""
+    if isinstance(strategy, Combined):
+        return any(map(asks_judge, strategy.strategies))
+    return hasattr(strategy, "judge")
+
+
+async def matches(strategy: Strategy, retrieved: Any, relevant: Any) -> bool:
+    """Ask a strategy, sync or async."""
+    answer = strategy(retrieved, relevant)
+    return bool(await answer if inspect.isawaitable(answer) else answer)
+
+
+def key_of(strategy: Strategy) -> Callable[[Any], Hashable] | None:
+    """Return the function whose equal results are matches, None for a strategy that must see each pair."""
+    if isinstance(strategy, KeyMatching):
+        return strategy.key
+    return {equality: identity_key, ignore_case: _caseless_key}.get(cast("Any", strategy))
+
+
+def _caseless_key(item: Any) -> Hashable:
+    return identity_key(item.casefold() if isinstance(item, str) else item)
+
+
+def _key_or_none(value: Any) -> Hashable:
+    return None if value is None else identity_key(value)
+
+
+def _field(item: Any, name: str, otherwise: Any) -> Any:
+    if isinstance(item, Mapping):
+        return item.get(name)
+    if isinstance(item, str | int | float | list | tuple) or item is None:
+        return otherwise
+    return getattr(item, name, None)
+
+
+def _fields_key(item: Any, names: tuple[str, ...]) -> Hashable:
+    absent = object()
+    values = [_field(item, name, absent) for name in names]
+    if values[0] is absent:
+        return identity_key(item)
+    return None if None in values else tuple([identity_key(value) for value in values])
+
+
+def _text(item: Any, normalize: bool) -> str:
+    text = text_form(item) or ""
+    return " ".join(text.casefold().split()) if normalize else text
+
+
+def _list_of(make: Callable[..., Strategy]) -> Callable[[Any], Strategy]:
+    return lambda content: make(*content)
+
+
+_NAMED: Final[dict[str, Strategy]] = {
+    "equality": equality,
+    "ignore_case": ignore_case,
+    "containment": containment(),
+}
+_FORMS: Final[dict[str, tuple[type, Callable[[Any], Strategy]]]] = {
+    "field": (str, by_field),
+    "fields": (list, _list_of(by_fields)),
+    "llm": (str, llm_based),
+    "any_of": (list, _list_of(any_of)),
+    "all_of": (list, _list_of(all_of)),
+}

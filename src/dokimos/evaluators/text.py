@@ -1,0 +1,235 @@
+"""Evaluators that compare or search the text of the output."""
+
+from __future__ import annotations
+
+import re
+import string
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed, quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_option, check_text
+from dokimos.evaluators.edit_distance import common_start, edit_distance
+
+_ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactMatch(Evaluator):
+    """Passes when the text of the output is the expected text, to the letter."""
+
+    default_name = "Exact Match"
+    requires = ("actual_output", "expected_output")
+
+    threshold: float | None = 1.0
+
+    def score(self, case: EvalTestCase) -> Score:
+        expected, actual = case.expected_output or "", case.actual_output or ""
+        if expected == actual:
+            return Score(1.0, "The output is exactly the expected text.")
+        return Score(0.0, _difference(expected, actual))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equality(Evaluator):
+    """Passes when the output is the expected text, after letting go of what you say does not matter.
+
+    In this order: case (full case folding, so "ß" is "ss"), the 32 ASCII punctuation characters, white space.
+    Unicode is not normalised.
+    """
+
+    default_name = "Equality"
+    requires = ("actual_output", "expected_output")
+
+    ignore_case: bool = False
+    """Compare without regard to upper and lower case."""
+    strip_whitespace: bool = False
+    """Trim both texts and take every run of white space for one blank."""
+    strip_punctuation: bool = False
+    """Leave out ASCII punctuation."""
+    threshold: float | None = 1.0
+
+    def score(self, case: EvalTestCase) -> Score:
+        expected = self._plain(case.expected_output or "")
+        actual = self._plain(case.actual_output or "")
+        if expected == actual:
+            return Score(1.0, "The output equals the expected text.")
+        return Score(0.0, _difference(expected, actual))
+
+    def _plain(self, text: str) -> str:
+        if self.ignore_case:
+            text = text.casefold()
+        if self.strip_punctuation:
+            text = text.translate(_ASCII_PUNCTUATION)
+        return " ".join(text.split()) if self.strip_whitespace else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regex(Evaluator):
+    """Passes when the pattern is found in the output, or, negated, when it is not."""
+
+    default_name = "Regex Match"
+    requires = ("actual_output",)
+
+    pattern: str
+    """A regular expression in Python's syntax; `(?m)` and `(?s)` at its start work."""
+    ignore_case: bool = False
+    """Match without regard to upper and lower case."""
+    full_match: bool = False
+    """The whole output must match, not only a part of it."""
+    negate: bool = False
+    """Pass when the pattern does not match."""
+    threshold: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._compiled
+        if self.threshold == 0 and not self.negate:
+            warnings.warn(
+                f"{self.name}: with a threshold of 0 every output passes; "
+                "use negate=True for a pattern that must not match.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def score(self, case: EvalTestCase) -> Score:
+        text = case.actual_output or ""
+        match = self._compiled.fullmatch(text) if self.full_match else self._compiled.search(text)
+        passed = (match is None) if self.negate else (match is not None)
+        return Score(float(passed), self._reason(text, match))
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        try:
+            return re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
+        except (re.error, TypeError, RecursionError, OverflowError) as error:
+            raise ConfigurationError(
+                f"{self.name}: pattern {quoted(self.pattern)} is not a regular expression: {error}."
+            ) from None
+
+    def _reason(self, text: str, match: re.Match[str] | None) -> str:
+        pattern = quoted(self.pattern)
+        subject = "The whole output" if self.full_match else "The output"
+        if match is None:
+            ending = ", as it should be" if self.negate else f": {quoted(text)}"
+            return f"{subject} does not match the pattern {pattern}{ending}."
+        ending = ", which it must not" if self.negate else ""
+        return f"{subject} matches the pattern {pattern} with {quoted(match[0])}{ending}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contains(Evaluator):
+    """Passes when the output contains any, all or none of the given texts."""
+
+    default_name = "Contains"
+    requires = ("actual_output",)
+
+    values: str | Sequence[str]
+    """The texts to look for."""
+    mode: Literal["any", "all", "none"] = "any"
+    """How many of them must be there."""
+    ignore_case: bool = False
+    """Look without regard to upper and lower case."""
+    threshold: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        values = (self.values,) if isinstance(self.values, str) else tuple(self.values)
+        if not values:
+            raise ConfigurationError("Contains: values must name at least one text to look for.")
+        for index, value in enumerate(values):
+            check_text(self, f"values[{index}]", value)
+        object.__setattr__(self, "values", values)
+        check_option(self, "mode", self.mode, ("any", "all", "none"))
+
+    def score(self, case: EvalTestCase) -> Score:
+        text = self._folded(case.actual_output or "")
+        found = [value for value in self.values if self._folded(value) in text]
+        missing = [value for value in self.values if self._folded(value) not in text]
+        metadata = {"found": found, "missing": missing}
+        match self.mode:
+            case "any":
+                return Score(float(bool(found)), _found_any(found, missing), metadata=metadata)
+            case "all":
+                return Score(float(not missing), _found_all(found, missing), metadata=metadata)
+            case "none":
+                return Score(float(not found), _found_none(found, missing), metadata=metadata)
+
+    def _folded(self, text: str) -> str:
+        return text.casefold() if self.ignore_case else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levenshtein(Evaluator):
+    """Similarity to the expected text: 1 minus the edits between them over the length of the longer.
+
+    An edit inserts, deletes or replaces one character (Levenshtein 1966).
+    """
+
+    default_name = "Levenshtein"
+    requires = ("actual_output", "expected_output")
+
+    ignore_case: bool = False
+    """Compare without regard to upper and lower case."""
+
+    def score(self, case: EvalTestCase) -> Score:
+        expected, actual = case.expected_output or "", case.actual_output or ""
+        if self.ignore_case:
+            expected, actual = expected.casefold(), actual.casefold()
+        distance = edit_distance(expected, actual)
+        longer = max(len(expected), len(actual))
+        reason = (
+            f"{counted(distance, 'edit')} between the output of {counted(len(actual), 'character')} "
+            f"and the expected text of {len(expected)}."
+        )
+        return Score(1.0 - distance / longer if longer else 1.0, reason, metadata={"distance": distance})
+
+
+def _difference(expected: str, actual: str) -> str:
+    if not actual:
+        return f"The output is empty; expected {quoted(expected)}."
+    if not expected:
+        return f"The expected text is empty; the output is {quoted(actual)}."
+    at = common_start(expected, actual)
+    return f"Expected {quoted(expected)}, got {quoted(actual)}: {_how_they_differ(expected, actual, at)}."
+
+
+def _how_they_differ(expected: str, actual: str, at: int) -> str:
+    if expected.split() == actual.split():
+        return f"only white space differs, first at character {at + 1}"
+    if expected.casefold() == actual.casefold():
+        return f"only upper and lower case differ, first at character {at + 1}"
+    if at == len(actual):
+        return f"the output ends after {counted(at, 'character')}, before {_excerpt(expected, at)}"
+    if at == len(expected):
+        return f"the output goes on after character {at} with {_excerpt(actual, at)}"
+    return f"they differ from character {at + 1} on, {_excerpt(expected, at)} against {_excerpt(actual, at)}"
+
+
+def _excerpt(text: str, at: int) -> str:
+    return repr(text[at : at + 20] + ("…" if len(text) > at + 20 else ""))
+
+
+def _found_any(found: Sequence[str], missing: Sequence[str]) -> str:
+    if found:
+        return f"The output contains {listed(tuple(found))}."
+    return f"The output contains none of {listed(tuple(missing))}."
+
+
+def _found_all(found: Sequence[str], missing: Sequence[str]) -> str:
+    if not missing:
+        return f"The output contains {listed(tuple(found))}."
+    return f"The output lacks {listed(tuple(missing))}."
+
+
+def _found_none(found: Sequence[str], missing: Sequence[str]) -> str:
+    if not found:
+        return f"The output contains none of {listed(tuple(missing))}, as it should be."
+    return f"The output contains {listed(tuple(found))}, which it must not."

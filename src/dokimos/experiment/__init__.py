@@ -1,0 +1,1 @@
+"""Running an application over a data set and keeping what it cost."""

@@ -1,0 +1,195 @@
+"""Calling the task: measured, timed out, retried, priced, and never raising."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.task_result import TaskResult
+from dokimos.errors import BudgetExceededError
+from dokimos.experiment.failures import CommonErrors, describe_error
+from dokimos.experiment.task import prepare
+
+if TYPE_CHECKING:
+    from dokimos.core.example import Example
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.options import RunOptions
+
+T = TypeVar("T")
+
+FIRST_RETRY_SECONDS: Final = 0.5
+LONGEST_RETRY_SECONDS: Final = 30.0
+
+
+class TaskOutcome(NamedTuple):
+    """What a task gave for an item: outputs, or an error."""
+
+    outputs: Mapping[str, Any] = MappingProxyType({})
+    metrics: CallMetrics | None = None
+    error: str | None = None
+
+
+ItemSink: TypeAlias = Callable[[TaskOutcome], None]
+"""Receives the outcome of a task: outputs where and as soon as the task returns, an error in the end."""
+
+
+class TaskCaller:
+    """Calls one task for many items, and remembers what there is to say about it at the end."""
+
+    def __init__(self, plan: Experiment, options: RunOptions) -> None:
+        self.errors = CommonErrors()
+        self._task = prepare(plan.task)
+        self._timeout = options.timeout
+        self._attempts = options.retries + 1
+        self._prices = plan.prices
+        self._random = random.Random(options.seed)
+        self._abandoned = 0
+        self._retried = 0
+        self._price_problem: str | None = None
+
+    async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        """Call the task for an example until it succeeds or there are no attempts left.
+
+        Raises `BudgetExceededError` where the task asks a judge that the budget does not allow any more.
+        """
+        outcome = await self._attempt(example, sink)
+        for attempt in range(1, self._attempts):
+            if outcome.error is None:
+                return outcome
+            self._retried += 1
+            await asyncio.sleep(self._pause(attempt))
+            outcome = await self._attempt(example, sink)
+        if sink is not None and outcome.error is not None:
+            sink(outcome)
+        return outcome
+
+    def warnings(self) -> list[str]:
+        """Say what a reader of the result should know about the calls."""
+        found = []
+        if self._abandoned:
+            calls = _count(self._abandoned, "call")
+            found.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
+        if self._retried:
+            found.append(f"Repeated {_count(self._retried, 'call')} of the task that had failed.")
+        if self._price_problem:
+            found.append(self._price_problem)
+        return found
+
+    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        try:
+            if self._timeout is None:
+                returned = self._outcome if sink is None else _Return(self._outcome, sink)
+                return await self._task.run(example, returned)
+            return await self._within(self._timeout, example, _Return(self._outcome, sink))
+        except asyncio.CancelledError as error:
+            if is_cancelled_from_outside():
+                raise
+            return TaskOutcome(error=describe_error(error))
+        except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
+            raise
+        except BaseException as error:  # test frameworks and others derive their failures from it
+            return TaskOutcome(error=describe_error(error))
+
+    async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
+        call = asyncio.create_task(_without_exit(self._task.run(example, returned)))
+        try:
+            await asyncio.wait((call,), timeout=seconds)
+        except asyncio.CancelledError:
+            _leave(call)
+            raise
+        if call.done() or not returned.claim():
+            return await call
+        # Not awaited: a call that swallows its cancellation must not keep the worker.
+        _leave(call)
+        self._abandoned += 1
+        raise TimeoutError(f"no answer within {seconds:g} s; the call was abandoned")
+
+    def _outcome(self, result: TaskResult) -> TaskOutcome:
+        return TaskOutcome(result.outputs, self._priced(result.metrics))
+
+    def _pause(self, attempt: int) -> float:
+        longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
+        return float(longest * self._random.uniform(0.5, 1.0))
+
+    def _priced(self, metrics: CallMetrics | None) -> CallMetrics | None:
+        """Ask the price table where tokens are known and the task gave no cost of its own."""
+        if self._prices is None or metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
+            return metrics
+        try:
+            cost = self._prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
+        except Exception as error:
+            self._price_problem = f"The price table raised {describe_error(error)}; those items are unpriced."
+            return metrics
+        if cost is None:
+            return metrics
+        if not _is_price(cost):
+            self._price_problem = (
+                f"The price table gave {cost!r}, which is no price; those items are unpriced."
+            )
+            return metrics
+        return replace(metrics, cost_usd=cost)
+
+
+class _Return:
+    """What happens when a call of the task returns, in the thread in which it does.
+
+    Its result is written down at once, before anything else gets a turn; but not when the call had been
+    abandoned before: whoever claims the call first decides how it ended.
+    """
+
+    __slots__ = ("_claim", "_outcome", "_sink")
+
+    def __init__(self, outcome: Callable[[TaskResult], TaskOutcome], sink: ItemSink | None) -> None:
+        self._outcome = outcome
+        self._sink = sink
+        self._claim = threading.Lock()
+
+    def __call__(self, result: TaskResult) -> TaskOutcome:
+        outcome = self._outcome(result)
+        if self._sink is not None and self.claim():
+            self._sink(outcome)
+        return outcome
+
+    def claim(self) -> bool:
+        return self._claim.acquire(blocking=False)
+
+
+async def _without_exit(call: Coroutine[Any, Any, T]) -> T:
+    """Await a call; a `SystemExit` in a task of its own would end the event loop."""
+    try:
+        return await call
+    except SystemExit as exit_:
+        raise RuntimeError(f"the task called sys.exit({exit_.code!r})") from None
+
+
+def is_cancelled_from_outside() -> bool:
+    """Tell a cancellation of the current task from a CancelledError that called code raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _leave(call: asyncio.Task[Any]) -> None:
+    """Cancel a call without waiting for its end."""
+    call.cancel()
+    call.add_done_callback(look_at)
+
+
+def look_at(ended: asyncio.Future[Any]) -> None:
+    """Take notice of how something ended, so that asyncio does not complain that nobody did."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _is_price(cost: object) -> bool:
+    return isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

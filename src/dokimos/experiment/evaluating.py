@@ -1,0 +1,98 @@
+"""Scoring one item by its evaluators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dokimos.core.results import EvalResult
+from dokimos.core.run_scope import sharing_within_item
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import EvaluationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.experiment.calls import is_cancelled_from_outside
+from dokimos.experiment.experiment import check_evaluators
+from dokimos.experiment.failures import CHOICE, describe_error
+from dokimos.experiment.record import ResultSink
+
+if TYPE_CHECKING:
+    from dokimos.core.example import Example
+    from dokimos.experiment.experiment import EvaluatorSource
+
+
+def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evaluator, ...]:
+    """Return the evaluators of an example.
+
+    Raises:
+        EvaluationError: when a function that chooses them fails.
+        ConfigurationError: when what it chose are no evaluators, or two have one name.
+    """
+    if not callable(source):
+        return tuple(source)
+    try:
+        chosen = source(example)
+        evaluators = (chosen,) if isinstance(chosen, Evaluator) else tuple(chosen)
+    except Exception as error:
+        raise EvaluationError(describe_error(error)) from error
+    check_evaluators(evaluators)
+    return evaluators
+
+
+def unchosen(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
+    """Return what an item gets whose evaluators could not be chosen."""
+    results = (EvalResult(CHOICE, error=str(error)),)
+    if sink is not None:
+        sink(results)
+    return results
+
+
+async def evaluate_all(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None = None
+) -> tuple[EvalResult, ...]:
+    """Score a case by all evaluators; async ones run together, results come in declared order.
+
+    `sink`, where given, receives results as soon as they are there.
+
+    Raises:
+        BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
+    """
+    if _all_inline(evaluators):
+        results = tuple([e.evaluate(case) for e in evaluators])
+        if sink is not None and results:
+            sink(results)
+        return results
+
+    with sharing_within_item():
+        if len(evaluators) == 1:
+            return (await _evaluated(evaluators[0], case, sink),)
+        calls = (_evaluated(e, case, sink) for e in evaluators)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return tuple(outcome for outcome in outcomes if isinstance(outcome, EvalResult))
+
+
+def _all_inline(evaluators: Sequence[Evaluator]) -> bool:
+    for evaluator in evaluators:  # noqa: SIM110 - this is on the hot path, and a generator takes twice as long
+        if evaluator.is_async or evaluator.blocking:
+            return False
+    return True
+
+
+async def _evaluated(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
+    try:
+        result = await evaluator.evaluate_async(case)
+    except asyncio.CancelledError as error:
+        if is_cancelled_from_outside():
+            raise
+        result = EvalResult(
+            evaluator.name,
+            threshold=evaluator.threshold,
+            error=describe_error(error),
+            fail_on_error=evaluator.fail_on_error,
+        )
+    if sink is not None:
+        sink((result,))
+    return result

@@ -1,0 +1,86 @@
+"""Errors as values: how they read, which is the most common, and when there are too many."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from dokimos.core.results import ItemResult, RunResult, RunStatus
+from dokimos.core.summary import Tally
+from dokimos.core.text import error_text
+
+MOST_KINDS: Final = 1000
+CHOICE: Final = "evaluators"
+"""The name of the errored result of an item whose evaluators could not be chosen."""
+EVERYTHING_ERRORED: Final = "Every item errored."
+SHARE_FROM_ITEMS: Final = 20
+
+_OTHER_LOOP_SIGNS: Final = (
+    "different loop",
+    "different event loop",
+    "attached to a different",
+    "loop is closed",
+)
+
+_OTHER_LOOP_ADVICE: Final = (
+    "the task uses something that belongs to another event loop: await experiment.run_async() there"
+)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return `Type: message`, with advice where the error comes from mixing event loops."""
+    text = error_text(error)
+    if any(sign in text.lower() for sign in _OTHER_LOOP_SIGNS):
+        text += f" ({_OTHER_LOOP_ADVICE})"
+    return text
+
+
+def status_of(runs: Sequence[RunResult]) -> RunStatus:
+    """Say how repeats that went through their data set ended."""
+    broken = all(run.total_count and run.error_count == run.total_count for run in runs)
+    return RunStatus.BROKEN if broken else RunStatus.COMPLETED
+
+
+class CommonErrors:
+    """Counts error messages, to name the most common one at the end."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, item: ItemResult) -> None:
+        if item.error is not None:
+            self._note(item.error)
+            return
+        for result in item.eval_results:
+            if result.error is not None:
+                self._note(f"{result.name}: {result.error}")
+
+    def common(self) -> str:
+        """Return a sentence that names the most common error, "" if there is none."""
+        if not self._counts:
+            return ""
+        [(message, count)] = self._counts.most_common(1)
+        times = "once" if count == 1 else f"{count} times"
+        return f"The most common error ({times}): {message}"
+
+    def _note(self, message: str) -> None:
+        with self._lock:
+            if message in self._counts or len(self._counts) < MOST_KINDS:
+                self._counts[message] += 1
+
+
+class ErrorLimit:
+    """Says when a repeat has had more errors than are allowed."""
+
+    def __init__(self, limit: int | float | None) -> None:
+        self._limit = limit
+
+    def exceeded(self, tally: Tally) -> bool:
+        if self._limit is None or not tally.errored:
+            return False
+        if isinstance(self._limit, float):
+            return tally.total >= SHARE_FROM_ITEMS and tally.errored > self._limit * tally.total
+        return tally.errored > self._limit

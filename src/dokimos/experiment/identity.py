@@ -1,0 +1,131 @@
+"""What makes two runs the same run: data set, task and evaluator configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dokimos.core.results import EvaluatorInfo
+from dokimos.core.wire import from_json
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import JournalError
+from dokimos.evaluators.base import Evaluator
+from dokimos.experiment.provenance import source_hash
+from dokimos.experiment.task import task_name
+
+if TYPE_CHECKING:
+    from dokimos.experiment.experiment import Experiment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Compared when a run is resumed."""
+
+    task: str
+    evaluators: tuple[EvaluatorInfo, ...] | None
+    """None where a function gives each example its own."""
+    sources: Mapping[str, str | None] = field(default_factory=dict)
+    """Hashes of the source of the task ("task") and of evaluators that are not ours, by name."""
+
+    @classmethod
+    def of(cls, plan: Experiment) -> Identity:
+        if callable(plan.evaluators):
+            return cls(
+                task=task_name(plan.task),
+                evaluators=None,
+                sources={"task": source_hash(plan.task), "evaluators": source_hash(plan.evaluators)},
+            )
+        return cls(
+            task=task_name(plan.task),
+            evaluators=tuple(evaluator.info() for evaluator in plan.evaluators),
+            sources={"task": source_hash(plan.task), **_evaluator_sources(plan.evaluators)},
+        )
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Identity:
+        trees = manifest.get("evaluators")
+        return cls(
+            task=manifest["task"],
+            evaluators=None if trees is None else tuple(from_json(EvaluatorInfo, tree) for tree in trees),
+            sources=manifest.get("sources", {}),
+        )
+
+    def to_manifest(self, plan: Experiment) -> dict[str, Any]:
+        dataset = plan.dataset
+        return {
+            "dataset": {
+                "name": dataset.name,
+                "size": len(dataset) if isinstance(dataset, Dataset) else None,
+                "fingerprint": self.fingerprint(plan),
+            },
+            "task": self.task,
+            "evaluators": self.evaluators,
+            "sources": self.sources,
+        }
+
+    @staticmethod
+    def fingerprint(plan: Experiment) -> str | None:
+        """Return the data set's fingerprint where it can be had without reading a stream."""
+        return plan.dataset.fingerprint
+
+    def source_warnings(self, now: Identity) -> list[str]:
+        """Name what is called the same but whose source has changed since."""
+        return [
+            f"The source of {name if name in ('task', 'evaluators') else f'evaluator {name!r}'} has changed "
+            "since the run was started; stored results were kept."
+            for name, before in self.sources.items()
+            if before is not None and now.sources.get(name) not in (None, before)
+        ]
+
+
+def check_same(before: Identity, now: Identity, *, run: str, force: bool) -> frozenset[str]:
+    """Compare a run with the plan that wants to go on with it.
+
+    Returns the names of evaluators whose stored results are void because `force` was given.
+
+    Raises:
+        JournalError: naming what differs, unless `force`.
+    """
+    differences = []
+    if before.task != now.task:
+        differences.append(f"the task was {before.task}, not {now.task}")
+    changed = _changed_evaluators(before, now)
+    differences += changed.values()
+    if differences and not force:
+        raise JournalError(
+            f"Run {run} was started with another configuration: {'; '.join(differences)}. "
+            "Start a new run, or repeat what changed with force=True (--force)."
+        )
+    return frozenset(changed)
+
+
+def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
+    if before.evaluators is None or now.evaluators is None:
+        same = (before.evaluators is None) == (now.evaluators is None)
+        return {} if same else {"": "the evaluators were chosen for each example on one side only"}
+    current = {info.name: info for info in now.evaluators}
+    changed = {}
+    for info in before.evaluators:
+        found = current.get(info.name)
+        if found is None:
+            changed[info.name] = f"the evaluator {info.name!r} is missing"
+        elif found.fingerprint != info.fingerprint:
+            changed[info.name] = (
+                f"the evaluator {info.name!r} was configured as {_shown(info)}, not {_shown(found)}"
+            )
+    return changed
+
+
+def _shown(info: EvaluatorInfo) -> str:
+    settings = [*(f"{k}={v!r}" for k, v in info.parameters.items()), f"threshold={info.threshold}"]
+    return f"{info.registry_name or 'custom'}({', '.join(settings)})"
+
+
+def _evaluator_sources(evaluators: Sequence[Evaluator]) -> dict[str, str | None]:
+    own = "dokimos.evaluators."
+    return {
+        e.name: source_hash(getattr(e, "function", type(e)))
+        for e in evaluators
+        if not type(e).__module__.startswith(own) or hasattr(e, "function")
+    }

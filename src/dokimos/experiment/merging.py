@@ -1,0 +1,135 @@
+"""Joining the shards of a run into the result that one run would have had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.errors import ConfigurationError
+from dokimos.experiment.failures import EVERYTHING_ERRORED
+
+MOST_NAMED = 5
+
+
+def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
+    """Join results of shards of one experiment, in dataset order.
+
+    Raises:
+        ConfigurationError: when they are not of one experiment, or an item is missing or there twice.
+    """
+    if not shards:
+        raise ConfigurationError("There is nothing to merge.")
+    first = shards[0]
+    for shard in shards:
+        if any(run.total_count and not run.item_results for run in shard.runs):
+            raise ConfigurationError(
+                f"{_named(shard)} was run with keep_results=False; load it from its folder."
+            )
+    for other in shards[1:]:
+        _check_same(first, other)
+    size = max((shard.provenance.dataset_size or 0 for shard in shards), default=0)
+    runs = tuple(_merge_run(index, shards, size) for index in range(max(s.run_count for s in shards)))
+    status = _worst_status(shards)
+    infos = {info.name: info for shard in shards for info in shard.evaluators}
+    return replace(
+        first,
+        runs=runs,
+        evaluators=tuple(infos.values()),
+        status=status,
+        warnings=tuple(
+            dict.fromkeys(w for shard in shards for w in shard.warnings if _still_true(w, status))
+        ),
+        provenance=replace(
+            first.provenance,
+            run_id="+".join(shard.run_id or "?" for shard in shards),
+            shard=None,
+            dataset_size=size or None,
+            started_at=min(filter(None, (s.provenance.started_at for s in shards)), default=None),
+            ended_at=max(filter(None, (s.provenance.ended_at for s in shards)), default=None),
+        ),
+    )
+
+
+def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
+    for what, left, right in (
+        ("name", first.name, other.name),
+        ("task", first.provenance.task_name, other.provenance.task_name),
+        ("data set", first.provenance.dataset_fingerprint, other.provenance.dataset_fingerprint),
+        ("number of shards", _shard_count(first), _shard_count(other)),
+        ("number of repeats", first.run_count, other.run_count),
+    ):
+        if left is not None and right is not None and left != right:
+            raise ConfigurationError(
+                f"{_named(first)} and {_named(other)} are not shards of one run: "
+                f"the {what} is {left!r} and {right!r}."
+            )
+    known = {info.name: info.fingerprint for info in first.evaluators}
+    for info in other.evaluators:
+        if known.get(info.name, info.fingerprint) != info.fingerprint:
+            raise ConfigurationError(
+                f"{_named(first)} and {_named(other)} configured the evaluator {info.name!r} differently."
+            )
+
+
+def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> RunResult:
+    items: dict[int, tuple[ItemResult, ExperimentResult]] = {}
+    for shard in shards:
+        if index >= shard.run_count:
+            continue
+        for item in shard.runs[index].item_results:
+            if item.index in items:
+                raise ConfigurationError(
+                    f"Item {item.index} ({item.key}) is in both "
+                    f"{_named(items[item.index][1])} and {_named(shard)}."
+                )
+            items[item.index] = (item, shard)
+    missing = [i for i in range(size) if i not in items]
+    if missing:
+        named = _listed(missing)
+        raise ConfigurationError(
+            f"The shards do not make a whole run: of {size} items, {len(missing)} are missing, namely {named}"
+            f"{_missing_shards(shards)}."
+        )
+    return RunResult(index=index, item_results=tuple(items[i][0] for i in sorted(items)))
+
+
+def _missing_shards(shards: Sequence[ExperimentResult]) -> str:
+    count = _shard_count(shards[0])
+    if count is None:
+        return ""
+    present = {(shard.provenance.shard or "").partition("/")[0] for shard in shards}
+    absent = [f"{i}/{count}" for i in range(1, count + 1) if str(i) not in present]
+    return f" (no result of shard {', '.join(absent)} was given)" if absent else ""
+
+
+def _shard_count(result: ExperimentResult) -> int | None:
+    shard = result.provenance.shard
+    return int(shard.partition("/")[2]) if shard else None
+
+
+def _listed(numbers: Iterable[Any]) -> str:
+    found = list(numbers)
+    named = ", ".join(map(str, islice(found, MOST_NAMED)))
+    return named if len(found) <= MOST_NAMED else f"{named} and {len(found) - MOST_NAMED} more"
+
+
+def _named(result: ExperimentResult) -> str:
+    shard = f" (shard {result.provenance.shard})" if result.provenance.shard else ""
+    return f"run {result.run_id or result.name}{shard}"
+
+
+def _still_true(warning: str, status: RunStatus) -> bool:
+    """A shard may have errored as a whole while the run did not."""
+    return status is RunStatus.BROKEN or not warning.startswith(EVERYTHING_ERRORED)
+
+
+def _worst_status(shards: Sequence[ExperimentResult]) -> RunStatus:
+    if all(shard.status is RunStatus.BROKEN for shard in shards):
+        return RunStatus.BROKEN
+    for status in (RunStatus.INTERRUPTED, RunStatus.STOPPED, RunStatus.BUDGET_SPENT):
+        if any(shard.status is status for shard in shards):
+            return status
+    return RunStatus.COMPLETED

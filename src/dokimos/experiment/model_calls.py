@@ -1,0 +1,116 @@
+"""The model calls of a run: where replies of judges are kept, and what all calls may cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from dokimos.core.run_scope import RunScope
+from dokimos.errors import ConfigurationError
+from dokimos.judges.budget import TASK, Ledger
+from dokimos.judges.cache import ReplyCache
+from dokimos.judges.calls import CallStore
+from dokimos.judges.cassette import Cassette
+from dokimos.judges.mode import CassetteMode
+from dokimos.judges.recording import Clean, without_secrets
+from dokimos.judges.store import CALLS_FILE, RunCalls
+
+if TYPE_CHECKING:
+    from dokimos.core.metrics import CallMetrics
+    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.redaction import Redact
+
+CASSETTE_VARIABLE: Final = "DOKIMOS_CASSETTE"
+MODE_VARIABLE: Final = "DOKIMOS_CASSETTE_MODE"
+
+
+class ModelCalls:
+    """What the judges and the task of one run have in common."""
+
+    def __init__(self, options: RunOptions, redact: Redact | None = None) -> None:
+        self.ledger = None if options.budget is None else Ledger(options.budget)
+        self._clean = _cleaning(redact)
+        self._cassette = _cassette_of(options, self._clean)
+        self._cache = _cache_of(options, self._clean)
+        self._calls: RunCalls | None = None
+        self._problem: str | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the budget lets no more calls through, None as long as it does."""
+        return None if self.ledger is None else self.ledger.refusal
+
+    def open(self, folder: Path | None) -> None:
+        """Keep replies in a run folder, and take over those that are there already."""
+        if folder is None:
+            return
+        self._calls = RunCalls(folder / CALLS_FILE, clean=self._clean)
+        if self.ledger is not None:
+            for recording in self._calls.recordings():
+                # Replies that came from elsewhere cost this run nothing, and have no metrics.
+                if recording.reply.metrics is not None:
+                    self.ledger.note(recording.judge, recording.reply.metrics)
+        if self._cassette is not None:
+            self._cassette.adopt(self._calls.recordings())
+
+    def scope(self, run_index: int, seed: int | None) -> RunScope:
+        """Return the scope of one repeat."""
+        return RunScope(
+            run_index=run_index,
+            seed=seed,
+            call_stores=tuple(self._stores()),
+            budget=self.ledger,
+            in_flight={},
+        )
+
+    def note_tasks(self, earlier: Iterable[CallMetrics]) -> None:
+        """Count calls of the task that earlier processes of this run have made."""
+        if self.ledger is not None:
+            for metrics in earlier:
+                self.ledger.note(TASK, metrics)
+
+    def close(self, *, completed: bool) -> None:
+        """Write the cassette and let go of all files."""
+        if self._cassette is not None:
+            try:
+                self._cassette.save(whole=completed)
+            except (OSError, ConfigurationError) as error:
+                self._problem = f"The cassette {self._cassette.path} could not be written: {error}"
+        for store in (self._calls, self._cache):
+            if store is not None:
+                store.close()
+
+    def warnings(self) -> list[str]:
+        """Say what a reader of the result should know about the calls."""
+        found = [] if self._problem is None else [self._problem]
+        for part in (self._calls, self._cache, self.ledger):
+            if part is not None:
+                found += part.warnings()
+        return found
+
+    def _stores(self) -> Iterator[CallStore]:
+        """The cassette first, so that it hears of every reply; then what this run paid for itself."""
+        for store in (self._cassette, self._calls, self._cache):
+            if store is not None:
+                yield store
+
+
+def _cleaning(redact: Redact | None) -> Clean:
+    without = without_secrets()
+    return without if redact is None else lambda text: without(redact(text))
+
+
+def _cassette_of(options: RunOptions, clean: Clean) -> Cassette | None:
+    path = options.cassette or os.environ.get(CASSETTE_VARIABLE)
+    if not path:
+        return None
+    mode = options.cassette_mode or os.environ.get(MODE_VARIABLE) or "auto"
+    return Cassette(path, cast("CassetteMode", mode), clean=clean)
+
+
+def _cache_of(options: RunOptions, clean: Clean) -> ReplyCache | None:
+    if options.cache is False:
+        return None
+    return ReplyCache(None if options.cache is True else Path(options.cache), clean=clean)

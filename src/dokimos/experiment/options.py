@@ -1,0 +1,147 @@
+"""How a run is carried out: shared by `Experiment`, `evaluate` and the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, get_args
+
+from dokimos.errors import ConfigurationError
+from dokimos.judges.budget import Budget
+from dokimos.judges.mode import CassetteMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options that change how a run is carried out, not what it measures."""
+
+    timeout: float | None = None
+    """Seconds that one call of the task may take; a call that takes longer is abandoned."""
+    retries: int = 0
+    """How often a failed call of the task is repeated, with exponential back-off."""
+    max_errors: int | float | None = None
+    """Stop when more items than this errored: an int is a total per repeat, a float in 0..1 a share of the
+    items done, looked at from 20 items on."""
+    seed: int | None = None
+    """For whatever draws random numbers in the run; recorded with it."""
+    shard: tuple[int, int] | None = None
+    """`(i, n)`, 1-based: run only every n-th item, starting with the i-th."""
+    journal: bool = True
+    """Keep what the task returned on disk as the run goes, so that it can be resumed."""
+    run_dir: str | Path | None = None
+    """The folder that holds the run folders; `.dokimos/runs` unless given."""
+    resume: str | Path | None = None
+    """A run id or run folder to go on with."""
+    retry_errors: bool = False
+    """With `resume`: repeat the parts that errored."""
+    force: bool = False
+    """With `resume`: go on although the data set or the configuration changed. Changed examples run again,
+    changed evaluators score again."""
+    keep_results: bool = True
+    """Keep every item in the result; without it only the totals are kept."""
+    progress: bool | None = None
+    """Show progress on standard error; None decides by what standard error is."""
+    auto_close_reporters: bool = False
+    """Close the reporters when the run has ended."""
+    redact: Callable[[str], str] | None = None
+    """Applied to every text of examples, outputs, scores, evaluator parameters, name, description and command
+    line before it is written, reported or kept; keys of maps and names of evaluators stay."""
+    budget: Budget | None = None
+    """What the calls of task and judges may cost; the run ends, and can be resumed, when it is spent."""
+    cassette: str | Path | None = None
+    """A file with replies of judges; else the one that `DOKIMOS_CASSETTE` names."""
+    cassette_mode: CassetteMode | None = None
+    """Whether judges are asked: `record` asks anew, `replay` never asks, `auto` asks what the cassette lacks;
+    else what `DOKIMOS_CASSETTE_MODE` says, else `auto`."""
+    cache: bool | str | Path = False
+    """Keep replies of judges for other runs: True in `.dokimos/cache`, or in this file."""
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not (_is_number(self.timeout) and 0 < self.timeout < math.inf):
+            raise ConfigurationError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
+        if not _is_count(self.retries) or self.retries < 0:
+            raise ConfigurationError(f"retries must be a whole number of 0 or more, not {self.retries!r}.")
+        if self.seed is not None and not _is_count(self.seed):
+            raise ConfigurationError(f"seed must be a whole number, not {self.seed!r}.")
+        if self.redact is not None and not callable(self.redact):
+            raise ConfigurationError(f"redact must be a function from text to text, not {self.redact!r}.")
+        _check_calls(self)
+        _check_max_errors(self.max_errors)
+        if self.shard is not None:
+            _check_shard(self.shard)
+        if self.resume is None and self.retry_errors:
+            raise ConfigurationError(
+                "retry_errors needs resume=RUN: it repeats the errored parts of that run."
+            )
+        if self.resume is not None and not self.journal:
+            raise ConfigurationError(
+                "resume goes on with a journal, so journal=False cannot be combined with it."
+            )
+
+
+class CallOptionKeywords(TypedDict, total=False):
+    """The fields of `RunOptions` that concern calls of models, as keyword arguments."""
+
+    budget: Budget | None
+    cassette: str | Path | None
+    cassette_mode: CassetteMode | None
+    cache: bool | str | Path
+
+
+class RunOptionKeywords(CallOptionKeywords, total=False):
+    """The fields of `RunOptions` as keyword arguments."""
+
+    timeout: float | None
+    retries: int
+    max_errors: int | float | None
+    seed: int | None
+    shard: tuple[int, int] | None
+    journal: bool
+    run_dir: str | Path | None
+    resume: str | Path | None
+    retry_errors: bool
+    force: bool
+    keep_results: bool
+    progress: bool | None
+    auto_close_reporters: bool
+    redact: Callable[[str], str] | None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_calls(options: RunOptions) -> None:
+    if options.budget is not None and not isinstance(options.budget, Budget):
+        raise ConfigurationError(f"budget must be a Budget(max_cost_usd=...), not {options.budget!r}.")
+    if options.cassette_mode not in (None, *get_args(CassetteMode)):
+        raise ConfigurationError(
+            f"cassette_mode must be record, replay or auto, not {options.cassette_mode!r}."
+        )
+    if not isinstance(options.cache, bool | str | Path):
+        raise ConfigurationError(f"cache must be True, False or a file, not {options.cache!r}.")
+
+
+def _check_max_errors(limit: int | float | None) -> None:
+    if limit is None:
+        return
+    if not _is_number(limit):
+        raise ConfigurationError(f"max_errors must be a total (int) or a share (float), not {limit!r}.")
+    if isinstance(limit, float) and not 0 <= limit <= 1:
+        raise ConfigurationError(
+            f"max_errors as a share must be in 0..1, not {limit!r}; give an int for a total."
+        )
+    if limit < 0:
+        raise ConfigurationError(f"max_errors must be 0 or more, not {limit!r}.")
+
+
+def _check_shard(shard: tuple[int, int]) -> None:
+    pair: tuple[Any, ...] = tuple(shard) if isinstance(shard, tuple | list) else ()  # type: ignore[redundant-expr]
+    if len(pair) != 2 or not all(map(_is_count, pair)) or not 1 <= pair[0] <= pair[1]:
+        raise ConfigurationError(f"shard must be (i, n) with 1 <= i <= n, not {shard!r}.")

@@ -1,0 +1,158 @@
+"""Progress while a run goes on: one line that stays in place, or a plain line now and then."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from dokimos.core.figures import duration
+
+if TYPE_CHECKING:
+    from dokimos.core.summary import Tally
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.options import RunOptions
+
+PLAIN_SECONDS: Final = 10.0
+"""How often a plain line is written where there is no terminal."""
+BAR_WIDTH: Final = 16
+
+
+class Progress(Protocol):
+    """Told by the runner how far it is."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+        """Begin a repeat; `tally` goes on counting while it runs."""
+        ...
+
+    def update(self) -> None:
+        """Called after every item, so it must be cheap."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None: ...
+
+    def update(self) -> None: ...
+
+
+class _Line:
+    """What there is to say: `61/100 · 4.1/s · 80 % pass · 1 error · $0.0190 · 10 s left`."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs = runs
+        self._run_index = 0
+        self._planned: int | None = None
+        self._tally: Tally | None = None
+        self._start = time.monotonic()
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+        self._run_index, self._planned, self._tally = run_index, planned, tally
+        self._start = time.monotonic()
+
+    def text(self, *, bar: bool) -> str:
+        tally = self._tally
+        if tally is None:
+            return ""
+        elapsed = max(time.monotonic() - self._start, 1e-9)
+        rate = tally.total / elapsed
+        parts = [f"{tally.total}/{self._planned}" if self._planned is not None else f"{tally.total}"]
+        if self._runs > 1:
+            parts.insert(0, f"run {self._run_index + 1}/{self._runs}")
+        if tally.total:
+            parts.append(f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s")
+        if tally.pass_rate is not None:
+            parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
+        if tally.errored:
+            parts.append("1 error" if tally.errored == 1 else f"{tally.errored} errors")
+        if tally.spent_usd is not None:
+            parts.append(f"${tally.spent_usd:.4f}")
+        if self._planned is not None and tally.total:
+            parts.append(f"{duration((self._planned - tally.total) / rate * 1000)} left")
+        line = " · ".join(parts)
+        return f"{self._bar()} {line}" if bar and self._planned else line
+
+    def _bar(self) -> str:
+        done = 0.0 if self._tally is None or not self._planned else self._tally.total / self._planned
+        eighths = round(min(done, 1.0) * BAR_WIDTH * 8)
+        full, rest = divmod(eighths, 8)
+        bar = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+        return f"▕{bar:<{BAR_WIDTH}}▏"
+
+
+class PlainProgress:
+    """Writes a line to standard error at intervals: nothing that breaks a log."""
+
+    def __init__(self, runs: int, *, every: float = PLAIN_SECONDS) -> None:
+        self._line = _Line(runs)
+        self._every = every
+        self._next = time.monotonic() + every
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+        self._line.start_pass(run_index, planned, tally)
+
+    def update(self) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every
+            encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+            text = self._line.text(bar=False).encode(encoding, "replace").decode(encoding)
+            print(text, file=sys.stderr, flush=True)
+
+
+class LiveProgress:
+    """A line that stays in place, drawn by rich from a thread of its own."""
+
+    def __init__(self, runs: int) -> None:
+        self._line = _Line(runs)
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        console = Console(stderr=True)
+        unicode = console.encoding.lower().startswith("utf")
+
+        def draw() -> Text:
+            line = self._line.text(bar=unicode)
+            return Text(line if unicode else line.replace("·", "|"), no_wrap=True, overflow="ellipsis")
+
+        self._live = Live(get_renderable=draw, console=console, refresh_per_second=8, transient=True)
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._live.__exit__(*exc_info)
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+        self._line.start_pass(run_index, planned, tally)
+
+    def update(self) -> None: ...
+
+
+def make_progress(plan: Experiment, options: RunOptions) -> Progress:
+    """Choose by the options and by what standard error is."""
+    if options.progress is False or sys.stderr is None:
+        return Silent()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return LiveProgress(plan.runs)
+    return PlainProgress(plan.runs)

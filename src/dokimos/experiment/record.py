@@ -1,0 +1,370 @@
+"""What a run writes down about itself, and what a resumed run takes over from before."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.concurrency import start_in_thread
+from dokimos.core.jsonable import jsonable
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, EvaluatorInfo, ExperimentResult, Provenance
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import JournalError
+from dokimos.experiment.calls import ItemSink, TaskOutcome
+from dokimos.experiment.failures import describe_error
+from dokimos.experiment.folders import create_run_folder, find_run, new_run_id, runs_root
+from dokimos.experiment.identity import Identity, check_same
+from dokimos.experiment.journal import (
+    Journal,
+    Position,
+    StoredRun,
+    truncate_torn_line,
+    write_manifest,
+)
+from dokimos.experiment.lock import RunLock
+from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
+from dokimos.experiment.redaction import Redaction, redacted_info, redacted_map, redacted_result
+from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.version import __version__
+
+if TYPE_CHECKING:
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.runner import Launch
+
+ResultSink = Callable[[tuple[EvalResult, ...]], None]
+
+MOST_DIFFERENCES: Final = 5
+
+
+class RunRecord:
+    """The journal of a run as the runner sees it; does nothing where there is no journal."""
+
+    def __init__(self, plan: Experiment, options: RunOptions, launch: Launch | None) -> None:
+        self.warnings: list[str] = []
+        self.seed = options.seed
+        self.redact = None if options.redact is None else Redaction(options.redact)
+        self.metadata = plan.metadata if self.redact is None else redacted_map(plan.metadata, self.redact)
+        self.name = plan.name if self.redact is None else self.redact(plan.name)
+        self.description = plan.description if self.redact is None else self.redact(plan.description)
+        self._plan = plan
+        self._options = options
+        self._launch = launch
+        self._identity = Identity.of(plan)
+        self._journal: Journal | None = None
+        self._stored: StoredRun | None = None
+        self._started = datetime.datetime.now().astimezone()
+        self._started_at = self._started.isoformat(timespec="milliseconds")
+        self._seen: int | None = None
+        self._unwritable: str | None = None
+        self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
+
+    @property
+    def active(self) -> bool:
+        return self._journal is not None
+
+    @property
+    def run_id(self) -> str | None:
+        return None if self._journal is None else self._journal.run_id
+
+    @property
+    def folder(self) -> Path | None:
+        return None if self._journal is None else self._journal.folder
+
+    @property
+    def shard(self) -> tuple[int, int] | None:
+        """The shard to run, also where only the run that is resumed says it."""
+        return self._options.shard
+
+    @property
+    def problem(self) -> str | None:
+        """Why the journal had to be given up while the run went on, or is not complete."""
+        if self._journal is not None and self._journal.problem is not None:
+            return self._journal.problem
+        return self._unwritable
+
+    def how_to_resume(self, *, retry_errors: bool = False, larger_budget: bool = False) -> str:
+        """Return the sentence that says how to go on, "" where there is nothing to go on with."""
+        if self.run_id is None:
+            return ""
+        if self._launch is not None:
+            flags = " --retry-errors" * retry_errors + " --budget-usd ..." * larger_budget
+            return f"Go on with: dokimos resume {self.run_id}{flags}"
+        keywords = ", retry_errors=True" * retry_errors + ", budget=..." * larger_budget
+        return f"Go on with: experiment.run(resume={self.run_id!r}{keywords})"
+
+    def open(self) -> None:
+        """Start a journal, or take up the one to resume. Raises `JournalError` or `RunLockedError`."""
+        root = runs_root(self._options.run_dir)
+        if self._options.resume is not None:
+            self._resume(find_run(self._options.resume, root))
+        elif self._options.journal:
+            self._start(root)
+
+    def stored(
+        self, position: Position, sourced: SourcedExample
+    ) -> tuple[TaskOutcome, dict[str, EvalResult]] | None:
+        """Return what an earlier process already found for an item, None if its task has to run."""
+        if self._stored is None or position not in self._stored:
+            return None
+        item = self._stored.item(position)
+        if item is None or item.example_hash != sourced.hash:
+            return None
+        retry = self._options.retry_errors
+        if item.error is not None:
+            return None if retry else (TaskOutcome(metrics=item.metrics, error=item.error), {})
+        results = {
+            name: result for name, result in item.results.items() if not (retry and result.error is not None)
+        }
+        return TaskOutcome(item.outputs or {}, item.metrics), results
+
+    def stored_metrics(self) -> Iterator[CallMetrics]:
+        """Return what calls of the task have cost in earlier processes."""
+        return iter(()) if self._stored is None else self._stored.metrics()
+
+    def item_sink(self, position: Position, sourced: SourcedExample) -> ItemSink | None:
+        """Return what writes a task's outcome to the journal, None without one."""
+        journal = self._journal
+        if journal is None:
+            return None
+        return lambda outcome: self._write_item(journal, position, sourced, outcome)
+
+    def result_sink(self, position: Position) -> ResultSink | None:
+        """Return what writes evaluators' results to the journal, None without one."""
+        journal = self._journal
+        if journal is None:
+            return None
+        return lambda results: self._write_results(journal, position, results)
+
+    def end_pass(self, run_index: int, source: ExampleSource) -> None:
+        """Note that a repeat has gone through the whole data set."""
+        self._seen = source.seen
+        if self._journal is not None:
+            self._journal.write_pass(
+                run_index,
+                seen=source.seen,
+                fingerprint=self._plan.dataset.fingerprint,
+                duplicate_ids=self._duplicate_ids(),
+            )
+
+    def provenance(self) -> Provenance:
+        """Describe where the result comes from, as of now."""
+        commit, dirty = self._git_state()
+        shard = self.shard
+        dataset = self._plan.dataset
+        return Provenance(
+            run_id=self.run_id or new_run_id(self._started),
+            dokimos_version=__version__,
+            python_version=python_version(),
+            git_commit=commit,
+            git_dirty=dirty,
+            dataset_name=dataset.name,
+            dataset_fingerprint=dataset.fingerprint,
+            dataset_size=len(dataset) if isinstance(dataset, Dataset) else self._seen,
+            duplicate_ids=self._duplicate_ids(),
+            task_name=self._identity.task,
+            seed=self.seed,
+            shard=None if shard is None else f"{shard[0]}/{shard[1]}",
+            parallelism=self._plan.parallelism,
+            started_at=self._started_at,
+            resumed_at=None if self._stored is None else self._started.isoformat(timespec="milliseconds"),
+            ended_at=datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            command=self._command(),
+        )
+
+    def close(self, result: ExperimentResult) -> None:
+        """Write down how the run ended and give it free."""
+        if self._stored is not None:
+            self._stored.close()
+        if self._journal is not None:
+            self._journal.close(
+                status=result.status,
+                warnings=result.warnings,
+                provenance=result.provenance,
+                evaluators=result.evaluators,
+            )
+
+    def _write_item(
+        self, journal: Journal, position: Position, sourced: SourcedExample, outcome: TaskOutcome
+    ) -> None:
+        outputs, error, text, redact = outcome.outputs, outcome.error, sourced.json, self.redact
+        if redact is not None:
+            outputs = redacted_map(outputs, redact)
+            error = None if error is None else redact(error)
+            text = sourced.redacted_json(redact)
+        try:
+            journal.write_item(
+                position,
+                example_hash=sourced.hash,
+                example_json=text if position[0] == 0 or self._may_change_order else None,
+                outputs=outputs,
+                metrics=outcome.metrics,
+                error=error,
+            )
+        except Exception as problem:  # user values decide how they are written
+            self._note_unwritable(position, problem)
+
+    @property
+    def _may_change_order(self) -> bool:
+        """A stream is read anew for each repeat, so a repeat's examples need not be those of the first."""
+        return not isinstance(self._plan.dataset, Dataset)
+
+    def _write_results(self, journal: Journal, position: Position, results: tuple[EvalResult, ...]) -> None:
+        redact = self.redact
+        if redact is not None:
+            results = tuple(redacted_result(result, redact) for result in results)
+        try:
+            journal.write_results(position, results)
+        except Exception as problem:
+            self._note_unwritable(position, problem)
+
+    def _note_unwritable(self, position: Position, problem: Exception) -> None:
+        self._unwritable = (
+            f"Item {position[1]} could not be written to the journal ({describe_error(problem)}); "
+            "a resumed run would repeat it."
+        )
+
+    def _start(self, root: Path) -> None:
+        try:
+            folder = create_run_folder(root, new_run_id(self._started))
+            lock = RunLock(folder)
+            try:
+                write_manifest(folder, self._manifest(folder.name))
+                self._journal = Journal(folder, lock)
+            except OSError:
+                lock.release()
+                raise
+        except OSError as error:
+            self.warnings.append(f"The run cannot be resumed: nothing could be written in {root} ({error}).")
+
+    def _resume(self, folder: Path) -> None:
+        lock = RunLock(folder)
+        try:
+            self._stored = stored = StoredRun(folder)
+            void = self._take_over(stored)
+            truncate_torn_line(folder, stored.intact_size)
+            self._journal = Journal(folder, lock)
+            if void:
+                self._journal.write_void(void)
+                stored.close()
+                self._stored = stored = StoredRun(folder)
+            self._update_manifest(stored, void)
+        except BaseException:
+            if self._stored is not None:
+                self._stored.close()
+            lock.release()
+            raise
+
+    def _update_manifest(self, stored: StoredRun, void: frozenset[str]) -> None:
+        """From now on the run is that of this plan: evaluators added, or what `force` let through."""
+        now = jsonable(self._identity.to_manifest(self._plan))
+        before = stored.manifest
+        sources = before.get("sources") or {}
+        now["sources"] |= {name: old for name, old in sources.items() if old is not None and name not in void}
+        if now["dataset"]["fingerprint"] is None:  # a stream, known only at its end
+            del now["dataset"]
+        updated = {**before, **now, "runs": self._plan.runs}
+        if updated != before:
+            write_manifest(stored.folder, updated)
+
+    def _take_over(self, stored: StoredRun) -> frozenset[str]:
+        """Check that the run is the plan's; return the evaluators whose results are void."""
+        manifest = stored.manifest
+        earlier = Identity.from_manifest(manifest)
+        force = self._options.force
+        void = check_same(earlier, self._identity, run=stored.folder.name, force=force)
+        self._check_shard(manifest)
+        if not force:
+            self._check_examples(stored)
+        self.warnings.extend(earlier.source_warnings(self._identity))
+        self.warnings.extend(stored.warnings())
+        self.seed = manifest.get("seed") if self._options.seed is None else self._options.seed
+        self._started_at = manifest.get("startedAt", self._started_at)
+        return void
+
+    def _check_shard(self, manifest: Mapping[str, Any]) -> None:
+        recorded = manifest.get("shard")
+        now = self._options.shard
+        if recorded is not None and now is None:
+            self._options = replace(self._options, shard=(recorded[0], recorded[1]))
+        elif recorded != (None if now is None else list(now)):
+            raise JournalError(f"The run was started with shard={recorded}, not {now}.")
+
+    def _check_examples(self, stored: StoredRun) -> None:
+        """Refuse to go on with a data set whose examples are not those of the journal."""
+        recorded = dict(stored.hashes())
+        if not recorded:
+            return
+        found = set()
+        differences = []
+        for sourced in ExampleSource(self._plan.dataset, None, with_json=True):
+            found.add(sourced.index)
+            if recorded.get(sourced.index, sourced.hash) != sourced.hash:
+                differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
+        differences += [f"item {index} is gone" for index in sorted(recorded.keys() - found)]
+        fingerprint = self._identity.fingerprint(self._plan)
+        before = (stored.manifest.get("dataset") or {}).get("fingerprint")
+        if not differences and before is not None and fingerprint is not None and before != fingerprint:
+            differences.append("examples that had not run yet differ")
+        if differences:
+            named = "; ".join(islice(differences, MOST_DIFFERENCES))
+            more = len(differences) - MOST_DIFFERENCES
+            raise JournalError(
+                f"The data set is not the one that run {stored.folder.name} was started with: {named}"
+                f"{f' and {more} more' if more > 0 else ''}. "
+                "Start a new run, or repeat what changed with force=True (--force)."
+            )
+
+    def _manifest(self, run_id: str) -> dict[str, Any]:
+        launch = self._launch
+        return {
+            "runId": run_id,
+            "name": self.name,
+            "description": self.description,
+            "metadata": self.metadata,
+            **self._identity.to_manifest(self._plan),
+            "evaluators": self.clean(self._identity.evaluators),
+            "runs": self._plan.runs,
+            "shard": self._options.shard,
+            "seed": self.seed,
+            "startedAt": self._started_at,
+            "dokimosVersion": __version__,
+            "command": self._command(),
+            "launch": None if launch is None else {"target": launch.target, "settings": launch.settings},
+        }
+
+    def clean(self, infos: Iterable[EvaluatorInfo] | None) -> tuple[EvaluatorInfo, ...] | None:
+        """Return how evaluators were configured, redacted where that was asked for."""
+        if infos is None or self.redact is None:
+            return None if infos is None else tuple(infos)
+        redact = self.redact
+        return tuple(redacted_info(info, redact) for info in infos)
+
+    def _command(self) -> tuple[str, ...]:
+        command = scrubbed_command()
+        return command if self.redact is None else tuple(map(self.redact, command))
+
+    def _duplicate_ids(self) -> int:
+        return getattr(self._plan.dataset, "duplicate_ids", 0)
+
+    def _git_state(self) -> tuple[str | None, bool | None]:
+        try:
+            return self._git.result(timeout=10)
+        except Exception:
+            return None, None
+
+
+def evaluator_infos(
+    manifest: Mapping[str, Any], outcome: Mapping[str, Any] | None
+) -> tuple[EvaluatorInfo, ...]:
+    """Return the evaluators of a run: as declared, or as seen where each example has its own."""
+    from dokimos.core.wire import from_json
+
+    trees = (outcome or {}).get("evaluators") or manifest.get("evaluators") or ()
+    return tuple(from_json(EvaluatorInfo, tree) for tree in trees)

@@ -1,0 +1,107 @@
+"""Applying a user's `redact` to every string of an item before anyone else sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from dokimos.core.example import Example
+from dokimos.core.jsonable import jsonable
+from dokimos.core.results import EvalResult, EvaluatorInfo, ItemResult
+from dokimos.experiment.failures import describe_error
+
+Redact: TypeAlias = Callable[[str], str]
+
+HIDDEN: Final = "[could not be redacted]"
+
+
+class Redaction:
+    """A user's `redact` that never lets a text through because it failed on it."""
+
+    def __init__(self, redact: Redact) -> None:
+        self._redact = redact
+        self._problem = ""
+
+    def __call__(self, text: str) -> str:
+        try:
+            redacted = self._redact(text)
+        except Exception as error:
+            self._problem = f"raised {describe_error(error)}"
+            return HIDDEN
+        if not isinstance(redacted, str):
+            self._problem = f"gave {type(redacted).__name__} instead of text"
+            return HIDDEN
+        return redacted
+
+    def warnings(self) -> list[str]:
+        if not self._problem:
+            return []
+        return [f"redact {self._problem}; such texts were replaced by {HIDDEN!r}."]
+
+
+def redacted_value(value: Any, redact: Redact) -> Any:
+    """Return the JSON form of a value with every string in it redacted; keys stay."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: redacted_value(element, redact) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted_value(element, redact) for element in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return redacted_value(jsonable(value), redact)
+
+
+def redacted_map(value: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
+    """Return a map with every string in its values redacted."""
+    return {key: redacted_value(element, redact) for key, element in value.items()}
+
+
+def redacted_example(example: Example, redact: Redact) -> Example:
+    """Return an example with everything but its keys redacted."""
+    outputs = example.actual_outputs
+    return replace(
+        example,
+        id=None if example.id is None else redact(example.id),
+        inputs=redacted_map(example.inputs, redact),
+        expected_outputs=redacted_map(example.expected_outputs, redact),
+        metadata=redacted_map(example.metadata, redact),
+        actual_outputs=None if outputs is None else redacted_map(outputs, redact),
+    )
+
+
+def redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
+    """Return a result with its reason, metadata and messages redacted."""
+    return replace(
+        result,
+        reason=redact(result.reason),
+        metadata=redacted_map(result.metadata, redact),
+        error=None if result.error is None else redact(result.error),
+        skipped=None if result.skipped is None else redact(result.skipped),
+    )
+
+
+def redacted_info(info: EvaluatorInfo, redact: Redact) -> EvaluatorInfo:
+    """Return how an evaluator was configured, its parameters redacted; the fingerprint stays."""
+    return replace(info, parameters=redacted_map(info.parameters, redact))
+
+
+def redacted_item(
+    item: ItemResult, redact: Redact, *, known_outputs: bool = False, known_results: Container[str] = ()
+) -> ItemResult:
+    """Redact an item, except what was read from a journal and hence is redacted already."""
+    outputs, error = item.actual_outputs, item.error
+    if not known_outputs:
+        outputs = redacted_map(outputs, redact)
+        error = None if error is None else redact(error)
+    return replace(
+        item,
+        example=redacted_example(item.example, redact),
+        actual_outputs=outputs,
+        eval_results=tuple(
+            result if result.name in known_results else redacted_result(result, redact)
+            for result in item.eval_results
+        ),
+        error=error,
+    )

@@ -1,0 +1,67 @@
+"""Talking to reporters without ever failing because of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dokimos.core.results import ItemResult
+from dokimos.errors import ReporterError
+from dokimos.experiment.failures import describe_error
+from dokimos.reporting.protocol import ReportedStatus, Reporter, RunHandle
+
+Handles = list[RunHandle | None]
+
+
+class Reporters:
+    """All reporters of an experiment; what they raise is remembered for the end."""
+
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
+        self._reporters = reporters
+        self._handles: Handles = []
+        self._problems: dict[int, tuple[int, str]] = {}
+
+    def start(self, name: str, metadata: Mapping[str, Any]) -> Handles:
+        self._handles = [
+            self._guarded(index, "start_run", name, metadata) for index in range(len(self._reporters))
+        ]
+        return self._handles
+
+    def item(self, item: ItemResult) -> None:
+        for index, handle in enumerate(self._handles):
+            if handle is not None:
+                self._guarded(index, "report_item", handle, item)
+
+    def complete(self, handles: Handles, status: ReportedStatus) -> None:
+        for index, handle in enumerate(handles):
+            if handle is not None:
+                self._guarded(index, "complete_run", handle, status)
+            self._guarded(index, "flush")
+
+    def close(self, wanted: bool) -> None:
+        if wanted:
+            for index in range(len(self._reporters)):
+                self._guarded(index, "close")
+
+    def warnings(self) -> list[str]:
+        """One sentence per reporter that failed."""
+        return [
+            f"{type(self._reporters[index]).__name__} failed {'once' if count == 1 else f'{count} times'}, "
+            f"first with {first}"
+            for index, (count, first) in self._problems.items()
+        ]
+
+    def _guarded(self, index: int, method: str, *arguments: Any) -> Any:
+        try:
+            outcome = getattr(self._reporters[index], method)(*arguments)
+            return _checked(outcome) if method == "start_run" else outcome
+        except Exception as error:
+            count, first = self._problems.get(index, (0, describe_error(error)))
+            self._problems[index] = (count + 1, first)
+            return None
+
+
+def _checked(handle: Any) -> RunHandle:
+    if not isinstance(handle, RunHandle):
+        raise ReporterError(f"start_run() must return a RunHandle, not {type(handle).__name__}")
+    return handle

@@ -1,0 +1,106 @@
+"""New scores for outputs that are already there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dokimos.core.results import (
+    EvalResult,
+    EvaluatorInfo,
+    ExperimentResult,
+    ItemResult,
+    RunResult,
+    RunStatus,
+)
+from dokimos.core.run_scope import enter_scope
+from dokimos.errors import BudgetExceededError, EvaluationError
+from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
+from dokimos.experiment.experiment import EvaluatorSource
+from dokimos.experiment.failures import EVERYTHING_ERRORED, status_of
+from dokimos.experiment.model_calls import ModelCalls
+from dokimos.experiment.options import RunOptions
+
+NOT_KEPT = "rescore() needs the items, and this experiment ran with keep_results=False."
+
+
+async def rescore_async(
+    result: ExperimentResult,
+    evaluators: EvaluatorSource,
+    *,
+    parallelism: int = 8,
+    options: RunOptions | None = None,
+) -> ExperimentResult:
+    """Score the outputs of a result anew; see `Experiment.rescore`."""
+    if any(run.total_count and not run.item_results for run in result.runs):
+        raise ValueError(NOT_KEPT)
+    calls = ModelCalls(options or RunOptions())
+    completed = False
+    try:
+        rescored = await _Rescoring(evaluators, calls, parallelism).of(result)
+        completed = rescored.status is not RunStatus.BUDGET_SPENT
+    finally:
+        calls.close(completed=completed)
+    return replace(rescored, warnings=(*rescored.warnings, *calls.warnings()))
+
+
+class _Rescoring:
+    """One set of evaluators going over the items of a result."""
+
+    def __init__(self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int) -> None:
+        self._evaluators = evaluators
+        self._calls = calls
+        self._parallelism = parallelism
+        fixed = () if callable(evaluators) else evaluators
+        self._infos: dict[str, EvaluatorInfo] = {evaluator.name: evaluator.info() for evaluator in fixed}
+
+    async def of(self, result: ExperimentResult) -> ExperimentResult:
+        runs = []
+        for run in result.runs:
+            enter_scope(self._calls.scope(run.index, result.provenance.seed))
+            runs.append(await self._run(run))
+            if self._calls.refusal is not None:
+                break
+        went_through = result.status in (RunStatus.COMPLETED, RunStatus.BROKEN)
+        rescored = replace(
+            result,
+            runs=tuple(runs),
+            evaluators=tuple(self._infos.values()),
+            status=status_of(runs) if went_through else result.status,
+            warnings=tuple(w for w in result.warnings if not w.startswith(EVERYTHING_ERRORED)),
+        )
+        if self._calls.refusal is None:
+            return rescored
+        warnings = (*result.warnings, f"{self._calls.refusal} What was not scored by then is left out.")
+        return replace(rescored, status=RunStatus.BUDGET_SPENT, warnings=warnings)
+
+    async def _run(self, run: RunResult) -> RunResult:
+        scored: dict[int, ItemResult] = {}
+        items = iter(run.item_results)
+        workers = (self._worker(items, scored, run.index) for _ in range(self._parallelism))
+        await asyncio.gather(*workers)
+        return RunResult(index=run.index, item_results=tuple(scored[index] for index in sorted(scored)))
+
+    async def _worker(
+        self, items: Iterator[ItemResult], scored: dict[int, ItemResult], run_index: int
+    ) -> None:
+        for item in items:
+            try:
+                scored[item.index] = replace(item, eval_results=await self._scored(item, run_index))
+            except BudgetExceededError:
+                return
+            if self._calls.refusal is not None:
+                return
+
+    async def _scored(self, item: ItemResult, run_index: int) -> tuple[EvalResult, ...]:
+        if item.error is not None:
+            return ()
+        try:
+            chosen = choose_evaluators(self._evaluators, item.example)
+        except EvaluationError as error:
+            return unchosen(error)
+        for evaluator in chosen:
+            if evaluator.name not in self._infos:
+                self._infos[evaluator.name] = evaluator.info()
+        return await evaluate_all(chosen, item.to_test_case(run_index))

@@ -1,0 +1,358 @@
+"""Carrying an experiment out: a pool of workers, one async core, failures as values."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.concurrency import run_sync
+from dokimos.core.results import (
+    EvalResult,
+    EvaluatorInfo,
+    ExperimentResult,
+    ItemResult,
+    RunResult,
+    RunStatus,
+)
+from dokimos.core.run_scope import enter_scope
+from dokimos.core.summary import Tally
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.errors import (
+    BudgetExceededError,
+    DokimosError,
+    EvaluationError,
+    RunInterrupted,
+    TooManyErrors,
+)
+from dokimos.evaluators.base import Evaluator
+from dokimos.experiment.calls import ItemSink, TaskCaller, TaskOutcome, look_at
+from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
+from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_error, status_of
+from dokimos.experiment.model_calls import ModelCalls
+from dokimos.experiment.progress import Progress, make_progress
+from dokimos.experiment.record import RunRecord
+from dokimos.experiment.redaction import redacted_item
+from dokimos.experiment.reporting import Reporters
+from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.judges.budget import TASK
+from dokimos.reporting.protocol import ReportedStatus
+
+if TYPE_CHECKING:
+    from dokimos.core.example import Example
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.options import RunOptions
+
+YIELD_SECONDS: Final = 0.01
+"""A worker whose task never waits lets the event loop breathe this often."""
+
+ABANDON_SECONDS: Final = 0.4
+"""How long workers get to end when a run is cut short."""
+
+STOP_SECONDS: Final = 5.0
+"""How long calls in flight may still take when `max_errors` has stopped a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the command line started a run, so that `dokimos resume` can do it again."""
+
+    target: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Runner:
+    """Runs one experiment once; everything that changes while it runs is here."""
+
+    def __init__(self, plan: Experiment, options: RunOptions, *, launch: Launch | None = None) -> None:
+        self.plan = plan
+        self.options = options
+        self.result: ExperimentResult | None = None
+        """The outcome, also where the run was cut short."""
+        self._record = RunRecord(plan, options, launch)
+        self._reporters = Reporters(plan.reporters)
+        self._caller = TaskCaller(plan, options)
+        self._calls = ModelCalls(options, self._record.redact)
+        self._infos: dict[str, EvaluatorInfo] = {}
+        self._fixed = None if callable(plan.evaluators) else tuple(plan.evaluators)
+        self._note_infos(self._fixed or ())
+        self._runs: list[RunResult] = []
+        self._progress: Progress = make_progress(plan, options)
+
+    def run_sync(self) -> ExperimentResult:
+        """Run from sync code; Ctrl-C raises `RunInterrupted` with the partial result."""
+        try:
+            return run_sync(self.run())
+        except KeyboardInterrupt:
+            if self.result is None:
+                raise
+            raise RunInterrupted(self._interrupted_message(), self.result) from None
+
+    async def run(self) -> ExperimentResult:
+        """Run all repeats. Raises `TooManyErrors`; a cancellation leaves the partial result in `result`."""
+        self._record.open()
+        try:
+            self._calls.open(self._record.folder)
+            self._calls.note_tasks(self._record.stored_metrics())
+            with self._progress:
+                status = await self._run_all()
+        except Exception as error:
+            self.result = self._finish(RunStatus.BROKEN, broken_by=error)
+            if isinstance(error, DokimosError) and self.result.summary.total:
+                error.result = self.result
+            raise
+        except BaseException:
+            self.result = self._finish(RunStatus.INTERRUPTED)
+            raise
+        self.result = self._finish(status)
+        if status is RunStatus.STOPPED:
+            raise TooManyErrors(self._stopped_message(), self.result)
+        return self.result
+
+    async def _run_all(self) -> RunStatus:
+        for run_index in range(self.plan.runs):
+            one = _Pass(self, run_index)
+            status = await one.run()
+            if status is not RunStatus.COMPLETED:
+                return status
+        return status_of(self._runs)
+
+    def _note_infos(self, evaluators: Sequence[Evaluator]) -> None:
+        for evaluator in evaluators:
+            if evaluator.name not in self._infos:
+                self._infos[evaluator.name] = evaluator.info()
+
+    def _finish(self, status: RunStatus, broken_by: Exception | None = None) -> ExperimentResult:
+        self._reporters.close(self.options.auto_close_reporters)
+        self._calls.close(completed=status is RunStatus.COMPLETED)
+        provenance = self._record.provenance()
+        warnings = self._warnings(status, broken_by)
+        result = ExperimentResult(
+            name=self._record.name,
+            description=self._record.description,
+            metadata=self._record.metadata,
+            runs=tuple(self._runs),
+            provenance=provenance,
+            evaluators=self._record.clean(self._infos.values()) or (),
+            status=status,
+            warnings=warnings,
+        )
+        self._record.close(result)
+        problem = self._record.problem
+        return result if problem is None else replace(result, warnings=(*result.warnings, problem))
+
+    def _warnings(self, status: RunStatus, broken_by: Exception | None) -> tuple[str, ...]:
+        redact = self._record.redact
+        found = [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
+        found += self._calls.warnings()
+        if broken_by is not None:
+            found.insert(0, f"The run broke off: {describe_error(broken_by)}")
+        elif status is RunStatus.BROKEN:
+            found.insert(0, self._broken_message())
+        if status is RunStatus.BUDGET_SPENT:
+            found.insert(0, self._budget_message())
+        return tuple(found) if redact is None else (*map(redact, found), *redact.warnings())
+
+    def _interrupted_message(self) -> str:
+        done = sum(run.total_count for run in self._runs)
+        message = f"Interrupted after {counted(done, 'item')}."
+        return f"{message} {self._record.how_to_resume()}".rstrip()
+
+    def _stopped_message(self) -> str:
+        limit = self.options.max_errors
+        message = (
+            f"Stopped: more items errored than max_errors={limit} allows. {self._caller.errors.common()}"
+        )
+        return f"{message.rstrip('.')}. {self._record.how_to_resume(retry_errors=True)}".rstrip()
+
+    def _budget_message(self) -> str:
+        how = self._record.how_to_resume(larger_budget=True)
+        return f"{self._calls.refusal} {how}".rstrip()
+
+    def _broken_message(self) -> str:
+        return f"{EVERYTHING_ERRORED} {self._caller.errors.common()}"
+
+
+class _Pass:
+    """One repeat over the data set."""
+
+    def __init__(self, runner: Runner, run_index: int) -> None:
+        self.runner = runner
+        self.run_index = run_index
+        self.record = runner._record
+        self.ledger = runner._calls.ledger
+        self.source = ExampleSource(
+            runner.plan.dataset, runner._record.shard, with_json=runner._record.active
+        )
+        self.tally = Tally()
+        self.items: dict[int, ItemResult] = {}
+        self.limit = ErrorLimit(runner.options.max_errors)
+        self.stopped = False
+        self._cut = False
+        self._breath = 0.0
+        self._stop = asyncio.Event()
+
+    async def run(self) -> RunStatus:
+        runner = self.runner
+        enter_scope(runner._calls.scope(self.run_index, runner._record.seed))
+        runner._progress.start_pass(self.run_index, self.source.planned, self.tally)
+        handle = runner._reporters.start(runner._record.name, runner._record.metadata)
+        reported = ReportedStatus.FAILED
+        try:
+            status = await self._work()
+            reported = ReportedStatus.SUCCESS if status is RunStatus.COMPLETED else ReportedStatus.FAILED
+        except asyncio.CancelledError:
+            reported = ReportedStatus.CANCELLED
+            raise
+        finally:
+            self._cut = True
+            runner._runs.append(self._result())
+            runner._reporters.complete(handle, reported)
+        return status
+
+    async def _work(self) -> RunStatus:
+        runner = self.runner
+        self._breath = time.perf_counter()
+        workers = [asyncio.create_task(self._worker()) for _ in range(runner.plan.parallelism)]
+        try:
+            await _all_ended(workers, self._stop)
+        except BaseException:
+            await _abandon(workers)
+            raise
+        if self.stopped:
+            await _abandon(workers)
+            return RunStatus.STOPPED
+        if runner._calls.refusal is not None:
+            return RunStatus.BUDGET_SPENT
+        self.record.end_pass(self.run_index, self.source)
+        return RunStatus.COMPLETED
+
+    async def _worker(self) -> None:
+        for sourced in self.source:
+            try:
+                item = await self._item(sourced)
+            except BudgetExceededError:
+                return  # not an error of the item: a resumed run takes it up again
+            if self._cut:
+                return
+            self._done(item)
+            if self.stopped or (self.ledger is not None and self.ledger.refusal is not None):
+                return
+            if time.perf_counter() - self._breath > YIELD_SECONDS:
+                await asyncio.sleep(0)
+                self._breath = time.perf_counter()
+
+    async def _item(self, sourced: SourcedExample) -> ItemResult:
+        example, position = sourced.example, (self.run_index, sourced.index)
+        stored = self.record.stored(position, sourced)
+        if stored is None:
+            call = self.runner._caller.call if self.ledger is None else self._call
+            outcome = await call(example, self.record.item_sink(position, sourced))
+            earlier: dict[str, EvalResult] = {}
+        else:
+            outcome, earlier = stored
+        if outcome.error is not None:
+            item = ItemResult(sourced.index, example, metrics=outcome.metrics, error=outcome.error)
+            return self._redacted(item, stored is not None, ())
+        case = EvalTestCase(
+            example.inputs,
+            outcome.outputs,
+            expected_outputs=example.expected_outputs,
+            metadata=example.metadata,
+            id=example.id,
+            metrics=outcome.metrics,
+            run_index=self.run_index,
+        )
+        item = ItemResult(
+            sourced.index,
+            example,
+            actual_outputs=outcome.outputs,
+            eval_results=await self._evaluate(case, sourced, earlier),
+            metrics=outcome.metrics,
+        )
+        return self._redacted(item, stored is not None, earlier)
+
+    async def _call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        """Call the task within the budget."""
+        assert self.ledger is not None, "without a budget the task is called as it is"
+        reservation = await self.ledger.reserve(TASK)
+        outcome = None
+        try:
+            outcome = await self.runner._caller.call(example, sink)
+        finally:
+            if outcome is None or outcome.error is not None:
+                reservation.fail()
+            else:
+                reservation.settle(outcome.metrics)
+        return outcome
+
+    def _redacted(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
+        redact = self.record.redact
+        if redact is None:
+            return item
+        return redacted_item(item, redact, known_outputs=known_outputs, known_results=known_results)
+
+    async def _evaluate(
+        self, case: EvalTestCase, sourced: SourcedExample, earlier: dict[str, EvalResult]
+    ) -> tuple[EvalResult, ...]:
+        sink = self.record.result_sink((self.run_index, sourced.index))
+        evaluators = self.runner._fixed
+        if evaluators is None:
+            try:
+                evaluators = choose_evaluators(self.runner.plan.evaluators, sourced.example)
+            except EvaluationError as error:
+                return unchosen(error, sink)
+            self.runner._note_infos(evaluators)
+        wanted = evaluators if not earlier else [e for e in evaluators if e.name not in earlier]
+        fresh = await evaluate_all(wanted, case, sink)
+        if not earlier:
+            return fresh
+        by_name = earlier | {result.name: result for result in fresh}
+        return tuple(by_name[e.name] for e in evaluators)
+
+    def _done(self, item: ItemResult) -> None:
+        runner = self.runner
+        self.tally.add(item)
+        if item.errored:
+            runner._caller.errors.add(item)
+        if runner.options.keep_results:
+            self.items[item.index] = item
+        runner._reporters.item(item)
+        runner._progress.update()
+        if self.limit.exceeded(self.tally):
+            self.stopped = True
+            self._stop.set()
+
+    def _result(self) -> RunResult:
+        items = tuple(self.items[index] for index in sorted(self.items))
+        return RunResult(index=self.run_index, item_results=items, summary=self.tally.summary())
+
+
+async def _all_ended(workers: Sequence[asyncio.Task[None]], stop: asyncio.Event) -> None:
+    """Wait until all workers have ended, from `stop` on at most `STOP_SECONDS`.
+
+    Raises what the first one raised.
+    """
+    everyone = asyncio.gather(*workers)
+    everyone.add_done_callback(look_at)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((everyone, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not everyone.done():
+            await asyncio.wait((everyone,), timeout=STOP_SECONDS)
+    finally:
+        stopped.cancel()
+    if everyone.done():
+        everyone.result()
+
+
+async def _abandon(workers: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel what is in flight; what does not end within a second is left behind."""
+    for worker in workers:
+        worker.cancel()
+    await asyncio.wait(workers, timeout=ABANDON_SECONDS)
+    for worker in workers:
+        worker.add_done_callback(look_at)

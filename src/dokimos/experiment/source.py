@@ -1,0 +1,76 @@
+"""Handing out the examples of one repeat, one at a time, to whichever worker asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dokimos.core.example import Example
+from dokimos.core.text import error_text
+from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos.datasets.fingerprint import canonical_json
+from dokimos.errors import DatasetError, DokimosError
+from dokimos.experiment.journal import content_hash
+from dokimos.experiment.redaction import Redact, redacted_example
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedExample:
+    """An example with its place; the JSON and hash are there when a journal wants them."""
+
+    index: int
+    example: Example
+    json: str = ""
+    hash: str = ""
+
+    def redacted_json(self, redact: Redact) -> str:
+        """Return the JSON to be written down under a `redact`; the hash stays that of the original."""
+        return canonical_json(redacted_example(self.example, redact))
+
+
+class ExampleSource:
+    """Iterates a data set once, keeps to the shard and counts what it saw."""
+
+    def __init__(
+        self, dataset: Dataset | DatasetStream, shard: tuple[int, int] | None, *, with_json: bool
+    ) -> None:
+        self.seen = 0
+        self.exhausted = False
+        self._dataset = dataset
+        self._shard = shard
+        self._with_json = with_json
+        self._examples = iter(dataset)
+
+    @property
+    def planned(self) -> int | None:
+        """How many examples there will be, None if that is not known before the end."""
+        if not isinstance(self._dataset, Dataset):
+            return None
+        if self._shard is None:
+            return len(self._dataset)
+        first, step = self._shard
+        return len(range(first - 1, len(self._dataset), step))
+
+    def __iter__(self) -> Iterator[SourcedExample]:
+        return self
+
+    def __next__(self) -> SourcedExample:
+        while True:
+            try:
+                example = next(self._examples)
+            except StopIteration:
+                self.exhausted = True
+                raise
+            except DokimosError:
+                raise
+            except Exception as error:
+                message = f"The data set {self._dataset.name!r} failed after {self.seen} examples"
+                raise DatasetError(f"{message}: {error_text(error)}") from error
+            index = self.seen
+            self.seen += 1
+            if self._shard is None or index % self._shard[1] == self._shard[0] - 1:
+                break
+        if not self._with_json:
+            return SourcedExample(index, example)
+        text = canonical_json(example)
+        return SourcedExample(index, example, text, content_hash(text))

@@ -1,0 +1,185 @@
+"""Reading runs back from their folders: one of them, a list of them, and clearing up."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dokimos.core.example import Example
+from dokimos.core.results import (
+    EvalResult,
+    ExperimentResult,
+    ItemResult,
+    Provenance,
+    RunResult,
+    RunStatus,
+)
+from dokimos.core.wire import from_json
+from dokimos.errors import JournalError, RunLockedError
+from dokimos.experiment.failures import CHOICE
+from dokimos.experiment.folders import list_run_folders
+from dokimos.experiment.journal import Position, StoredRun, read_manifest
+from dokimos.experiment.lock import RunLock
+from dokimos.experiment.record import evaluator_infos
+
+UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
+
+
+def load_run(folder: Path) -> ExperimentResult:
+    """Build the result of a run from its journal, also of one that did not end.
+
+    Raises:
+        JournalError: when the folder does not hold a readable run.
+    """
+    stored = StoredRun(folder)
+    try:
+        return _result(stored)
+    finally:
+        stored.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListing:
+    """One line about a run."""
+
+    run_id: str
+    folder: Path
+    name: str
+    started_at: str
+    status: RunStatus | None
+    """None while it is going on or where its process was killed."""
+    size_bytes: int
+
+
+def list_runs(root: Path) -> list[RunListing]:
+    """List the runs in a folder, the oldest first; what cannot be read is left out."""
+    listings = []
+    for folder in list_run_folders(root):
+        try:
+            listings.append(_listing(folder))
+        except (JournalError, ValueError, OSError):
+            continue
+    return listings
+
+
+def prune_runs(folders: Sequence[Path]) -> list[Path]:
+    """Delete run folders; those that a process is working on are kept. Returns what was deleted."""
+    deleted = []
+    for folder in folders:
+        try:
+            lock = RunLock(folder)
+        except (RunLockedError, OSError):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        deleted.append(folder)
+    return deleted
+
+
+def _listing(folder: Path) -> RunListing:
+    manifest = read_manifest(folder)
+    outcome = _last_record(folder / "journal.jsonl")
+    return RunListing(
+        run_id=folder.name,
+        folder=folder,
+        name=str(manifest.get("name", "unnamed")),
+        started_at=str(manifest.get("startedAt", "")),
+        status=RunStatus(outcome["status"]) if outcome is not None else None,
+        size_bytes=sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
+    )
+
+
+def _last_record(path: Path) -> dict[str, Any] | None:
+    """Return the `done` record if it is the last line; reads only the end of the journal."""
+    import json
+
+    try:
+        with path.open("rb") as file:
+            record = json.loads(_last_line(file, path.stat().st_size))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and record.get("t") == "done" else None
+
+
+def _last_line(file: BinaryIO, size: int) -> bytes:
+    reach = 64 * 1024
+    while True:
+        file.seek(max(0, size - reach))
+        _, newline, last = file.read().rstrip(b"\n").rpartition(b"\n")
+        if newline or reach >= size:
+            return last
+        reach *= 4
+
+
+def _result(stored: StoredRun) -> ExperimentResult:
+    manifest, outcome = stored.manifest, stored.outcome
+    infos = evaluator_infos(manifest, outcome)
+    order = {info.name: place for place, info in enumerate(infos)}
+    items: dict[int, list[ItemResult]] = {}
+    lost = 0
+    for position in stored.positions:
+        item = _item(stored, position, order)
+        if item is None:
+            lost += 1
+        else:
+            items.setdefault(position[0], []).append(item)
+    indexes = sorted({*items, *(index for index in stored.seen if index < manifest.get("runs", math.inf))})
+    warnings = tuple(outcome.get("warnings", ())) if outcome is not None else (UNFINISHED,)
+    warnings += tuple(warning for warning in stored.warnings() if warning not in warnings)
+    if lost:
+        warnings += (f"{lost} results were left out because the line with their example is damaged.",)
+    return ExperimentResult(
+        name=manifest.get("name", "unnamed"),
+        description=manifest.get("description", ""),
+        metadata=manifest.get("metadata") or {},
+        runs=tuple(RunResult(index=index, item_results=tuple(items.get(index, ()))) for index in indexes),
+        provenance=_provenance(stored),
+        evaluators=infos,
+        status=RunStatus.INTERRUPTED if outcome is None else RunStatus(outcome["status"]),
+        warnings=warnings,
+    )
+
+
+def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemResult | None:
+    found = stored.item(position)
+    example = stored.example(position)
+    if found is None or example is None:
+        return None
+    results = sorted(found.results.values(), key=lambda result: order.get(result.name, len(order)))
+    return ItemResult(
+        position[1],
+        from_json(Example, example),
+        actual_outputs=found.outputs or {},
+        eval_results=tuple(_complete(results, order)),
+        metrics=found.metrics,
+        error=found.error,
+    )
+
+
+def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
+    """Leave out results of evaluators that a later resume dropped."""
+    return [result for result in results if not order or result.name in order or result.name == CHOICE]
+
+
+def _provenance(stored: StoredRun) -> Provenance:
+    outcome, manifest = stored.outcome, stored.manifest
+    if outcome is not None and outcome.get("provenance"):
+        found = from_json(Provenance, outcome["provenance"])
+    else:
+        dataset = manifest.get("dataset") or {}
+        found = Provenance(
+            dokimos_version=manifest.get("dokimosVersion"),
+            dataset_name=dataset.get("name"),
+            dataset_fingerprint=dataset.get("fingerprint"),
+            dataset_size=dataset.get("size"),
+            task_name=manifest.get("task"),
+            seed=manifest.get("seed"),
+            shard="/".join(map(str, manifest["shard"])) if manifest.get("shard") else None,
+            started_at=manifest.get("startedAt"),
+            command=tuple(manifest.get("command", ())),
+        )
+    return replace(found, run_id=stored.folder.name)

@@ -1,0 +1,194 @@
+"""Any callable as a task: sync or async, returning text, a mapping, a `TaskResult`, a stream ..."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import CoroutineType
+from typing import Any, TypeAlias, TypeVar, cast
+
+from dokimos.core.agent import AgentTrace
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.example import Example
+from dokimos.core.keys import OUTPUT
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.task_result import TaskResult
+
+Task: TypeAlias = Callable[[Example], Any]
+"""`task(example)`, sync or async.
+
+Returns a `TaskResult`, an `AgentTrace`, a mapping of outputs, an iterator of text chunks (sync or async), or
+any other value, which becomes the output called "output"; None is an error.
+"""
+
+
+T = TypeVar("T")
+
+
+def on_input(function: Callable[[Any], Any]) -> Task:
+    """Make a task of a plain function of the input's text, sync or async."""
+
+    @functools.wraps(function)
+    def task(example: Example) -> Any:
+        return function(example.input)
+
+    @functools.wraps(function)
+    async def async_task(example: Example) -> Any:
+        return await function(example.input)
+
+    return async_task if _is_async(function) else task
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTask:
+    """A task with what has to be known about it to call it."""
+
+    call: Task
+    name: str
+    is_async: bool
+
+    async def run(self, example: Example, returned: Callable[[TaskResult], T]) -> T:
+        """Call the task once and hand its result to `returned` where and as soon as the task returns.
+
+        Its latency is measured where the task did not measure it itself.
+        """
+        if not self.is_async:
+            return await self._run_in_thread(example, returned)
+        start = time.perf_counter()
+        return returned(await _finish(self.call(example), start))
+
+    async def _run_in_thread(self, example: Example, returned: Callable[[TaskResult], T]) -> T:
+        outcome = await call_in_thread(_call_measured, self.call, example, returned)
+        if not isinstance(outcome, _Awaiting):
+            return cast("T", outcome)
+        return returned(await _finish(outcome.value, outcome.start))
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaiting:
+    """What a sync task returned that has to be awaited on the event loop."""
+
+    value: Any
+    start: float
+
+
+def prepare(task: Task) -> PreparedTask:
+    """Look at a callable once: its name, and whether to call it on the event loop or in a thread."""
+    return PreparedTask(task, task_name(task), _is_async(task))
+
+
+def task_name(task: Task) -> str:
+    """Return `module:qualified.name`, which identifies the task across runs."""
+    inner = unwrapped(task)
+    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    return f"{getattr(inner, '__module__', None) or type(inner).__module__}:{name}"
+
+
+def unwrapped(task: Any) -> Any:
+    """Return the function inside partials and decorators."""
+    while isinstance(task, functools.partial):
+        task = task.func
+    return inspect.unwrap(task)
+
+
+def _is_async(task: Any) -> bool:
+    inner = task
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    call = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult], T]) -> T | _Awaiting:
+    """Call a sync task in the thread it runs in; a returned awaitable goes back to the event loop."""
+    start = time.perf_counter()
+    value = call(example)
+    if type(value) is str:
+        return returned(_normalised(value, None, start=start))
+    if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
+        return _Awaiting(value, start)
+    if isinstance(value, Iterator):
+        return returned(_normalised(*_joined(value, start), start=start))
+    return returned(_normalised(value, None, start=start))
+
+
+async def _finish(value: Any, start: float) -> TaskResult:
+    first_chunk_ms = None
+    if type(value) is CoroutineType or isinstance(value, Awaitable):
+        value = await value
+    if type(value) is not str and isinstance(value, AsyncIterator):
+        value, first_chunk_ms = await _joined_async(value, start)
+    return _normalised(value, first_chunk_ms, start=start)
+
+
+def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> TaskResult:
+    elapsed_ms = (time.perf_counter() - start) * 1000
+    result = _to_result(value)
+    known = result.metrics
+    if known is None:
+        metrics = CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
+    elif known.latency_ms is None:
+        metrics = replace(known, latency_ms=elapsed_ms)
+    else:
+        return result
+    return TaskResult(result.outputs, metrics)
+
+
+def _to_result(value: Any) -> TaskResult:
+    if type(value) is str:
+        return TaskResult({OUTPUT: value})
+    if isinstance(value, TaskResult):
+        if not isinstance(value.outputs, Mapping):
+            raise TypeError(f"TaskResult.outputs must be a mapping, not {type(value.outputs).__name__}")
+        if not isinstance(value.metrics, CallMetrics | None):
+            raise TypeError(f"TaskResult.metrics must be CallMetrics, not {type(value.metrics).__name__}")
+        return value
+    if isinstance(value, Mapping):
+        return TaskResult(value)
+    if isinstance(value, AgentTrace):
+        return TaskResult(value.to_outputs())
+    if value is None:
+        raise TypeError("the task returned None; return the output, a mapping of outputs or a TaskResult")
+    return TaskResult({OUTPUT: value})
+
+
+def _joined(chunks: Iterator[Any], start: float) -> tuple[str, float | None]:
+    parts: list[str] = []
+    first_chunk_ms = None
+    for chunk in chunks:
+        if first_chunk_ms is None:
+            first_chunk_ms = (time.perf_counter() - start) * 1000
+        parts.append(_text_chunk(chunk))
+    return "".join(parts), first_chunk_ms
+
+
+async def _joined_async(chunks: AsyncIterator[Any], start: float) -> tuple[str, float | None]:
+    parts: list[str] = []
+    first_chunk_ms = None
+    async with _closing(chunks):
+        async for chunk in chunks:
+            if first_chunk_ms is None:
+                first_chunk_ms = (time.perf_counter() - start) * 1000
+            parts.append(_text_chunk(chunk))
+    return "".join(parts), first_chunk_ms
+
+
+@contextlib.asynccontextmanager
+async def _closing(chunks: AsyncIterator[Any]) -> AsyncIterator[None]:
+    """Close an asynchronous generator also where its chunks are not read to the end."""
+    try:
+        yield
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _text_chunk(chunk: Any) -> str:
+    if not isinstance(chunk, str):
+        raise TypeError(f"a streamed output must consist of text, not of {type(chunk).__name__}")
+    return chunk

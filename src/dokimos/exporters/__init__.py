@@ -1,0 +1,1 @@
+"""Reports: a result as JSON, HTML, Markdown, CSV or JUnit XML."""

@@ -1,0 +1,148 @@
+"""Writing a result to a file or a text, in the format that its name or the caller asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
+
+from dokimos.core.results import ExperimentResult
+from dokimos.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+BUILT_IN: Final[dict[str, str]] = {
+    "json": "dokimos.exporters.json:JsonExporter",
+    "html": "dokimos.exporters.html:HtmlExporter",
+    "markdown": "dokimos.exporters.markdown:MarkdownExporter",
+    "csv": "dokimos.exporters.csv:CsvExporter",
+    "junit": "dokimos.exporters.junit:JUnitExporter",
+}
+
+ENTRY_POINTS: Final = "dokimos.exporters"
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """Turns a result into one text; plugins name a class of this shape under `dokimos.exporters`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """File name endings, in lower case and with their dot."""
+
+    def render(self, result: ExperimentResult) -> str:
+        """Return the report; its line ends are written as they are."""
+
+
+def render(result: ExperimentResult, format: str) -> str:
+    """Return a report as text.
+
+    Raises:
+        ConfigurationError: for a format that nobody knows.
+    """
+    return exporter(format).render(result)
+
+
+def export(result: ExperimentResult, path: str | Path, *, format: str | None = None) -> Path:
+    """Write a report in UTF-8 and return its path; folders are created.
+
+    The format follows from the file name unless it is given. A file that exists is replaced at once and
+    whole, so a reader never sees half a report.
+
+    Raises:
+        ConfigurationError: for a format or an ending that nobody knows, and a path that cannot be written.
+    """
+    path = Path(path)
+    chosen = exporter_for(path) if format is None else exporter(format)
+    content = chosen.render(result).encode("utf-8", "replace")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, content)
+    except OSError as cause:
+        why = cause.strerror or cause
+        raise ConfigurationError(f"Cannot write the report {path}: {why}. Choose another path.") from cause
+    return path
+
+
+def exporter(name: str) -> Exporter:
+    """Return the exporter of a format, built in or from a plugin."""
+    if name in BUILT_IN:
+        return _built_in(name)
+    for found in _plugins():
+        if found.name == name:
+            return _from_plugin(found)
+    raise ConfigurationError(f"Unknown report format {name!r}. Known formats: {_known_formats()}.")
+
+
+def exporter_for(path: str | Path) -> Exporter:
+    """Return the exporter for a file name, by its ending."""
+    file_name = Path(path).name.lower()
+    for candidate in _all():
+        if file_name.endswith(candidate.extensions):
+            return candidate
+    raise ConfigurationError(
+        f"Cannot tell the format of the report {str(path)!r} from its ending. Known formats: "
+        f"{_known_formats()}. Rename the file or name a format."
+    )
+
+
+def _all() -> Iterator[Exporter]:
+    yield from map(_built_in, BUILT_IN)
+    yield from map(_from_plugin, _plugins())
+
+
+@cache
+def _built_in(name: str) -> Exporter:
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return cast(Exporter, getattr(import_module(module), attribute)())
+
+
+def _plugins() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def _from_plugin(found: EntryPoint) -> Exporter:
+    try:
+        loaded = found.load()
+        made = loaded() if isinstance(loaded, type) else loaded
+    except Exception as cause:
+        problem = f"{type(cause).__name__}: {cause}"
+        raise ConfigurationError(
+            f"Cannot load the exporter {found.name!r} ({found.value}): {problem}"
+        ) from cause
+    if not isinstance(made, Exporter):
+        raise ConfigurationError(
+            f"The exporter {found.name!r} ({found.value}) lacks one of name, extensions and render(result)."
+        )
+    return made
+
+
+def _known_formats() -> str:
+    return ", ".join(f"{e.name} ({', '.join(e.extensions)})" for e in _all())
+
+
+def _write(path: Path, content: bytes) -> None:
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        # A pipe or a terminal cannot be replaced; a folder gives the usual error here.
+        target.write_bytes(content)
+        return
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(content)
+        with contextlib.suppress(FileNotFoundError):
+            draft.chmod(target.stat().st_mode)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,91 @@
+"""One row per item, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from dokimos.core.figures import half_up
+from dokimos.core.keys import OUTPUT
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.exporters.items import expected_text, inputs_text, shown
+
+COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
+
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+class CsvExporter:
+    """RFC 4180: lines end in CR LF, cells are quoted where needed.
+
+    Several repeats put their number, from 1, in front of each row. A score or verdict that does not exist
+    is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+
+    name: ClassVar = "csv"
+    extensions: ClassVar = (".csv",)
+
+    def render(self, result: ExperimentResult) -> str:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\r\n")
+        names = sorted(result.evaluator_names)
+        writer.writerow(map(_guarded, _header(names, several_runs=result.run_count > 1)))
+        writer.writerows(_rows(result, names))
+        return text.getvalue()
+
+
+def _header(names: list[str], *, several_runs: bool) -> list[str]:
+    columns = ["run", *COLUMNS] if several_runs else list(COLUMNS)
+    taken: set[str] = set()
+    for name in names:
+        column = _column(name, taken)
+        columns += [f"{column}_score", f"{column}_pass"]
+    return columns
+
+
+def _column(name: str, taken: set[str]) -> str:
+    """The evaluator's name as a column; a number is added where two names would be the same."""
+    base = column = name.lower().replace(" ", "_")
+    number = 1
+    while column in taken:
+        number += 1
+        column = f"{base}_{number}"
+    taken.add(column)
+    return column
+
+
+def _rows(result: ExperimentResult, names: list[str]) -> Iterator[list[str]]:
+    for run in result.runs:
+        start = [str(run.index + 1)] if result.run_count > 1 else []
+        for item in run.item_results:
+            yield start + _row(item, names)
+
+
+def _row(item: ItemResult, names: list[str]) -> list[str]:
+    texts = (inputs_text(item), expected_text(item), shown(item.actual_outputs, OUTPUT))
+    cells = [_guarded(text or "") for text in texts]
+    cells.append(_flag(item.success))
+    results = {found.name: found for found in item.eval_results}
+    for name in names:
+        cells += _score_cells(results.get(name))
+    return cells
+
+
+def _score_cells(found: EvalResult | None) -> list[str]:
+    if found is None:
+        return ["", ""]
+    return ["" if found.score is None else str(half_up(found.score)), _flag(found.success)]
+
+
+def _flag(value: bool | None) -> str:
+    return {True: "true", False: "false", None: ""}[value]
+
+
+def _guarded(text: str) -> str:
+    if text.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -1,0 +1,401 @@
+"""A report as one file: works without network, and its summary without JavaScript."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from html import escape
+from importlib.resources import files
+from itertools import zip_longest
+from typing import ClassVar, Final
+
+from dokimos.core import figures
+from dokimos.core.figures import UNKNOWN, known
+from dokimos.core.results import EvaluatorInfo, ExperimentResult, RunStatus
+from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.exporters.html_charts import histogram, outcome_bar, rate_bar
+from dokimos.exporters.html_data import embedded
+from dokimos.exporters.items import (
+    ItemRuns,
+    Outcome,
+    badness,
+    by_tag,
+    errors_of,
+    inputs_text,
+    items_of,
+    pass_interval,
+    tag_keys,
+)
+from dokimos.stats.intervals import Interval
+
+STATIC_ITEMS: Final = 20
+"""Items listed where JavaScript is off."""
+FIRST_ITEMS: Final = 3
+"""Items named before anything else."""
+
+_STATUS: Final[dict[RunStatus, str]] = {
+    RunStatus.INTERRUPTED: "Interrupted: the numbers cover what was finished. Resume the run for the rest.",
+    RunStatus.STOPPED: "Stopped: more items errored than the run allows. See the errors, then resume it.",
+    RunStatus.BUDGET_SPENT: "Budget spent: the numbers cover what was finished. Resume with a larger one.",
+    RunStatus.BROKEN: "Broken: every item errored. Look at the errors below before you trust any number.",
+}
+
+
+class HtmlExporter:
+    """Verdict, figures, evaluators, then the items, worst first. Foreign text is only ever shown as text."""
+
+    name: ClassVar = "html"
+    extensions: ClassVar = (".html", ".htm")
+
+    def render(self, result: ExperimentResult) -> str:
+        items = items_of(result)
+        lower = frozenset(info.name for info in result.evaluators if info.lower_is_better)
+        worst = sorted(items, key=lambda item: badness(item, lower))
+        keys = tag_keys(items)
+        style, script = _asset("report.css"), _asset("report.js")
+        summary = result.summary
+        body = [
+            _header(result),
+            _cards(result, summary),
+            _warnings(result),
+            _first(worst),
+            _evaluators(result, summary),
+            _breakdowns(result, keys),
+            _items(result, worst),
+            _provenance(result),
+        ]
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+            f"<title>{_safe(result.name)} – dokimos report</title>\n<style>{style}</style>\n</head>\n<body>\n"
+            '<a class="skip" href="#items">Skip to the items</a>\n'
+            f"<main>\n{''.join(body)}</main>\n"
+            f'<script type="application/json" id="data">{embedded(result, items, keys)}</script>\n'
+            f"<script>{script}</script>\n</body>\n</html>\n"
+        )
+
+
+def _asset(name: str) -> str:
+    return files("dokimos.exporters").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing is loaded, and only our own style and script run."""
+    return (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _safe(text: str) -> str:
+    return escape(text, quote=True)
+
+
+def _foreign(text: str) -> str:
+    """Text that is not ours: escaped, and kept from turning around what stands beside it."""
+    return f"<bdi>{_safe(text)}</bdi>"
+
+
+def _header(result: ExperimentResult) -> str:
+    source = result.provenance
+    facts = [
+        f"{figures.count(result.total_count)} items",
+        f"{result.run_count} runs" if result.run_count > 1 else "1 run",
+        *([f"dataset {_foreign(source.dataset_name)}"] if source.dataset_name else []),
+        *([f"<time>{_safe(source.started_at[:16].replace('T', ' '))}</time>"] if source.started_at else []),
+    ]
+    description = f'<p class="description">{_foreign(result.description)}</p>' if result.description else ""
+    return (
+        f'<header>\n<h1>{_foreign(result.name)}</h1>\n{description}<p class="facts">{" · ".join(facts)}</p>\n'
+        f"{_status(result)}{_verdict(result)}</header>\n"
+    )
+
+
+def _status(result: ExperimentResult) -> str:
+    text = _STATUS.get(result.status)
+    return f'<p class="status" role="status"><b>!</b> {text}</p>\n' if text else ""
+
+
+def _verdict(result: ExperimentResult) -> str:
+    if result.pass_rate is None:
+        line = '<p class="verdict none"><b>–</b> Not judged: no evaluator decided on any item</p>'
+    else:
+        passed, judged = result.pass_count, result.pass_count + result.fail_count
+        mean = f", mean of {result.run_count} runs" if result.run_count > 1 else ""
+        sign, kind = ("<b>✓</b> ", "pass") if result.pass_rate == 1 else ("", "")
+        line = (
+            f'<p class="verdict {kind}">{sign}{figures.percent(result.pass_rate)} passed '
+            f'<span class="of">({figures.count(passed)}/{figures.count(judged)}{mean})</span></p>'
+        )
+    return f"{line}\n{_outcomes(result)}"
+
+
+def _outcomes(result: ExperimentResult) -> str:
+    counts = (
+        ("pass", "✓ passed", result.pass_count),
+        ("fail", "✗ failed", result.fail_count - result.error_count),
+        ("error", "! errored", result.error_count),
+        ("none", "– not judged", result.not_judged_count),
+    )
+    words = [
+        f'<li class="{kind}"><b>{figures.count(count)}</b> {label}</li>'
+        for kind, label, count in counts
+        if count
+    ]
+    bar = outcome_bar(((kind, count) for kind, _, count in counts), result.total_count)
+    return f'{bar}<ul class="counts">{"".join(words)}</ul>\n'
+
+
+def _cards(result: ExperimentResult, summary: RunSummary) -> str:
+    cards = [_rate_card(result), _error_card(result, summary), _cost_card(summary), _latency_card(summary)]
+    return f'<section class="cards" aria-label="Summary">\n{"".join(cards)}</section>\n'
+
+
+def _card(label: str, value: str, note: str, extra: str = "") -> str:
+    return (
+        f'<div class="card"><h2>{label}</h2><p class="value">{value}</p>{extra}'
+        f'<p class="note">{note}</p></div>\n'
+    )
+
+
+def _rate_card(result: ExperimentResult) -> str:
+    interval = pass_interval(result)
+    if result.pass_rate is None or interval is None:
+        return _card("Pass rate", UNKNOWN, "not judged")
+    judged = figures.count(result.pass_count + result.fail_count)
+    spread = f"n = {judged} · 95 % interval {_span(interval)}"
+    return _card("Pass rate", figures.percent(result.pass_rate), spread, rate_bar(result.pass_rate, interval))
+
+
+def _span(interval: Interval) -> str:
+    low, high = figures.percent(interval.low), figures.percent(interval.high)
+    return f"{low.removesuffix(' %')} to {high}"
+
+
+def _error_card(result: ExperimentResult, summary: RunSummary) -> str:
+    share = known(figures.percent, result.error_count / result.total_count if result.total_count else None)
+    parts = [f"{share} of items"]
+    skipped = sum(found.skipped for found in summary.evaluators)
+    runs = " in all runs" if result.run_count > 1 else ""
+    for count, what in ((summary.warned, "warnings"), (skipped, "skipped scores")):
+        if count:
+            parts.append(f"{count:,} {what}{runs}")
+    return _card("Errors", figures.count(result.error_count), " · ".join(parts))
+
+
+def _cost_card(summary: RunSummary) -> str:
+    metrics = summary.metrics
+    tokens = f" · {metrics.tokens:,} tokens" if metrics.tokens is not None else ""
+    judging = judge_cost(summary)
+    tokens += "" if judging is None else f" · judge {judging}"
+    if metrics.cost_usd is None:
+        return _card("Cost", UNKNOWN, f"unpriced{tokens}")
+    coverage = (
+        f"{summary.priced:,}/{summary.tokenized:,} priced" if summary.tokenized else "as the task reported"
+    )
+    return _card("Cost", figures.usd(metrics.cost_usd), f"{coverage}{tokens}")
+
+
+def _latency_card(summary: RunSummary) -> str:
+    if summary.metrics.latency_ms is None:
+        return _card("Latency, median", UNKNOWN, "not measured")
+    p95 = known(figures.duration, summary.latency_p95_ms)
+    return _card("Latency, median", figures.duration(summary.metrics.latency_ms), f"95th percentile {p95}")
+
+
+def _warnings(result: ExperimentResult) -> str:
+    if not result.warnings:
+        return ""
+    lines = "".join(f"<li>{_foreign(text)}</li>" for text in result.warnings)
+    return f'<section class="warnings"><h2>Warnings</h2><ul>{lines}</ul></section>\n'
+
+
+def _evaluators(result: ExperimentResult, summary: RunSummary) -> str:
+    if not result.evaluator_names:
+        return '<section><h2>Evaluators</h2><p class="empty">No evaluator gave a result.</p></section>\n'
+    infos = {info.name: info for info in result.evaluators}
+    rows = [_evaluator_row(name, result, summary, infos.get(name)) for name in result.evaluator_names]
+    return (
+        '<section>\n<h2>Evaluators</h2>\n<div class="scroll"><table class="sortable evaluators">\n<thead><tr>'
+        '<th scope="col">Evaluator</th><th scope="col" class="num">Mean</th>'
+        '<th scope="col" class="num" title="Sample standard deviation of the means of the runs">±</th>'
+        '<th scope="col" class="num">Pass rate</th><th scope="col" class="num">Passed</th>'
+        '<th scope="col" class="num">Errors</th><th scope="col" class="num">Skipped</th>'
+        '<th scope="col" class="plain">Scores 0 to 1</th></tr></thead>\n'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>\n"
+    )
+
+
+def _evaluator_row(
+    name: str, result: ExperimentResult, summary: RunSummary, info: EvaluatorInfo | None
+) -> str:
+    found = summary.evaluator(name)
+    assert found is not None, "names come from the summaries"
+    mean = result.average_score(name)
+    spread = result.score_std_dev(name) if result.run_count > 1 else None
+    threshold = info.threshold if info else None
+    lower = info is not None and info.lower_is_better
+    cells = [
+        f'<th scope="row" data-sort="{_safe(name.lower())}">'
+        f'<span class="name" data-evaluator="{_safe(name)}">{_foreign(name)}</span>'
+        f'<span class="rule">{_rule(threshold, lower=lower)}</span></th>',
+        _number_cell(mean, known(figures.score, mean)),
+        _number_cell(spread, known(figures.score, spread)),
+        _number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
+        _number_cell(found.passed, f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN),
+        _error_cell(found.errors),
+        _number_cell(found.skipped, f"{found.skipped:,}" if found.skipped else UNKNOWN),
+        f"<td>{histogram(found, threshold, lower=lower)}</td>",
+    ]
+    return f"<tr>{''.join(cells)}</tr>\n"
+
+
+def _rule(threshold: float | None, *, lower: bool) -> str:
+    if threshold is None:
+        return "informs only" + (" · lower is better" if lower else "")
+    return (
+        f"at most {figures.score(threshold)} · lower is better"
+        if lower
+        else f"at least {figures.score(threshold)}"
+    )
+
+
+def _number_cell(value: float | None, text: str, kind: str = "") -> str:
+    return f'<td class="num {kind}" data-sort="{"" if value is None else value}">{text}</td>'
+
+
+def _error_cell(count: float) -> str:
+    return _number_cell(count, f"{figures.count(count)} !" if count else UNKNOWN, "error" if count else "")
+
+
+def _breakdowns(result: ExperimentResult, keys: tuple[str, ...]) -> str:
+    blocks = []
+    if result.run_count > 1:
+        runs = [(f"Run {run.index + 1}", replace(result, runs=(run,))) for run in result.runs]
+        blocks.append(_breakdown("By run", "Run", runs))
+    blocks += [_breakdown(f"By {key}", key, by_tag(result, key).items()) for key in keys]
+    if not blocks:
+        return ""
+    return f'<section class="breakdowns" aria-label="Breakdowns">{"".join(blocks)}</section>\n'
+
+
+def _breakdown(title: str, column: str, parts: Iterable[tuple[str, ExperimentResult]]) -> str:
+    rows = "".join(_breakdown_row(label, part) for label, part in parts)
+    return (
+        f'<details class="breakdown" open><summary>{_foreign(title)}</summary><div class="scroll">'
+        f'<table class="sortable"><thead><tr><th scope="col">{_foreign(column)}</th>'
+        '<th scope="col" class="num">Judged</th><th scope="col" class="num">Pass rate</th>'
+        '<th scope="col" class="plain">95 % interval</th><th scope="col" class="num">Errors</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def _breakdown_row(label: str, part: ExperimentResult) -> str:
+    rate, interval = part.pass_rate, pass_interval(part)
+    judged = part.pass_count + part.fail_count
+    bar = "" if rate is None or interval is None else rate_bar(rate, interval)
+    return (
+        f'<tr><th scope="row" data-sort="{_safe(label.lower())}">{_foreign(label)}</th>'
+        f"{_number_cell(judged, figures.count(judged))}{_number_cell(rate, known(figures.percent, rate))}"
+        f'<td class="bar">{bar}</td>{_error_cell(part.error_count)}</tr>'
+    )
+
+
+def _first(worst: list[ItemRuns]) -> str:
+    """The worst items that differ in what went wrong: failures and errors in turn."""
+    found: dict[Outcome, dict[str, ItemRuns]] = {Outcome.FAILED: {}, Outcome.ERRORED: {}}
+    for item in worst:
+        if item.outcome in found and len(found[item.outcome]) < FIRST_ITEMS:
+            found[item.outcome].setdefault(_why(item), item)
+    in_turn = [
+        pair for pairs in zip_longest(*(one.items() for one in found.values())) for pair in pairs if pair
+    ]
+    if not in_turn:
+        return ""
+    rows = "".join(_first_row(item, why) for why, item in in_turn[:FIRST_ITEMS])
+    return f'<section class="first"><h2>Look first at</h2><ul>{rows}</ul></section>\n'
+
+
+def _first_row(item: ItemRuns, why: str) -> str:
+    sign = "!" if item.outcome is Outcome.ERRORED else "✗"
+    key = _safe(item.key)
+    return (
+        f'<li><span class="sign {item.outcome}">{sign}</span> <span class="key" data-item="{key}">'
+        f'{_foreign(item.key)}</span> <span class="reason">{_foreign(why)}</span></li>'
+    )
+
+
+def _items(result: ExperimentResult, worst: list[ItemRuns]) -> str:
+    if not worst:
+        why = (
+            "This run kept no items (keep_results=False); the totals above are complete."
+            if result.total_count
+            else "No item was finished. Run the experiment again, or resume it."
+        )
+        return f'<section id="items"><h2>Items</h2><p class="empty">{why}</p></section>\n'
+    return (
+        '<section id="items" tabindex="-1">\n<h2>Items</h2>\n<div id="app" hidden></div>\n'
+        f"<noscript>{_static_items(worst)}</noscript></section>\n"
+    )
+
+
+def _static_items(worst: list[ItemRuns]) -> str:
+    listed = worst[:STATIC_ITEMS]
+    rows = "".join(
+        f"<tr><td>{item.outcome}</td><td>{_foreign(item.key)}</td>"
+        f"<td>{_foreign(figures.one_line(inputs_text(item) or '', 200))}</td>"
+        f"<td>{_foreign(_why(item))}</td></tr>"
+        for item in listed
+    )
+    return (
+        f"<p>JavaScript is off: these are the {len(listed)} worst of {len(worst):,} items.</p>"
+        f"<table><thead><tr><th>Outcome</th><th>Item</th><th>Input</th><th>Why</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _why(item: ItemRuns) -> str:
+    first = item.first_bad
+    if item.outcome is Outcome.ERRORED:
+        return figures.one_line("; ".join(errors_of(first)), 300)
+    reasons = [
+        f"{r.name} {known(figures.score, r.score)}: {r.reason}" for r in first.eval_results if r.fails_item
+    ]
+    return figures.one_line("; ".join(reasons), 300)
+
+
+def _provenance(result: ExperimentResult) -> str:
+    source = result.provenance
+    commit = f"{source.git_commit} (with local changes)" if source.git_dirty else source.git_commit
+    facts: dict[str, object] = {
+        "Run": source.run_id,
+        "Status": result.status,
+        "Started": source.started_at,
+        "Ended": source.ended_at,
+        "Dataset": source.dataset_name,
+        "Dataset fingerprint": source.dataset_fingerprint,
+        "Duplicate ids": source.duplicate_ids or None,
+        "Task": source.task_name,
+        "Seed": source.seed,
+        "Shard": source.shard,
+        "Parallelism": source.parallelism,
+        "Git commit": commit,
+        "dokimos": source.dokimos_version,
+        "Python": source.python_version,
+        "Command": " ".join(source.command) or None,
+        **{f"metadata: {key}": value for key, value in result.metadata.items()},
+    }
+    rows = "".join(
+        f"<dt>{_safe(key)}</dt><dd>{_foreign(str(value))}</dd>"
+        for key, value in facts.items()
+        if value is not None
+    )
+    return f'<section class="provenance"><h2>Where this comes from</h2><dl>{rows}</dl></section>\n'

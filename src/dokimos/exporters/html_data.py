@@ -1,0 +1,144 @@
+"""The items of a result as compact data for the HTML report: every text once, everything else by position."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dokimos.core import figures
+from dokimos.core.agent import ToolCall, tool_calls_from
+from dokimos.core.figures import half_up
+from dokimos.core.jsonable import JsonValue, jsonable
+from dokimos.core.keys import TOOL_CALLS
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.errors import DokimosError
+from dokimos.exporters.items import ItemRuns, Outcome, outcome_of, tags_of
+
+MAX_TEXT: Final = 50_000
+NONE: Final = -1
+
+_OUTCOMES: Final = {outcome: position for position, outcome in enumerate(Outcome)}
+_SUCCESS: Final = {True: 1, False: 0, None: NONE}
+_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def embedded(result: ExperimentResult, items: tuple[ItemRuns, ...], tag_keys: tuple[str, ...]) -> str:
+    """Return the data as JSON that nothing inside can break out of a script element."""
+    tree = _Packer(result, tag_keys).pack(items)
+    text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+class _Packer:
+    """Collects the texts while the items are packed; a text is then a position in `strings`."""
+
+    def __init__(self, result: ExperimentResult, tag_keys: tuple[str, ...]) -> None:
+        self._result = result
+        self._tag_keys = tag_keys
+        self._strings: dict[str, int] = {}
+        self._keys: set[str] = set()
+        self._evaluators = {name: position for position, name in enumerate(result.evaluator_names)}
+
+    def pack(self, items: tuple[ItemRuns, ...]) -> dict[str, JsonValue]:
+        packed = [self._item(item) for item in items]
+        infos = {info.name: info for info in self._result.evaluators}
+        return {
+            "runs": self._result.run_count,
+            "evaluators": [
+                {"name": jsonable(name), "lower": name in infos and infos[name].lower_is_better}
+                for name in self._evaluators
+            ],
+            "tagKeys": jsonable(self._tag_keys),
+            "items": packed,
+            "strings": list(self._strings),
+        }
+
+    def _item(self, item: ItemRuns) -> list[JsonValue]:
+        return [
+            self._key(item),
+            item.index,
+            _OUTCOMES[item.outcome],
+            self._pairs(item.example.inputs),
+            self._pairs(item.example.expected_outputs),
+            self._pairs(item.example.metadata),
+            [[self._string(tag) for tag in tags_of(item.example, key)] for key in self._tag_keys],
+            [0 if run is None else self._run(run) for run in item.runs],
+        ]
+
+    def _key(self, item: ItemRuns) -> str:
+        """The item's key; with its position where another item of a stream has the same id."""
+        key = str(jsonable(item.key))
+        if key in self._keys:
+            key = f"{key} (item {item.index})"
+        self._keys.add(key)
+        return key
+
+    def _run(self, item: ItemResult) -> list[JsonValue]:
+        calls = _tool_calls(item)
+        outputs = dict(item.actual_outputs)
+        if calls:
+            outputs.pop(TOOL_CALLS)
+        return [
+            _OUTCOMES[outcome_of(item)],
+            self._pairs(outputs),
+            [self._call(call) for call in calls],
+            self._optional(item.error),
+            self._metrics(item.metrics),
+            [self._evaluation(found) for found in item.eval_results],
+        ]
+
+    def _call(self, call: ToolCall) -> list[int]:
+        return [self._string(call.name), self._string(_text(call.arguments)), self._optional(call.result)]
+
+    def _metrics(self, metrics: CallMetrics | None) -> list[JsonValue]:
+        if metrics is None:
+            return []
+        rounded = [
+            half_up(value) if value is not None and math.isfinite(value) else None
+            for value in (metrics.latency_ms, metrics.first_chunk_ms, metrics.cost_usd)
+        ]
+        return [*rounded, metrics.tokens_in, metrics.tokens_out, self._optional(metrics.model)]
+
+    def _evaluation(self, found: EvalResult) -> list[JsonValue]:
+        return [
+            self._evaluators[found.name],
+            found.score if found.score is None else half_up(found.score),
+            _SUCCESS[found.success],
+            found.threshold,
+            self._optional(found.reason or None),
+            self._optional(found.error),
+            self._optional(found.skipped),
+            self._optional(_text(found.metadata) if found.metadata else None),
+            int(found.fail_on_error),
+        ]
+
+    def _pairs(self, values: Mapping[str, Any]) -> list[int]:
+        return [
+            part for key, value in values.items() for part in (self._string(key), self._string(_text(value)))
+        ]
+
+    def _optional(self, text: str | None) -> int:
+        return NONE if text is None else self._string(text)
+
+    def _string(self, text: str) -> int:
+        clean = str(jsonable(figures.cut(text, MAX_TEXT)))
+        return self._strings.setdefault(clean, len(self._strings))
+
+
+def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:
+    try:
+        return tool_calls_from(item.actual_outputs.get(TOOL_CALLS, ()), key=TOOL_CALLS)
+    except DokimosError:
+        # What is no list of calls is shown as it is, among the outputs.
+        return ()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(jsonable(value), ensure_ascii=False, indent=2)

@@ -1,0 +1,183 @@
+"""The items of a result with all their repeats side by side, and the ways to group them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from statistics import fmean
+from typing import Any, Final
+
+from dokimos.core.example import Example
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, lowest_score
+from dokimos.stats.intervals import Interval, wilson_interval
+
+MAX_TAGS: Final = 12
+MAX_TAG_LENGTH: Final = 60
+ABSENT_TAG: Final = "(none)"
+
+
+class Outcome(StrEnum):
+    """What became of an item, the worst first."""
+
+    ERRORED = "errored"
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+    PASSED = "passed"
+
+
+@dataclass(frozen=True)
+class ItemRuns:
+    """One example with what each repeat found for it; None where a repeat did not get to it."""
+
+    index: int
+    example: Example
+    runs: tuple[ItemResult | None, ...]
+
+    @cached_property
+    def results(self) -> tuple[ItemResult, ...]:
+        return tuple(item for item in self.runs if item is not None)
+
+    @property
+    def key(self) -> str:
+        return self.results[0].key
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The worst of the repeats that judged the item."""
+        found = {outcome_of(item) for item in self.results}
+        for outcome in (Outcome.ERRORED, Outcome.FAILED, Outcome.PASSED):
+            if outcome in found:
+                return outcome
+        return Outcome.NOT_JUDGED
+
+    @property
+    def success(self) -> bool | None:
+        """True if every repeat that judged the item passed it, None if none did."""
+        if self.outcome is Outcome.NOT_JUDGED:
+            return None
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for item in self.results for text in errors_of(item)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for item in self.results for text in item.warnings))
+
+    @property
+    def first_bad(self) -> ItemResult:
+        """The first repeat with the worst outcome."""
+        return next(item for item in self.results if outcome_of(item) is self.outcome)
+
+    def results_of(self, name: str) -> tuple[EvalResult | None, ...]:
+        """What the evaluator called `name` said in each repeat."""
+        return tuple(None if item is None else item.result(name) for item in self.runs)
+
+
+def outcome_of(item: ItemResult) -> Outcome:
+    """Say what became of an item in one repeat."""
+    if item.errored:
+        return Outcome.ERRORED
+    return {True: Outcome.PASSED, False: Outcome.FAILED, None: Outcome.NOT_JUDGED}[item.success]
+
+
+def errors_of(item: ItemResult) -> tuple[str, ...]:
+    """The task's error and those of evaluators that fail the item."""
+    task = () if item.error is None else (item.error,)
+    return task + tuple(f"{r.name}: {r.error}" for r in item.eval_results if r.error and r.fail_on_error)
+
+
+def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:
+    """Join the repeats of each item, in dataset order."""
+    found: dict[tuple[int, int], list[ItemResult | None]] = {}
+    for position, run in enumerate(result.runs):
+        seen: Counter[int] = Counter()
+        for item in run.item_results:
+            place = (item.index, seen[item.index])
+            seen[item.index] += 1
+            found.setdefault(place, [None] * result.run_count)[position] = item
+    return tuple(_joined(place[0], found[place]) for place in sorted(found))
+
+
+def _joined(index: int, runs: list[ItemResult | None]) -> ItemRuns:
+    first = next(item for item in runs if item is not None)
+    return ItemRuns(index, first.example, tuple(runs))
+
+
+def badness(item: ItemRuns, lower_is_better: frozenset[str]) -> tuple[int, float, int]:
+    """A key that sorts the worst items first: by outcome, then the lowest score, then position."""
+    results = (result for found in item.results for result in found.eval_results)
+    return (list(Outcome).index(item.outcome), lowest_score(results, lower_is_better), item.index)
+
+
+def pass_interval(result: ExperimentResult) -> Interval | None:
+    """Wilson's 95 % interval of the pass rate; repeats of one item do not count as new items."""
+    if result.pass_rate is None:
+        return None
+    judged = fmean(run.summary.judged for run in result.runs if run.summary.judged)
+    return wilson_interval(result.pass_rate * judged, judged)
+
+
+def inputs_text(item: ItemRuns | ItemResult) -> str | None:
+    """The inputs as one text."""
+    return shown(item.example.inputs, INPUT)
+
+
+def expected_text(item: ItemRuns | ItemResult) -> str | None:
+    """The expected outputs as one text."""
+    return shown(item.example.expected_outputs, OUTPUT)
+
+
+def shown(values: Mapping[str, Any], key: str) -> str | None:
+    """A map as one text: its only value, else the conventional one, else the whole as JSON."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return text_form(next(iter(values.values())))
+    return text_form(values[key]) if key in values else text_form(values)
+
+
+def tags_of(example: Example, key: str) -> tuple[str, ...]:
+    """The values under a metadata key as tags; `ABSENT_TAG` where there are none."""
+    tags = [text_form(value) for value in _values(example.metadata.get(key))]
+    return tuple(tag or ABSENT_TAG for tag in tags) or (ABSENT_TAG,)
+
+
+def tag_keys(items: Iterable[ItemRuns]) -> tuple[str, ...]:
+    """The metadata keys that group the items: few, short, repeated values."""
+    counts: dict[str, Counter[str]] = {}
+    unfit: set[str] = set()
+    for item in items:
+        for key, value in item.example.metadata.items():
+            if key not in unfit:
+                _count_tags(key, value, counts, unfit)
+    return tuple(key for key, tags in counts.items() if key not in unfit and 1 < len(tags) < tags.total())
+
+
+def by_tag(result: ExperimentResult, key: str) -> dict[str, ExperimentResult]:
+    """Split the result by a metadata key, in the order of its values."""
+    groups = result.by(key)
+    return {tag or ABSENT_TAG: groups[tag] for tag in sorted(groups, key=lambda tag: (not tag, tag))}
+
+
+def _count_tags(key: str, value: Any, counts: dict[str, Counter[str]], unfit: set[str]) -> None:
+    values = _values(value)
+    if not all(isinstance(v, str | int) and len(str(v)) <= MAX_TAG_LENGTH for v in values):
+        unfit.add(key)
+        return
+    tags = counts.setdefault(key, Counter())
+    tags.update(text_form(v) or ABSENT_TAG for v in values)
+    if len(tags) > MAX_TAGS:
+        unfit.add(key)
+
+
+def _values(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]

@@ -1,0 +1,244 @@
+"""The whole result as one JSON document, and the way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, ClassVar, Final
+
+from dokimos.core.figures import half_up, half_up_or_none
+from dokimos.core.jsonable import JsonValue
+from dokimos.core.keys import OUTPUT
+from dokimos.core.results import EvalResult, EvaluatorInfo, ExperimentResult, ItemResult
+from dokimos.core.summary import RunSummary
+from dokimos.core.wire import from_json, to_tree
+from dokimos.errors import ConfigurationError, TypeConversionError
+from dokimos.exporters.items import (
+    ItemRuns,
+    errors_of,
+    expected_text,
+    inputs_text,
+    items_of,
+    outcome_of,
+    pass_interval,
+    shown,
+)
+
+VERSION: Final = 1
+
+
+class JsonExporter:
+    """Summary and items for any reader, and under `result` all that `load_result` needs."""
+
+    name: ClassVar = "json"
+    extensions: ClassVar = (".json",)
+
+    def render(self, result: ExperimentResult) -> str:
+        tree = {
+            "version": VERSION,
+            "experimentName": result.name,
+            "timestamp": result.provenance.ended_at or result.provenance.started_at,
+            "description": result.description,
+            "metadata": result.metadata,
+            "status": result.status,
+            "config": {"runs": result.run_count},
+            "summary": _summary(result),
+            "warnings": result.warnings,
+            "provenance": result.provenance,
+            "items": [_item(item, result) for item in items_of(result)],
+            "result": result,
+        }
+        return json.dumps(to_tree(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def load_result(source: str | Path) -> ExperimentResult:
+    """Read a result back from a JSON report: its path or its text.
+
+    Raises:
+        ConfigurationError: where there is no such file, or it is no JSON report that dokimos wrote.
+    """
+    if isinstance(source, str) and source.lstrip().startswith(("{", "[")):
+        return _loaded(source, "the JSON text")
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as cause:
+        why = getattr(cause, "strerror", None) or cause
+        raise ConfigurationError(f"Cannot read the report {path}: {why}") from cause
+    return _loaded(text, str(path))
+
+
+def _loaded(text: str, where: str) -> ExperimentResult:
+    try:
+        tree = json.loads(text)
+    except ValueError as cause:
+        raise ConfigurationError(f"{where} is not JSON: {cause}. Give a JSON report.") from cause
+    if not isinstance(tree, dict):
+        raise ConfigurationError(
+            f"{where} is not a JSON report: expected an object, got {type(tree).__name__}."
+        )
+    version = tree.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ConfigurationError(
+            f"{where} has version {version}; this dokimos reads {VERSION}. Update dokimos."
+        )
+    if not isinstance(tree.get("result"), dict):
+        raise ConfigurationError(
+            f"{where} has no 'result' member, so it cannot be read back. It may have been written by another "
+            "implementation or by hand; export the run again with dokimos for Python."
+        )
+    try:
+        return from_json(ExperimentResult, tree["result"])
+    except TypeConversionError as cause:
+        raise ConfigurationError(f"{where}: its 'result' member is damaged. {cause}") from cause
+
+
+def _summary(result: ExperimentResult) -> dict[str, JsonValue]:
+    summary = result.summary
+    interval = pass_interval(result)
+    infos = {info.name: info for info in result.evaluators}
+    return {
+        "totalExamples": result.total_count,
+        "passCount": _rounded_count(result.pass_count),
+        "failCount": _rounded_count(result.fail_count),
+        "errorCount": _rounded_count(result.error_count),
+        "notJudgedCount": _rounded_count(result.not_judged_count),
+        "warningCount": summary.warned,
+        "passRate": half_up_or_none(result.pass_rate),
+        "passRateInterval": None if interval is None else [half_up(interval.low), half_up(interval.high)],
+        "runCount": result.run_count,
+        "runs": [_run(run.index, run.summary) for run in result.runs],
+        "cost": {
+            "totalUsd": half_up_or_none(summary.metrics.cost_usd),
+            "priced": summary.priced,
+            "tokenized": summary.tokenized,
+        },
+        "judge": _judge(summary),
+        "tokens": {"in": summary.metrics.tokens_in, "out": summary.metrics.tokens_out},
+        "latencyMs": {
+            "median": half_up_or_none(summary.metrics.latency_ms),
+            "p95": half_up_or_none(summary.latency_p95_ms),
+        },
+        "evaluators": {
+            name: _evaluator(name, result, summary, infos.get(name)) for name in result.evaluator_names
+        },
+    }
+
+
+def _judge(summary: RunSummary) -> dict[str, JsonValue]:
+    judging = summary.judging
+    return {
+        "totalUsd": half_up_or_none(judging.metrics.cost_usd),
+        "priced": judging.priced,
+        "tokenized": judging.tokenized,
+        "tokens": {"in": judging.metrics.tokens_in, "out": judging.metrics.tokens_out},
+        "evaluators": {
+            found.name: half_up_or_none(found.metrics.cost_usd)
+            for found in summary.evaluators
+            if found.tokenized or found.metrics.cost_usd is not None
+        },
+    }
+
+
+def _rounded_count(value: float) -> float:
+    return value if isinstance(value, int) else half_up(value)
+
+
+def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
+    return {
+        "run": index + 1,
+        "totalExamples": summary.total,
+        "passCount": summary.passed,
+        "failCount": summary.failed,
+        "errorCount": summary.errored,
+        "notJudgedCount": summary.not_judged,
+        "passRate": half_up_or_none(summary.pass_rate),
+        "evaluators": {found.name: half_up_or_none(found.mean) for found in summary.evaluators},
+    }
+
+
+def _evaluator(
+    name: str, result: ExperimentResult, summary: RunSummary, info: EvaluatorInfo | None
+) -> dict[str, JsonValue]:
+    found = summary.evaluator(name)
+    assert found is not None, "names come from the summaries"
+    tree: dict[str, JsonValue] = {
+        "averageScore": half_up_or_none(result.average_score(name)),
+        "stdDev": half_up(result.score_std_dev(name)),
+        "passRate": half_up_or_none(found.pass_rate),
+        "scored": found.scored,
+        "passCount": found.passed,
+        "failCount": found.failed,
+        "errorCount": found.errors,
+        "skippedCount": found.skipped,
+    }
+    if info is not None:
+        tree |= {"threshold": info.threshold, "direction": info.direction}
+    return tree
+
+
+def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
+    tree: dict[str, JsonValue] = {
+        "id": item.example.id,
+        "index": item.index,
+        "input": inputs_text(item),
+        "expectedOutput": expected_text(item),
+        "actualOutput": shown(item.results[0].actual_outputs, OUTPUT),
+        "success": item.success,
+        "evaluations": _evaluations(item, result),
+    }
+    if item.errors:
+        tree["errors"] = item.errors
+    if item.warnings:
+        tree["warnings"] = item.warnings
+    if result.run_count == 1:
+        tree["metrics"] = item.results[0].metrics
+    else:
+        tree["runs"] = [
+            _repeat(run.index, found) for run, found in zip(result.runs, item.runs, strict=True) if found
+        ]
+    return tree
+
+
+def _repeat(index: int, item: ItemResult) -> dict[str, JsonValue]:
+    tree: dict[str, JsonValue] = {
+        "run": index + 1,
+        "actualOutput": shown(item.actual_outputs, OUTPUT),
+        "success": item.success,
+        "outcome": outcome_of(item),
+        "metrics": item.metrics,
+    }
+    if errors := errors_of(item):
+        tree["errors"] = errors
+    return tree
+
+
+def _evaluations(item: ItemRuns, result: ExperimentResult) -> list[JsonValue]:
+    found = ((name, item.results_of(name)) for name in result.evaluator_names)
+    return [_evaluation(name, results) for name, results in found if any(results)]
+
+
+def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, JsonValue]:
+    results = [r for r in runs if r is not None]
+    scores = [r.score for r in results if r.score is not None]
+    tree: dict[str, Any] = {"evaluator": name, "averageScore": half_up(fmean(scores)) if scores else None}
+    if len(runs) == 1:
+        tree["score"] = results[0].score
+    else:
+        tree["stdDev"] = half_up(stdev(scores)) if len(scores) > 1 else 0.0
+        tree["scores"] = [None if r is None else r.score for r in runs]
+    tree["threshold"] = next((r.threshold for r in results if r.threshold is not None), None)
+    tree["success"] = _all_passed(results)
+    tree["reason"] = next((r.reason for r in results if r.reason), None)
+    tree["error"] = next((r.error for r in results if r.error), None)
+    tree["skipped"] = next((r.skipped for r in results if r.skipped), None)
+    optional = ("threshold", "reason", "error", "skipped")
+    return {key: value for key, value in tree.items() if value is not None or key not in optional}
+
+
+def _all_passed(results: list[EvalResult]) -> bool | None:
+    """True if every repeat that decided passed, None if none did; an error that fails the item is a no."""
+    if any(r.fails_item for r in results):
+        return False
+    return True if any(r.success for r in results) else None

@@ -1,0 +1,161 @@
+"""Test results for build servers: each item is a test case."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+from xml.etree import ElementTree as ET
+
+from dokimos.core import figures
+from dokimos.core.figures import known
+from dokimos.core.keys import OUTPUT
+from dokimos.core.results import ExperimentResult, ItemResult, RunResult
+from dokimos.core.summary import judge_cost
+from dokimos.exporters.items import Outcome, errors_of, expected_text, inputs_text, outcome_of, shown
+
+MAX_TEXT: Final = 20_000
+MAX_MESSAGE: Final = 1_000
+MAX_NAME: Final = 200
+
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class JUnitExporter:
+    """One suite per repeat; an error is an error, a verdict against is a failure, not judged is skipped."""
+
+    name: ClassVar = "junit"
+    extensions: ClassVar = (".junit.xml", ".xml")
+
+    def render(self, result: ExperimentResult) -> str:
+        suites = [_suite(run, result) for run in result.runs]
+        root = ET.Element("testsuites", {"name": _clean(result.name), **_totals(result)})
+        root.extend(suites)
+        ET.indent(root)
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _totals(result: ExperimentResult) -> dict[str, str]:
+    summary = result.summary
+    return {
+        "tests": str(summary.total),
+        "failures": str(summary.failed - summary.errored),
+        "errors": str(summary.errored),
+        "time": _seconds(sum(_latency(item) for item in result.item_results)),
+    }
+
+
+def _suite(run: RunResult, result: ExperimentResult) -> ET.Element:
+    summary = run.summary
+    name = result.name if result.run_count == 1 else f"{result.name} run {run.index + 1}"
+    suite = ET.Element(
+        "testsuite",
+        {
+            "name": _clean(name),
+            "tests": str(summary.total),
+            "failures": str(summary.failed - summary.errored),
+            "errors": str(summary.errored),
+            "skipped": str(summary.not_judged),
+            "time": _seconds(sum(_latency(item) for item in run.item_results)),
+        },
+    )
+    if moment := _moment(result):
+        suite.set("timestamp", moment)
+    suite.append(_properties(run, result))
+    suite.extend(_case(item, result.name) for item in run.item_results)
+    return suite
+
+
+def _properties(run: RunResult, result: ExperimentResult) -> ET.Element:
+    source = result.provenance
+    facts: dict[str, str | None] = {
+        "status": str(result.status),
+        "pass rate": known(figures.percent, run.pass_rate),
+        "cost": known(figures.usd, run.summary.metrics.cost_usd),
+        "judge cost": judge_cost(run.summary),
+        "run id": source.run_id,
+        "dokimos version": source.dokimos_version,
+        "git commit": source.git_commit,
+        "dataset": source.dataset_name,
+        "dataset fingerprint": source.dataset_fingerprint,
+    }
+    for found in run.summary.evaluators:
+        facts[f"average score: {found.name}"] = known(figures.score, found.mean)
+    properties = ET.Element("properties")
+    for key, value in facts.items():
+        if value is not None:
+            ET.SubElement(properties, "property", {"name": _clean(key), "value": _clean(value)})
+    return properties
+
+
+def _case(item: ItemResult, experiment: str) -> ET.Element:
+    case = ET.Element(
+        "testcase",
+        {
+            "name": _clean(figures.one_line(item.key, MAX_NAME)),
+            "classname": _clean(experiment),
+            "time": _seconds(_latency(item)),
+        },
+    )
+    _add_outcome(case, item)
+    ET.SubElement(case, "system-out").text = _clean(_details(item))
+    return case
+
+
+def _add_outcome(case: ET.Element, item: ItemResult) -> None:
+    match outcome_of(item):
+        case Outcome.ERRORED:
+            _add_problem(case, "error", "\n".join(errors_of(item)))
+        case Outcome.FAILED:
+            _add_problem(case, "failure", "\n".join(_reasons(item)))
+        case Outcome.NOT_JUDGED:
+            ET.SubElement(case, "skipped", {"message": _clean(_why_not_judged(item))})
+        case Outcome.PASSED:
+            pass
+
+
+def _add_problem(case: ET.Element, kind: str, text: str) -> None:
+    attributes = {"type": f"evaluation.{kind}", "message": _clean(figures.one_line(text, MAX_MESSAGE))}
+    ET.SubElement(case, kind, attributes).text = _clean(figures.cut(text, MAX_TEXT))
+
+
+def _reasons(item: ItemResult) -> list[str]:
+    return [
+        f"{r.name} {known(figures.score, r.score)}: {r.reason or 'below what was asked for'}"
+        for r in item.eval_results
+        if r.success is False
+    ]
+
+
+def _why_not_judged(item: ItemResult) -> str:
+    skipped = [f"{r.name}: {r.skipped}" for r in item.eval_results if r.skipped]
+    return figures.one_line("; ".join(["Nothing judged this item.", *skipped, *item.warnings]), MAX_MESSAGE)
+
+
+def _details(item: ItemResult) -> str:
+    lines = [
+        f"input: {inputs_text(item)}",
+        f"expected: {expected_text(item)}",
+        f"actual: {shown(item.actual_outputs, OUTPUT)}",
+    ]
+    lines += [f"{r.name}: {known(figures.score, r.score)} {r.reason}".rstrip() for r in item.eval_results]
+    lines += [f"warning: {text}" for text in item.warnings]
+    return figures.cut("\n".join(lines), MAX_TEXT)
+
+
+def _latency(item: ItemResult) -> float:
+    return (item.metrics.latency_ms or 0.0) if item.metrics else 0.0
+
+
+def _seconds(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.3f}"
+
+
+def _moment(result: ExperimentResult) -> str | None:
+    """The start in the form that readers of these files expect: without fraction and offset."""
+    found = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", result.provenance.started_at or "")
+    return found[0] if found else None
+
+
+def _clean(text: str) -> str:
+    """XML 1.0 has no place for some characters, not even escaped."""
+    return _FORBIDDEN.sub("\ufffd", text)

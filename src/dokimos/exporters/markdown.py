@@ -1,0 +1,306 @@
+"""A summary for pull requests and job logs, short enough for both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar, Final
+
+from dokimos.core import figures
+from dokimos.core.figures import known
+from dokimos.core.keys import OUTPUT
+from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
+from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.exporters.items import (
+    ItemRuns,
+    Outcome,
+    badness,
+    by_tag,
+    errors_of,
+    expected_text,
+    inputs_text,
+    items_of,
+    pass_interval,
+    shown,
+    tag_keys,
+)
+
+MAX_LENGTH: Final = 60_000
+"""A comment on GitHub holds 65,536 characters, a job summary a megabyte."""
+MAX_ITEMS: Final = 25
+MAX_TEXT: Final = 1_000
+MAX_HEADING: Final = 80
+MAX_REASON: Final = 300
+
+_PUNCTUATION: Final = re.compile(r"([\\`*_\[\]<>|~&!#$])")
+# A list, a rule or an underlined heading, where the text stands at the start of a line.
+_BLOCK_START: Final = re.compile(r"^(\d*)([-+=.)])")
+# What GitHub turns into links and mentions even when its punctuation is escaped.
+_LINKED: Final = re.compile(r"[@#]|www|://|\b[0-9a-f]{7,40}\b|GH-", re.IGNORECASE)
+_PIPE: Final = re.compile(r"(?<!\\)\|")
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+class MarkdownExporter:
+    """Verdict, evaluators, then what failed and what errored; all foreign text is fenced or escaped."""
+
+    name: ClassVar = "markdown"
+    extensions: ClassVar = (".md", ".markdown")
+
+    def render(self, result: ExperimentResult) -> str:
+        items = items_of(result)
+        lower = frozenset(info.name for info in result.evaluators if info.lower_is_better)
+        worst = sorted(items, key=lambda item: badness(item, lower))
+        closing = "\n".join(_provenance(result))
+        opening = "\n".join([*_head(result), *_evaluators(result), *_runs(result), *_tags(result, items)])
+        room = MAX_LENGTH - len(closing) - len(opening)
+        sections = (
+            _section("Failed Examples", _of(worst, Outcome.FAILED), _failed, room * 3 // 5),
+            _section("Errors", _of(worst, Outcome.ERRORED), _errored, room // 4),
+            _section("Warnings", [item for item in worst if item.warnings], _warned, room // 8),
+        )
+        return "\n".join([opening, *sections, closing]).rstrip() + "\n"
+
+
+def _of(items: Iterable[ItemRuns], outcome: Outcome) -> list[ItemRuns]:
+    return [item for item in items if item.outcome is outcome]
+
+
+def _head(result: ExperimentResult) -> Iterator[str]:
+    yield f"# Experiment: {plain(result.name, MAX_HEADING)}\n"
+    if moment := result.provenance.ended_at or result.provenance.started_at:
+        yield f"**Date:** {code(moment)}\\"
+    yield f"**Pass Rate:** {_verdict(result)}\\"
+    if result.status is not RunStatus.COMPLETED:
+        yield f"**Status:** {result.status.in_words}, the numbers cover what was finished\\"
+    yield f"**Items:** {_counts(result)}\\"
+    summary = result.summary
+    yield f"**Cost:** {_cost(summary)}{_judge_cost(summary)} · **Latency:** {_latency(summary)}\n"
+    if result.description:
+        yield f"{plain(result.description, MAX_TEXT)}\n"
+    for warning in result.warnings:
+        yield f"> Warning: {plain(warning, MAX_REASON)}\n"
+
+
+def _verdict(result: ExperimentResult) -> str:
+    interval = pass_interval(result)
+    if result.pass_rate is None or interval is None:
+        return "not judged"
+    passed, judged = result.pass_count, result.pass_count + result.fail_count
+    spread = f"95 % interval {figures.percent(interval.low)} to {figures.percent(interval.high)}"
+    return f"{figures.percent(result.pass_rate)} ({figures.count(passed)}/{figures.count(judged)}), {spread}"
+
+
+def _counts(result: ExperimentResult) -> str:
+    failed = result.fail_count - result.error_count
+    runs = "1 run" if result.run_count == 1 else f"{result.run_count} runs"
+    parts = [
+        f"{figures.count(result.total_count)} in {runs}",
+        f"{figures.count(result.pass_count)} passed",
+        f"{figures.count(failed)} failed",
+        f"{figures.count(result.error_count)} errored",
+        f"{figures.count(result.not_judged_count)} not judged",
+    ]
+    return " · ".join(parts)
+
+
+def _cost(summary: RunSummary) -> str:
+    if summary.metrics.cost_usd is None:
+        return "unpriced"
+    amount = figures.usd(summary.metrics.cost_usd)
+    if summary.priced < summary.tokenized:
+        return f"{amount} ({summary.priced:,}/{summary.tokenized:,} priced)"
+    return amount
+
+
+def _judge_cost(summary: RunSummary) -> str:
+    judging = judge_cost(summary)
+    return "" if judging is None else f" · **Judge:** {judging}"
+
+
+def _latency(summary: RunSummary) -> str:
+    if summary.metrics.latency_ms is None:
+        return "not measured"
+    p95 = known(figures.duration, summary.latency_p95_ms)
+    return f"median {figures.duration(summary.metrics.latency_ms)}, p95 {p95}"
+
+
+def _evaluators(result: ExperimentResult) -> Iterator[str]:
+    if not result.evaluator_names:
+        return
+    yield "## Evaluator Summary\n"
+    yield "| Evaluator | Avg Score | Std Dev | Pass Rate | Passed | Errors | Skipped |"
+    yield "|-----------|----------:|--------:|----------:|-------:|-------:|--------:|"
+    summary = result.summary
+    for name in result.evaluator_names:
+        yield _evaluator_row(name, result, summary)
+    yield ""
+
+
+def _evaluator_row(name: str, result: ExperimentResult, summary: RunSummary) -> str:
+    found = summary.evaluator(name)
+    assert found is not None, "names come from the summaries"
+    cells = [
+        plain(name, MAX_HEADING),
+        known(figures.score, result.average_score(name)),
+        figures.score(result.score_std_dev(name)) if result.run_count > 1 else figures.UNKNOWN,
+        known(figures.percent, found.pass_rate),
+        f"{found.passed:,}/{found.judged:,}" if found.judged else figures.UNKNOWN,
+        f"{found.errors:,}",
+        f"{found.skipped:,}",
+    ]
+    return _table_row(cells)
+
+
+def _runs(result: ExperimentResult) -> Iterator[str]:
+    if result.run_count < 2:
+        return
+    yield "## Runs\n"
+    yield _table_row(
+        ["Run", "Pass Rate", "Passed", "Errors", *(plain(n, 40) for n in result.evaluator_names)]
+    )
+    yield "|---|" + "---:|" * (3 + len(result.evaluator_names))
+    for run in result.runs:
+        scores = [known(figures.score, run.average_score(name)) for name in result.evaluator_names]
+        passed = f"{run.pass_count:,}/{run.summary.judged:,}"
+        rate = known(figures.percent, run.pass_rate)
+        yield _table_row([str(run.index + 1), rate, passed, f"{run.error_count:,}", *scores])
+    yield ""
+
+
+def _tags(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> Iterator[str]:
+    for key in tag_keys(items):
+        yield f"## By {plain(key, MAX_HEADING)}\n"
+        yield _table_row(["Value", "Items", "Pass Rate", "Errors"])
+        yield "|---|---:|---:|---:|"
+        for tag, part in by_tag(result, key).items():
+            rate = known(figures.percent, part.pass_rate)
+            cells = [plain(tag, MAX_HEADING), figures.count(part.total_count), rate]
+            yield _table_row([*cells, figures.count(part.error_count)])
+        yield ""
+
+
+def _section(title: str, items: list[ItemRuns], write: Callable[[ItemRuns], str], room: int) -> str:
+    """As many items as there is room for, and a line that says how many were left out."""
+    if not items:
+        return ""
+    shown_items = []
+    for item in items[:MAX_ITEMS]:
+        text = write(item)
+        room -= len(text)
+        if room < 0:
+            break
+        shown_items.append(text)
+    left_out = len(items) - len(shown_items)
+    if left_out:
+        shown_items.append(f"\n… and {left_out:,} more; the HTML and JSON reports have them all.\n")
+    return f"## {title}\n\n" + "".join(shown_items)
+
+
+def _failed(item: ItemRuns) -> str:
+    first = item.first_bad
+    lines = [_heading(item)]
+    lines += _value("Expected", expected_text(item))
+    lines += _value("Actual", shown(first.actual_outputs, OUTPUT))
+    lines += [_evaluation(found) for found in first.eval_results]
+    if len(item.runs) > 1:
+        failed = sum(found.success is False for found in item.results)
+        lines.append(f"Failed in {failed} of {len(item.results)} runs.\n")
+    return "\n".join(lines) + "\n"
+
+
+def _errored(item: ItemRuns) -> str:
+    errors = [f"- {plain(text, MAX_REASON)}" for text in errors_of(item.first_bad)]
+    return "\n".join([_heading(item), *errors, ""]) + "\n"
+
+
+def _warned(item: ItemRuns) -> str:
+    return "".join(f"- {code(item.key)}: {plain(text, MAX_REASON)}\n" for text in item.warnings)
+
+
+def _heading(item: ItemRuns) -> str:
+    title = plain(inputs_text(item) or item.key, MAX_HEADING)
+    return f"### {title}\n" if item.example.id is None else f"### {title}\n\n{code(item.key)}\n"
+
+
+def _evaluation(found: EvalResult) -> str:
+    name = plain(found.name, MAX_HEADING)
+    if found.error is not None:
+        return f"**{name}:** (ERROR): {plain(found.error, MAX_REASON)}\n"
+    if found.skipped is not None:
+        return f"**{name}:** (SKIPPED): {plain(found.skipped, MAX_REASON)}\n"
+    verdict = {True: " (PASS)", False: " (FAIL)", None: ""}[found.success]
+    reason = f": {plain(found.reason, MAX_REASON)}" if found.reason else ""
+    return f"**{name}:** {known(figures.score, found.score)}{verdict}{reason}\n"
+
+
+def _value(label: str, text: str | None) -> list[str]:
+    if text is None:
+        return [f"**{label}:** {figures.UNKNOWN}\n"]
+    if len(text) <= 120 and text.strip() and "\n" not in text:
+        return [f"**{label}:** {code(text)}\n"]
+    return [f"**{label}:**\n", fenced(figures.cut(text, MAX_TEXT)), ""]
+
+
+def _provenance(result: ExperimentResult) -> Iterator[str]:
+    source = result.provenance
+    command = " ".join(source.command) or None
+    dirty = " (with local changes)" if source.git_dirty else ""
+    facts = {
+        "Run": source.run_id,
+        "dokimos": source.dokimos_version,
+        "Python": source.python_version,
+        "Git commit": f"{source.git_commit}{dirty}" if source.git_commit else None,
+        "Dataset": source.dataset_name,
+        "Dataset fingerprint": source.dataset_fingerprint,
+        "Task": source.task_name,
+        "Seed": source.seed,
+        "Shard": source.shard,
+        "Started": source.started_at,
+        "Ended": source.ended_at,
+        "Command": command,
+    }
+    found = [(label, value) for label, value in facts.items() if value is not None]
+    if found:
+        yield "## Provenance\n"
+        yield "| | |\n|---|---|"
+        yield from (_table_row([label, code(str(value))]) for label, value in found)
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(_PIPE.sub(r"\|", cell) for cell in cells) + " |"
+
+
+def plain(text: str, limit: int) -> str:
+    """Foreign text as running text on one line: nothing in it is markup, a link or a mention."""
+    line = _visible(figures.one_line(text, limit))
+    if _LINKED.search(line):
+        return code(line)
+    return _BLOCK_START.sub(r"\1\\\2", _PUNCTUATION.sub(r"\\\1", line))
+
+
+def code(text: str) -> str:
+    """Foreign text as a code span."""
+    line = _visible(figures.one_line(text, MAX_REASON))
+    ticks = _fence_for(line, least=1)
+    pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def fenced(text: str) -> str:
+    """Foreign text as a block that it cannot close."""
+    lines = _visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+    fence = _fence_for(lines, least=3)
+    return f"{fence}text\n{lines}\n{fence}"
+
+
+def _fence_for(text: str, *, least: int) -> str:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)
+
+
+def _visible(text: str) -> str:
+    """Show characters that hide or turn text around by their code."""
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

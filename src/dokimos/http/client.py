@@ -1,0 +1,312 @@
+"""The one HTTP client: sends JSON, and sees a request through rate limits, failures and cut connections."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import random
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from dokimos.errors import JudgeUnavailableError
+from dokimos.http.gate import Gate, Limits
+from dokimos.http.refusal import (
+    Complaint,
+    RequestRefused,
+    complaint_in,
+    complaint_of,
+    phrase_of,
+    status_inside,
+)
+from dokimos.http.secret import Secret, scrubbed, shown_url
+from dokimos.http.waits import pause_asked, retry_after
+
+if TYPE_CHECKING:
+    from dokimos.http.session import Answer, Session
+
+OFFLINE: Final = "DOKIMOS_OFFLINE"
+ATTEMPTS: Final = 5
+RATE_LIMITED_ATTEMPTS: Final = 12
+"""A rate limit is no failure, and is waited for longer."""
+PATIENCE_SECONDS: Final = 300.0
+"""Until when a request that was not answered may be sent again, after its own timeout."""
+FIRST_BACKOFF: Final = 0.5
+LONGEST_BACKOFF: Final = 30.0
+
+_RATE_LIMITED: Final = 429
+_OVERLOADED: Final = frozenset({503, 529})
+_WORTH_RETRYING: Final = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where requests go, and how patiently."""
+
+    base_url: str
+    """Names the endpoint: all who use it share its connections and limits."""
+    label: str
+    """Provider and model, with which every error message starts."""
+    limits: Limits = field(default_factory=Limits)
+    timeout: float = 300.0
+    attempts: int = ATTEMPTS
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The JSON that was answered, and how long the successful attempt took."""
+
+    data: Any
+    latency_ms: float
+
+
+async def post_json(
+    target: Target,
+    url: str,
+    body: Mapping[str, Any],
+    *,
+    headers: Mapping[str, str],
+    secrets: tuple[Secret, ...] = (),
+    tokens: int = 0,
+) -> Reply:
+    """Send a JSON body and return the JSON of the reply, trying again where that may help.
+
+    Args:
+        target: The endpoint and how patient to be with it.
+        url: Where to send it.
+        body: What to send.
+        headers: Headers, the key among them.
+        secrets: What must not appear in an error.
+        tokens: An estimate of the tokens it will take, for a ceiling on them.
+
+    Raises:
+        RequestRefused: when the server says that the request itself is wrong.
+        JudgeUnavailableError: when there is no answer, after all attempts.
+    """
+    content = json.dumps(body).encode()
+    line = await _line_to(target)
+    return await _Sending(line, target, url, content, headers, secrets, tokens).reply()
+
+
+def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
+    """Correct the estimate that `post_json` was given, where there is a ceiling on tokens."""
+    if target.limits.tokens_per_minute is None:
+        return
+    lines = _lines.get(asyncio.get_running_loop())
+    if lines is not None and target.base_url in lines.by_url:
+        lines.by_url[target.base_url].gate.pace.used(tokens, estimate)
+
+
+async def close_sessions() -> None:
+    """Close the connections of this event loop that are not in use; the next request opens new ones.
+
+    They are closed by themselves where the loop is ended by `asyncio.run` or by dokimos.
+    """
+    lines = _lines.get(asyncio.get_running_loop())
+    for line in [] if lines is None else list(lines.by_url.values()):
+        if not line.gate.in_flight:
+            await line.close()
+
+
+class _Sending:
+    """One request until its reply, over several attempts."""
+
+    __slots__ = ("_content", "_failures", "_headers", "_line", "_refusals", "_secrets", "_started", "_target",
+                 "_tokens", "_url")  # fmt: skip
+
+    def __init__(
+        self,
+        line: _Line,
+        target: Target,
+        url: str,
+        content: bytes,
+        headers: Mapping[str, str],
+        secrets: tuple[Secret, ...],
+        tokens: int,
+    ) -> None:
+        self._line = line
+        self._target = target
+        self._url = url
+        self._content = content
+        self._headers = headers
+        self._secrets = secrets
+        self._tokens = tokens
+        self._failures = 0
+        self._refusals = 0
+        self._started = time.monotonic()
+
+    async def reply(self) -> Reply:
+        while True:
+            outcome = await self._attempt()
+            if isinstance(outcome, Reply):
+                return outcome
+            await asyncio.sleep(outcome)
+
+    async def _attempt(self) -> Reply | float:
+        """Return the reply, or the seconds to wait before the next attempt."""
+        from dokimos.http.session import NoAnswer
+
+        gate = self._line.gate
+        round_sent = await gate.enter(self._tokens)
+        start = time.perf_counter()
+        try:
+            session = self._line.session()
+            answer = await session.post(self._url, self._content, self._headers, self._target.timeout)
+            latency_ms = (time.perf_counter() - start) * 1000
+            return self._judged(answer, latency_ms, round_sent)
+        except NoAnswer as failure:
+            if failure.timed_out:
+                gate.was_refused(round_sent, wait=None, rate_limited=False)
+            return self._failed(str(failure))
+        finally:
+            gate.leave()
+
+    def _judged(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:
+        gate = self._line.gate
+        if 200 <= answer.status < 300:
+            try:
+                data = json.loads(answer.content)
+            except ValueError:
+                return self._failed("the answer is no JSON")
+            status = status_inside(data)
+            if status is None:
+                gate.went_well(round_sent)
+                self._look_ahead(answer.headers)
+                return Reply(data, latency_ms)
+            return self._refused(status, complaint_in(data), answer.headers, round_sent)
+        return self._refused(answer.status, complaint_of(answer.content), answer.headers, round_sent)
+
+    def _look_ahead(self, headers: Mapping[str, str]) -> None:
+        pause = pause_asked(headers, self._line.gate.in_flight)
+        if pause:
+            self._line.gate.pace.pause(pause)
+
+    def _refused(
+        self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
+    ) -> float:
+        message = self._message(f"{phrase_of(status)}: {complaint.message or 'no message'}")
+        if not (status >= 500 or status in _WORTH_RETRYING) or complaint.quota_is_spent:
+            raise RequestRefused(message, status=status, complaint=complaint)
+        wait = retry_after(headers)
+        limited = status == _RATE_LIMITED
+        if limited or status in _OVERLOADED:
+            self._line.gate.was_refused(round_sent, wait=wait, rate_limited=limited)
+        if limited:
+            self._refusals += 1
+            return self._patient(message, self._refusals, RATE_LIMITED_ATTEMPTS, wait)
+        self._failures += 1
+        return self._patient(message, self._failures, self._target.attempts, wait)
+
+    def _failed(self, reason: str) -> float:
+        self._failures += 1
+        return self._patient(self._message(reason), self._failures, self._target.attempts, None)
+
+    def _patient(self, message: str, count: int, most: int, wait: float | None) -> float:
+        """Return how long to wait before the next attempt. Raises when there is none."""
+        delay = backoff(count) if wait is None else wait + random.uniform(0, 0.1 + wait / 10)
+        waited = time.monotonic() - self._started
+        if count >= most or self._target.attempts == 1:
+            tried = "" if most == 1 else f" (tried {self._failures + self._refusals} times)"
+            raise JudgeUnavailableError(f"{message}{tried}")
+        if waited + delay > PATIENCE_SECONDS + self._target.timeout:
+            raise JudgeUnavailableError(f"{message} (it asks to wait {delay:.0f} s, after {waited:.0f} s)")
+        return delay
+
+    def _message(self, problem: str) -> str:
+        return scrubbed(f"{self._target.label}: {problem}", self._secrets)
+
+
+def backoff(count: int) -> float:
+    """Return the seconds to wait after the `count`-th failure: doubled each time, and half of it random."""
+    longest = min(FIRST_BACKOFF * 2 ** (count - 1), LONGEST_BACKOFF)
+    return random.uniform(longest / 2, longest)
+
+
+class _Line:
+    """The connections to one endpoint from one event loop, and the gate before them."""
+
+    def __init__(self, base_url: str) -> None:
+        self.gate = Gate()
+        self._base_url = base_url
+        self._session: Session | None = None
+
+    def session(self) -> Session:
+        """Return the connections, new ones where the last have been closed."""
+        if self._session is None:
+            from dokimos.http.session import Session
+
+            self._session = Session(self._base_url)
+        return self._session
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+class _LoopLines:
+    """All lines of one event loop; closed when the loop ends."""
+
+    def __init__(self) -> None:
+        self.by_url: dict[str, _Line] = {}
+        self.closing: AsyncGenerator[None, None] | None = None
+
+    async def close_at_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+        """Wait, as a generator, for the loop to shut its generators down: that is when it ends."""
+        try:
+            yield
+        finally:
+            _lines.pop(loop, None)
+            for line in self.by_url.values():
+                await line.close()
+
+
+_lines: dict[asyncio.AbstractEventLoop, _LoopLines] = {}
+
+
+async def _line_to(target: Target) -> _Line:
+    refuse_when_offline(target.base_url, target.label)
+    loop = asyncio.get_running_loop()
+    lines = _lines.get(loop)
+    if lines is None:
+        lines = await _lines_of(loop)
+    line = lines.by_url.get(target.base_url)
+    if line is None:
+        line = lines.by_url[target.base_url] = _Line(target.base_url)
+    line.gate.hold_to(target.limits)
+    return line
+
+
+async def _lines_of(loop: asyncio.AbstractEventLoop) -> _LoopLines:
+    for other in [each for each in _lines if each.is_closed()]:
+        _lines.pop(other, None)
+    lines = _lines[loop] = _LoopLines()
+    lines.closing = lines.close_at_end(loop)
+    await anext(lines.closing)
+    return lines
+
+
+def refuse_when_offline(url: str, label: str) -> None:
+    """Raise where `DOKIMOS_OFFLINE` is set and the URL is not on this machine."""
+    if is_local(url) or os.environ.get(OFFLINE, "") in ("", "0"):
+        return
+    raise JudgeUnavailableError(
+        f"{label}: {shown_url(url)} was not called because {OFFLINE} is set; unset it, or replay a cassette."
+    )
+
+
+@cache
+def is_local(url: str) -> bool:
+    """Say whether a URL stays on this machine."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

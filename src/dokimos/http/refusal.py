@@ -1,0 +1,86 @@
+"""What a server says when it refuses a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from dokimos.core.text import shortened
+from dokimos.errors import JudgeUnavailableError
+
+SHOWN: Final = 300
+
+_STATUS_OF_CODE: Final = {"server_error": 500, "rate_limit_exceeded": 429, "insufficient_quota": 429}
+_SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """The provider's own words, and the parameter and code that it names."""
+
+    message: str
+    param: str = ""
+    code: str = ""
+
+    @property
+    def quota_is_spent(self) -> bool:
+        """Waiting does not help: there is no money left."""
+        return self.code in _SPENT
+
+
+class RequestRefused(JudgeUnavailableError):
+    """A request was refused; sending it again as it is would not help."""
+
+    def __init__(self, message: str, *, status: int, complaint: Complaint) -> None:
+        self.status = status
+        self.complaint = complaint
+        super().__init__(message)
+
+
+def complaint_of(content: bytes) -> Complaint:
+    """Read an error reply, in any of the forms that providers and local servers use."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        tree = json.loads(text)
+    except ValueError:
+        return Complaint(shortened(" ".join(text.split()), SHOWN))
+    return complaint_in(tree)
+
+
+def complaint_in(tree: Any) -> Complaint:
+    """Find the provider's words in the JSON of an error."""
+    if not isinstance(tree, Mapping):
+        return Complaint(_text(tree))
+    error = tree.get("error") or tree
+    if not isinstance(error, Mapping):
+        return Complaint(_text(error))
+    message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), error)
+    code = error.get("code") or error.get("type") or ""
+    return Complaint(_text(message), str(error.get("param") or ""), str(code))
+
+
+def status_inside(tree: Any) -> int | None:
+    """Return the status of an error that came with status 200, as some gateways send them."""
+    error = tree.get("error") if isinstance(tree, Mapping) else None
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    return _STATUS_OF_CODE.get(str(code), 400)
+
+
+def phrase_of(status: int) -> str:
+    """Return `429 Too Many Requests`."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return "529 Overloaded" if status == 529 else str(status)
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(" ".join(text.split()), SHOWN)

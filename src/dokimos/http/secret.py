@@ -1,0 +1,54 @@
+"""Secrets that cannot be shown by accident."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+HIDDEN: Final = "[secret]"
+_SHORTEST: Final = 6
+"""A shorter value is no key, and would be cut out of innocent text."""
+_LOOKS_LIKE_A_KEY: Final = re.compile(
+    r"\b(?:sk|pk|key|api|gsk|xai)[-_][A-Za-z0-9_*.-]{8,}|\bBearer\s+\S{8,}", re.IGNORECASE
+)
+
+
+class Secret:
+    """A text that is printed, logged and exported as `[secret]`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str | Secret) -> None:
+        self._value: str = value.reveal() if isinstance(value, Secret) else value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+
+def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
+    """Return `text` without the given secrets and without what looks like a key."""
+    for secret in secrets:
+        value = secret.reveal()
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, HIDDEN)
+    return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its user, password, query and fragment, which may hold secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

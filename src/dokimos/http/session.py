@@ -1,0 +1,103 @@
+"""The connections to one endpoint; the only module that knows aiohttp."""
+
+from __future__ import annotations
+
+import io
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+CONNECT_SECONDS: Final = 15.0
+_LARGE: Final = 2**20
+"""aiohttp wants a larger body as a file."""
+
+
+class NoAnswer(Exception):
+    """A request had no complete answer; the text says why."""
+
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        self.timed_out = timed_out
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class Session:
+    """Keeps the connections to one endpoint open."""
+
+    def __init__(self, url: str) -> None:
+        proxy, auth = _proxy_for(url)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=proxy,
+            proxy_auth=auth,
+        )
+        self._urls: dict[str, URL] = {}
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
+        """Send a request and read its whole answer. Raises `NoAnswer`."""
+        data = body if len(body) < _LARGE else io.BytesIO(body)
+        try:
+            async with self._session.post(
+                self._url(url),
+                data=data,
+                headers=headers,
+                timeout=self._timeout(seconds),
+                allow_redirects=False,
+            ) as response:
+                return Answer(response.status, response.headers, await response.read())
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswer(_reason(error)) from error
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def _url(self, url: str) -> URL:
+        found = self._urls.get(url)
+        if found is None:
+            found = self._urls[url] = URL(url)
+        return found
+
+    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
+        found = self._timeouts.get(seconds)
+        if found is None:
+            found = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+            self._timeouts[seconds] = found
+        return found
+
+
+def _proxy_for(url: str) -> tuple[URL | None, aiohttp.BasicAuth | None]:
+    """Return the proxy that the environment or the system names for a URL."""
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    if not named or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None, None
+    proxy = URL(named if "://" in named else f"http://{named}")
+    auth = aiohttp.BasicAuth(proxy.user, proxy.password or "") if proxy.user else None
+    return proxy.with_user(None), auth
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect ({error.os_error.strerror or error.os_error})"
+    text = str(error)
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionError):
+        return "the connection was cut"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,1 @@
+"""Asking language models for a verdict: protocol, providers, and what makes the answers trustworthy."""

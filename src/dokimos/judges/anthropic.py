@@ -1,0 +1,109 @@
+"""Anthropic's Messages protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from dokimos.judges.capabilities import Capabilities, Mode
+from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts
+from dokimos.judges.openai import no_answer_in
+from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.judges.provider import HttpJudge
+from dokimos.judges.schemas import ANSWER, without_bounds
+
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+ANTHROPIC_KEY: Final = "ANTHROPIC_API_KEY"
+PROTOCOL_VERSION: Final = "2023-06-01"
+DEFAULT_MAX_TOKENS: Final = 4096
+"""The protocol wants a limit."""
+
+_FINISH: Final[dict[str, Finish]] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AnthropicMessages(HttpJudge):
+    """A model behind Anthropic's Messages API."""
+
+    provider: ClassVar[str] = "anthropic"
+    modes: ClassVar[tuple[Mode, ...]] = (Mode.SCHEMA, Mode.TOOL, Mode.TEXT)
+    lacks: ClassVar[tuple[str, ...]] = ("seed", "top_logprobs")
+    fixed_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": PROTOCOL_VERSION}
+
+    def default_url(self) -> str:
+        return os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
+
+    def key_variable(self) -> str | None:
+        if (urlsplit(self.url).hostname or "").endswith("anthropic.com"):
+            return ANTHROPIC_KEY
+        trusted = os.environ.get("ANTHROPIC_BASE_URL", "").rstrip("/") == self.url
+        return ANTHROPIC_KEY if trusted and os.environ.get(ANTHROPIC_KEY) else None
+
+    def path(self) -> str:
+        return f"{self.url.removesuffix('/v1')}/v1/messages"
+
+    def authorization(self, key: str) -> Mapping[str, str]:
+        return {"x-api-key": key}
+
+    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+        given = {"top_p": self.top_p, "temperature": self.temperature}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def body(
+        self,
+        prompt: str,
+        system: str | None,
+        *,
+        schema: JsonSchemaDict | None,
+        mode: Mode,
+        settings: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "max_tokens": self.max_tokens or DEFAULT_MAX_TOKENS,
+            "messages": [{"role": "user", "content": prompt}],
+            **({} if system is None else {"system": system}),
+            **settings,
+            **_shape(schema, mode),
+        }
+
+    def read(self, data: Any) -> Completion:
+        if not isinstance(part(data, "content"), list):
+            raise no_answer_in(data, self.label)
+        content = parts(data, "content")
+        called = [block.get("input") for block in content if block.get("type") == "tool_use"]
+        text = "".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+        return Completion(
+            json.dumps(called[0], ensure_ascii=False) if called else text,
+            _FINISH.get(str(part(data, "stop_reason")), "stop"),
+            _tokens(part(data, "usage")),
+        )
+
+
+def _shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
+    if schema is None or mode is Mode.TEXT:
+        return {}
+    if mode is Mode.TOOL:
+        tool = {"name": ANSWER, "description": "Give the answer.", "input_schema": schema}
+        return {"tools": [tool], "tool_choice": {"type": "tool", "name": ANSWER}}
+    return {"output_config": {"format": {"type": "json_schema", "schema": without_bounds(schema)}}}
+
+
+def _tokens(usage: Any) -> TokenCounts:
+    """Add up what was read: the protocol counts cached tokens apart."""
+    cached = count(part(usage, "cache_read_input_tokens"))
+    read = [count(part(usage, "input_tokens")), cached, count(part(usage, "cache_creation_input_tokens"))]
+    known = [each for each in read if each is not None]
+    return TokenCounts(
+        tokens_in=sum(known) if known else None,
+        tokens_out=count(part(usage, "output_tokens")),
+        cached=cached,
+    )

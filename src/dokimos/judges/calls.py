@@ -1,0 +1,152 @@
+"""The one way to a judge: what is known already is not asked for again, and every call is counted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
+from dokimos.judges.fencing import with_marker
+from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, identity_of
+
+
+class CallStore(Protocol):
+    """Keeps replies by the key of their call.
+
+    One that keeps replies of other runs gives them without metrics: they cost this run nothing. Replies to
+    calls of this run have some, if only empty ones.
+    """
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        """Return a known reply. A store that must not let calls through raises instead of returning None."""
+        ...
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        """Keep a reply; returns once it cannot be lost any more."""
+        ...
+
+
+_asked: ContextVar[tuple[CallStore, ...]] = ContextVar("dokimos_asked_stores", default=())
+
+
+class CallRequest:
+    """A call in its canonical form: what makes two calls the same call."""
+
+    __slots__ = ("identity", "key", "prompt", "repeat", "sample", "schema", "schema_text")
+
+    def __init__(
+        self, judge: JudgeLM, prompt: str, schema: JsonSchemaDict | None, *, repeat: int, sample: int
+    ) -> None:
+        self.identity = identity_of(judge)
+        self.prompt = prompt
+        self.schema = schema
+        self.repeat = repeat
+        self.sample = sample
+        self.schema_text = _schema_text(schema)
+        parts = (
+            json.dumps(self.identity),
+            json.dumps(prompt),
+            self.schema_text,
+            str(repeat),
+            str(sample),
+        )
+        canonical = f"[{', '.join(parts)}]"
+        self.key = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _schema_text(schema: JsonSchemaDict | None) -> str:
+    """Return a schema as canonical JSON; the same few schemas come again with every call."""
+    known = _schema_texts.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
+    text = json.dumps(schema, sort_keys=True)
+    if len(_schema_texts) >= MOST_SCHEMAS:
+        _schema_texts.clear()
+    _schema_texts[id(schema)] = (schema, text)
+    return text
+
+
+MOST_SCHEMAS: Final = 256
+_schema_texts: dict[int, tuple[JsonSchemaDict | None, str]] = {}
+
+
+async def complete(
+    judge: JudgeLM, prompt: str, *, schema: JsonSchemaDict | None = None, sample: int = 0
+) -> JudgeReply:
+    """Ask a judge through its own and the run's call stores, and count what it costs.
+
+    A call that a store knows, or that is being made right now, is not made again: the answer is shared. A
+    call that has been sent goes on when the one who waits for it is cancelled, so that its answer is kept.
+
+    Raises:
+        BudgetExceededError: when the run's budget does not allow the call.
+        JudgeUnavailableError: when the judge cannot be reached, or the cassette that is replayed lacks it.
+    """
+    scope = current_scope()
+    request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
+    if scope.in_flight is None:
+        return await _known_or_called(judge, request, scope)
+    try:
+        return await shared(scope.in_flight, request.key, lambda: _known_or_called(judge, request, scope))
+    finally:
+        future = scope.in_flight.get(request.key)
+        if future is not None and future.done():
+            del scope.in_flight[request.key]
+
+
+async def _known_or_called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
+    stores = (*_own_stores(judge), *scope.call_stores)
+    usage = current_usage()
+    for place, store in enumerate(stores):
+        reply = await store.get(request.key, request)
+        if reply is not None:
+            await _keep(stores[:place], request, reply)
+            if usage is not None and reply.metrics is not None:
+                usage.add(reply.metrics)
+            return reply
+    reply = await _called(judge, request, scope)
+    await _keep(stores, request, reply)
+    if usage is not None:
+        usage.add(reply.metrics)
+    return reply
+
+
+async def _keep(stores: tuple[CallStore, ...], request: CallRequest, reply: JudgeReply) -> None:
+    for store in stores:
+        await store.put(request.key, request, reply)
+
+
+async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
+    reservation = None if scope.budget is None else await scope.budget.reserve(request.identity)
+    token = _asked.set(_own_stores(judge))
+    try:
+        reply = await judge.complete(with_marker(request.prompt), schema=request.schema)
+    except BaseException:
+        if reservation is not None:
+            reservation.fail()
+        raise
+    finally:
+        _asked.reset(token)
+    if reservation is not None:
+        reservation.settle(reply.metrics)
+    # None would say that this run did not make the call.
+    return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
+
+
+def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
+    """The stores of a judge and of those that it wraps: a wrapper has the other one as `judge`."""
+    found: list[CallStore] = []
+    inner: Any = judge
+    while inner is not None:
+        found += getattr(inner, "call_stores", ())
+        inner = getattr(inner, "judge", None)
+    return tuple(found)
+
+
+def was_asked(store: CallStore) -> bool:
+    """Tell whether the call that is being made has been looked for in a judge's own store."""
+    return any(asked is store for asked in _asked.get())

@@ -1,0 +1,243 @@
+"""Cassettes: replies of judges in a file that is kept with the code, so that a run needs no judge."""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+
+from dokimos.errors import ConfigurationError, JudgeUnavailableError
+from dokimos.judges.fencing import MARKER
+from dokimos.judges.mode import CassetteMode
+from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
+from dokimos.judges.recording import Clean, Recording, without_secrets
+
+if TYPE_CHECKING:
+    from dokimos.judges.calls import CallRequest, CallStore
+
+SHOWN_MARKER: Final = "{marker}"
+MOST_DIFFS: Final = 20
+"""So many misses show the nearest recording: to find it takes a look at all of them."""
+MOST_DIFF_LINES: Final = 30
+LONGEST_DIFF: Final = 1500
+SAVE_SECONDS: Final = 1.0
+"""How often a cassette that belongs to a judge is written while it grows."""
+
+
+class Cassette:
+    """A file of recordings, one a line, sorted by key, with nothing that changes between recordings."""
+
+    def __init__(self, path: str | Path, mode: CassetteMode = "auto", *, clean: Clean | None = None) -> None:
+        if mode not in get_args(CassetteMode):
+            raise ConfigurationError(f"A cassette's mode is record, replay or auto, not {mode!r}.")
+        self.path = Path(path)
+        self.mode = mode
+        self._clean = without_secrets() if clean is None else clean
+        self._known = self._loaded()
+        self._used: dict[str, Recording] = {}
+        """What was asked for since, whether it was known before or not."""
+        self._mutex = threading.Lock()
+        self._dirty = False
+        self._misses = 0
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        recording = self._used.get(key)
+        if recording is None and self.mode != "record":
+            recording = self._known.get(key)
+        if recording is not None:
+            self._used[key] = recording
+            return recording.reply
+        if self.mode == "replay":
+            raise JudgeUnavailableError(self._missing(request))
+        return None
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        # Without metrics: who replays the reply has paid nothing for it.
+        unpaid = JudgeReply(reply.text, None, reply.logprobs)
+        self._add(Recording.of(request, unpaid, self._clean))
+
+    def adopt(self, recordings: Iterable[Recording]) -> None:
+        """Take over what an earlier process of the same run has asked."""
+        if self.mode != "replay":
+            for recording in recordings:
+                if self.mode == "record" or recording.key not in self._known:
+                    self._add(recording)
+
+    def save(self, *, whole: bool = False) -> None:
+        """Write the file whole or not at all; a `whole` recording drops what it did not ask for.
+
+        What other processes have added meanwhile is kept.
+
+        Raises:
+            OSError: when the file cannot be written.
+        """
+        whole = whole and self.mode == "record"
+        with self._mutex:
+            if not self._dirty and not whole:
+                return
+            self._dirty = False
+            kept = {} if whole else self._loaded() | self._known
+            _write(self.path, kept | self._used)
+
+    def _add(self, recording: Recording) -> None:
+        readable = replace(recording, prompt=recording.prompt.replace(MARKER, SHOWN_MARKER))
+        with self._mutex:
+            self._used[recording.key] = readable
+            self._dirty = True
+
+    def _loaded(self) -> dict[str, Recording]:
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            if self.mode == "replay":
+                raise ConfigurationError(
+                    f"There is no cassette {self.path} to replay; record it with mode='record'."
+                ) from None
+            return {}
+        return {recording.key: recording for recording in _read(self.path, lines)}
+
+    def _missing(self, request: CallRequest) -> str:
+        wanted = Recording.of(request, JudgeReply(""), self._clean)
+        wanted = replace(wanted, prompt=wanted.prompt.replace(MARKER, SHOWN_MARKER))
+        head = f"The cassette {self.path} has no recording of this call of {wanted.judge}"
+        advice = "record it anew with mode='record', or mode='auto' to add what is missing"
+        self._misses += 1
+        if self._misses > MOST_DIFFS:
+            return f"{head}; {advice}. The first misses show the nearest recordings."
+        nearest = _nearest(wanted, self._known.values())
+        if nearest is None:
+            return f"{head}: it is empty; {advice}."
+        return f"{head}; {advice}. The nearest recording differs so:\n{_difference(nearest, wanted)}"
+
+
+class _OwnCassette(Cassette):
+    """The cassette of a judge: nobody says when it is complete, so it is written while it grows."""
+
+    def __init__(self, path: Path, mode: CassetteMode) -> None:
+        super().__init__(path, mode)
+        self._saved_at = time.monotonic()
+        atexit.register(self.save)
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        await super().put(key, request, reply)
+        now = time.monotonic()
+        if now - self._saved_at >= SAVE_SECONDS:
+            self._saved_at = now
+            self.save()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CassetteJudge:
+    """A judge with a cassette of its own; made by `with_cassette`."""
+
+    judge: JudgeLM
+    cassette: Cassette
+
+    def __repr__(self) -> str:
+        return f"<{self.identity} with {self.cassette.path}>"
+
+    @property
+    def identity(self) -> str:
+        return identity_of(self.judge)
+
+    @property
+    def call_stores(self) -> tuple[CallStore, ...]:
+        """Asked before the judge is, and before the stores of the run."""
+        return (self.cassette,)
+
+    async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
+        from dokimos.judges.calls import complete, was_asked
+
+        if was_asked(self.cassette):
+            return await self.judge.complete(prompt, schema=schema)
+        return await complete(self, prompt, schema=schema)
+
+    def with_logprobs(self, top: int = 5) -> CassetteJudge:
+        """Return this judge asking for token probabilities, where it can."""
+        switch = getattr(self.judge, "with_logprobs", None)
+        return self if switch is None else replace(self, judge=switch(top))
+
+    def save(self) -> None:
+        """Write the cassette now; it is also written once a second while it grows, and at the end."""
+        self.cassette.save()
+
+
+_open: Final[dict[tuple[Path, str], _OwnCassette]] = {}
+
+
+def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto") -> CassetteJudge:
+    """Give a judge a cassette of its own, whatever the run that asks it does.
+
+    Judges that name the same file share it. `record` replaces what is asked and keeps the rest of the file,
+    since a judge cannot tell when all has been asked.
+
+    Raises:
+        ConfigurationError: when there is nothing to replay, or the file cannot be read.
+    """
+    place = (Path(path).resolve(), mode)
+    if place not in _open:
+        _open[place] = _OwnCassette(*place)
+    return CassetteJudge(as_judge(judge), _open[place])
+
+
+def _read(path: Path, lines: Iterable[bytes]) -> Iterator[Recording]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            recording = Recording.from_line(line)
+        except ValueError as problem:
+            raise ConfigurationError(
+                f"{path}:{number}: this line of the cassette cannot be read ({problem}); record it anew."
+            ) from None
+        yield recording
+
+
+def _write(path: Path, recordings: dict[str, Recording]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for key in sorted(recordings):
+                file.write(recordings[key].to_line(stable=True))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _nearest(wanted: Recording, recordings: Iterable[Recording]) -> Recording | None:
+    """The recording that shares the most words of the prompt, of the same judge where there is one."""
+    words = set(wanted.prompt.split())
+
+    def likeness(other: Recording) -> tuple[bool, float, bool]:
+        theirs = set(other.prompt.split())
+        shared = len(words & theirs) / max(len(words | theirs), 1)
+        return other.judge == wanted.judge, shared, other.repeat == wanted.repeat
+
+    return max(recordings, key=likeness, default=None)
+
+
+def _difference(recorded: Recording, wanted: Recording) -> str:
+    lines = list(
+        difflib.unified_diff(_described(recorded), _described(wanted), "recorded", "asked", lineterm="", n=1)
+    )
+    text = "\n".join(line[:200] for line in lines[:MOST_DIFF_LINES])
+    cut = len(lines) > MOST_DIFF_LINES or len(text) > LONGEST_DIFF
+    return text[:LONGEST_DIFF] + ("\n…" if cut else "")
+
+
+def _described(recording: Recording) -> list[str]:
+    return [
+        f"judge: {recording.judge}",
+        f"repeat: {recording.repeat}, sample: {recording.sample}, schema: {recording.schema}",
+        *recording.prompt.splitlines(),
+    ]

@@ -1,0 +1,87 @@
+"""What a model answered, whichever protocol it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from dokimos.core.text import shortened
+from dokimos.errors import JudgeReplyError
+from dokimos.judges.protocol import TokenLogprob
+
+Finish = Literal["stop", "length", "filter", "refusal"]
+
+SHOWN: Final = 200
+
+
+class TokenCounts(NamedTuple):
+    """Tokens as the provider counted them."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+
+
+class Completion(NamedTuple):
+    """A model's answer and why it ended."""
+
+    text: str
+    finish: Finish
+    tokens: TokenCounts
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+def count(value: Any) -> int | None:
+    """Return a number of tokens, None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def part(tree: Any, *keys: str) -> Any:
+    """Return what is under a path of keys in JSON, None where it leads nowhere."""
+    for key in keys:
+        if type(tree) is not dict:
+            return None
+        tree = tree.get(key)
+    return tree
+
+
+def parts(tree: Any, *keys: str) -> list[Mapping[str, Any]]:
+    """Return the objects in the list under a path of keys in JSON."""
+    found = part(tree, *keys)
+    return [each for each in found if type(each) is dict] if type(found) is list else []
+
+
+def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, ...] | None:
+    """Read token probabilities; OpenAI, Ollama and the servers like them write them alike."""
+    found = [
+        TokenLogprob(str(entry["token"]), float(entry["logprob"]), _alternatives(entry))
+        for entry in entries
+        if _is_logprob(entry)
+    ]
+    return tuple(found) if found else None
+
+
+def expect_answer(completion: Completion, label: str, max_tokens: int | None) -> None:
+    """Raise `JudgeReplyError` where a model did not answer, or not to the end."""
+    if completion.finish == "stop":
+        return
+    shown = f" It was: {shortened(completion.text, SHOWN)!r}" if completion.text else ""
+    if completion.finish == "length":
+        limit = "its limit of tokens" if max_tokens is None else f"max_tokens={max_tokens}"
+        raise JudgeReplyError(f"{label}: the reply was cut off at {limit}; allow more tokens.{shown}")
+    if completion.finish == "filter":
+        raise JudgeReplyError(f"{label}: the reply was stopped by the provider's content filter.{shown}")
+    raise JudgeReplyError(f"{label}: the model refused to answer.{shown}")
+
+
+def _alternatives(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        str(each["token"]): float(each["logprob"])
+        for each in parts(entry, "top_logprobs")
+        if _is_logprob(each)
+    }
+
+
+def _is_logprob(entry: Mapping[str, Any]) -> bool:
+    return "token" in entry and isinstance(entry.get("logprob"), int | float)

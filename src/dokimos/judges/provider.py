@@ -1,0 +1,284 @@
+"""What all judges behind an HTTP protocol share: configuration, identity, adaptation and cost."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Self
+
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.errors import ConfigurationError, JudgeUnavailableError
+from dokimos.http.client import ATTEMPTS, Reply, Target, close_sessions, post_json, tokens_used
+from dokimos.http.gate import Limits
+from dokimos.http.refusal import RequestRefused
+from dokimos.http.secret import Secret, shown_url
+from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
+from dokimos.judges.completion import Completion, TokenCounts, expect_answer
+from dokimos.judges.prices import cost_of
+from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
+
+MOST_ADAPTATIONS: Final = 10
+ASSUMED_REPLY: Final = 300
+"""Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
+_SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HttpJudge(ABC):
+    """A model behind an HTTP protocol."""
+
+    model: str = field(kw_only=False)
+    """The model's name, as its provider spells it."""
+    base_url: str | None = None
+    """The root of the API; the provider's own, or the one that the environment names, unless given."""
+    api_key: str | Secret | None = field(default=None, compare=False)
+    """Taken from the environment at the first call unless given; never shown."""
+    temperature: float | None = 0.0
+    """None leaves the choice to the provider."""
+    max_tokens: int | None = None
+    """The most tokens that a reply may have, reasoning included."""
+    top_p: float | None = None
+    seed: int | None = None
+    top_logprobs: int | None = None
+    """How many likely tokens to ask for in the place of each; None asks for no probabilities."""
+    system: str | None = None
+    """A system message that goes before every prompt."""
+    timeout: float = 300.0
+    """Seconds that one attempt may take."""
+    attempts: int = ATTEMPTS
+    """How often a request is sent at most where the endpoint fails; 1 never tries again."""
+    headers: Mapping[str, str | Secret] = field(default_factory=dict, compare=False)
+    """Extra headers; their values are never shown."""
+    prices: PriceTable | None = field(default=None, compare=False)
+    """What tokens cost; without it the cost is not known."""
+    max_concurrency: int | None = None
+    """The most calls at once to this endpoint; found out by trying, up to 64, unless given."""
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    provider: ClassVar[str]
+    modes: ClassVar[tuple[Mode, ...]]
+    fixed_headers: ClassVar[Mapping[str, str]] = {}
+    lacks: ClassVar[tuple[str, ...]] = ()
+    """Settings that the protocol does not have."""
+    own_settings: ClassVar[tuple[str, ...]] = ()
+    """Settings of this protocol alone that change replies."""
+
+    identity: str = field(init=False, compare=False)
+    """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
+    _target: Target = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in self.lacks:
+            if getattr(self, name) is not None:
+                raise ConfigurationError(
+                    f"{type(self).__name__} has no {name}; its protocol does not know it."
+                )
+        _check_numbers(self)
+        url = (self.base_url or self.default_url()).rstrip("/")
+        if not url.startswith(("http://", "https://")) or "?" in url or "#" in url:
+            raise ConfigurationError(
+                f"{self.label}: base_url must start with http:// or https:// and have no query, "
+                f"not {shown_url(url)!r}."
+            )
+        for name, value in (
+            ("base_url", url),
+            ("api_key", None if self.api_key is None else Secret(self.api_key)),
+            ("headers", {name: Secret(value) for name, value in self.headers.items()}),
+            ("identity", self._identity(url)),
+            ("_target", self._target_at(url)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def label(self) -> str:
+        """Provider and model, as errors name them."""
+        return f"{self.provider} {self.model}"
+
+    @property
+    def url(self) -> str:
+        """The root of the API."""
+        assert self.base_url is not None
+        return self.base_url
+
+    def __repr__(self) -> str:
+        return f"<{self.identity}>"
+
+    def changed(self, **settings: Any) -> Self:
+        """Return this judge with other settings."""
+        return replace(self, **settings)
+
+    def with_logprobs(self, top: int = 5) -> Self:
+        """Return this judge asking for token probabilities; the same one where its protocol has none."""
+        return self if "top_logprobs" in self.lacks else replace(self, top_logprobs=top)
+
+    async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
+        """Answer a prompt.
+
+        Raises:
+            JudgeUnavailableError: when there is no answer; says provider, model, status and why.
+            JudgeReplyError: when the reply was cut off, filtered or declined.
+            ConfigurationError: when the key is missing.
+        """
+        completion, metrics = await self.answer(prompt, schema=schema)
+        expect_answer(completion, self.label, self.max_tokens)
+        return JudgeReply(completion.text, metrics, completion.logprobs)
+
+    async def answer(
+        self, prompt: str, *, schema: JsonSchemaDict | None = None
+    ) -> tuple[Completion, CallMetrics]:
+        """Answer a prompt, also where the answer is cut off or declined, as `finish` says."""
+        known = capabilities_of(f"{type(self).__name__} {self.url}", self.model)
+        if known.is_proven(schema is not None):
+            return await self._adapted(prompt, schema, known)
+        return await known.first_alone(schema is not None, lambda: self._adapted(prompt, schema, known))
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop that nobody is using."""
+        await close_sessions()
+
+    async def _adapted(
+        self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
+    ) -> tuple[Completion, CallMetrics]:
+        """Ask, leaving out what the model refuses."""
+        for _ in range(MOST_ADAPTATIONS):
+            mode = known.mode(self.modes, schema)
+            settings = self.settings(known)
+            if known.refused:
+                settings = {name: value for name, value in settings.items() if name not in known.refused}
+            body = self.body(*self._messages(prompt, known), schema=schema, mode=mode, settings=settings)
+            try:
+                reply = await self._post(prompt, body)
+            except RequestRefused as refusal:
+                optional = (*settings, *((SYSTEM,) if self.system else ()))
+                self._learn(known, refusal, Attempt(mode, optional, schema))
+                continue
+            completion = self.read(reply.data)
+            metrics = self._metrics(completion.tokens, reply.latency_ms)
+            if self.tokens_per_minute is not None:
+                tokens_used(self._target, metrics.tokens or 0, estimate=self._estimate(prompt))
+            return completion, metrics
+        raise JudgeUnavailableError(f"{self.label}: the endpoint refuses every form of the request.")
+
+    def _learn(self, known: Capabilities, refusal: RequestRefused, attempt: Attempt) -> None:
+        concession = known.learn(refusal, attempt)
+        if concession is None:
+            raise JudgeUnavailableError(str(refusal)) from None
+        if concession.is_a_loss:
+            how = "goes into the prompt" if concession.parameter == SYSTEM else "is left out"
+            warnings.warn(
+                f"{self.label} does not take {concession.parameter}; it {how} from now on.", stacklevel=2
+            )
+
+    def _messages(self, prompt: str, known: Capabilities) -> tuple[str, str | None]:
+        if self.system and SYSTEM in known.refused:
+            return f"{self.system}\n\n{prompt}", None
+        return prompt, self.system or None
+
+    async def _post(self, prompt: str, body: Mapping[str, Any]) -> Reply:
+        key = self._key()
+        secrets = tuple(map(Secret, self.headers.values()))
+        headers = {"Content-Type": "application/json", **self.fixed_headers}
+        if key is not None:
+            headers.update(self.authorization(key.reveal()))
+        headers.update((name, Secret(value).reveal()) for name, value in self.headers.items())
+        return await post_json(
+            self._target,
+            self.path(),
+            body,
+            headers=headers,
+            secrets=secrets if key is None else (*secrets, key),
+            tokens=self._estimate(prompt),
+        )
+
+    def _estimate(self, prompt: str) -> int:
+        return len(prompt) // 4 + (self.max_tokens or ASSUMED_REPLY)
+
+    def _metrics(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
+        metrics = CallMetrics(
+            tokens.tokens_in,
+            tokens.tokens_out,
+            latency_ms=latency_ms,
+            model=self.model,
+            cached_tokens_in=tokens.cached,
+            reasoning_tokens_out=tokens.reasoning,
+        )
+        return metrics if self.prices is None else replace(metrics, cost_usd=cost_of(self.prices, metrics))
+
+    def _key(self) -> Secret | None:
+        if isinstance(self.api_key, Secret):
+            return self.api_key
+        variable = self.key_variable()
+        if variable is None:
+            return None
+        value = os.environ.get(variable)
+        if not value:
+            raise ConfigurationError(f"{self.label} needs a key: set {variable}, or give api_key=....")
+        return Secret(value)
+
+    def _identity(self, url: str) -> str:
+        given = {name: getattr(self, name) for name in (*_SETTINGS, *self.own_settings)}
+        settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+        return f"{type(self).__name__} {self.model} at {shown_url(url)} ({settings})"
+
+    def _target_at(self, url: str) -> Target:
+        limits = Limits(
+            max_concurrency=self.max_concurrency,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+        )
+        return Target(
+            base_url=url, label=self.label, limits=limits, timeout=self.timeout, attempts=self.attempts
+        )
+
+    @abstractmethod
+    def default_url(self) -> str:
+        """Return the root of the API where none is given."""
+
+    @abstractmethod
+    def key_variable(self) -> str | None:
+        """Return the environment variable with the key, None where the endpoint needs none."""
+
+    @abstractmethod
+    def path(self) -> str:
+        """Return the URL that prompts go to."""
+
+    @abstractmethod
+    def authorization(self, key: str) -> Mapping[str, str]:
+        """Return the headers that carry the key."""
+
+    @abstractmethod
+    def settings(self, known: Capabilities) -> Mapping[str, Any]:
+        """Return the parameters of the request that the model might refuse."""
+
+    @abstractmethod
+    def body(
+        self,
+        prompt: str,
+        system: str | None,
+        *,
+        schema: JsonSchemaDict | None,
+        mode: Mode,
+        settings: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return the request."""
+
+    @abstractmethod
+    def read(self, data: Any) -> Completion:
+        """Read the reply. Raises `JudgeReplyError` where it is none."""
+
+
+_POSITIVE: Final = (
+    "max_tokens", "top_logprobs", "timeout", "attempts", "max_concurrency", "requests_per_minute",
+    "tokens_per_minute",
+)  # fmt: skip
+
+
+def _check_numbers(judge: HttpJudge) -> None:
+    for name in _POSITIVE:
+        value = getattr(judge, name)
+        if value is not None and not value > 0:
+            raise ConfigurationError(f"{judge.label}: {name} must be above 0, not {value!r}.")

@@ -1,0 +1,239 @@
+"""The replies of one run on disk: each is there before anyone uses it, so that none is paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from dokimos.judges.protocol import JudgeReply
+from dokimos.judges.recording import Clean, Recording, without_secrets
+
+if TYPE_CHECKING:
+    from dokimos.judges.calls import CallRequest
+
+CALLS_FILE: Final = "calls.jsonl"
+_LINE_START: Final = b'{"key":"'
+_KEY_SLICE: Final = slice(len(_LINE_START), len(_LINE_START) + 32)
+PAUSE_SECONDS: Final = 0.003
+"""Between two syncs: where many replies arrive at once, more of them share one."""
+_NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
+"""What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
+
+
+class RunCalls:
+    """A file with one line per reply, only ever appended to; the replies themselves are never all in memory.
+
+    Handed to the system as soon as they arrive, so that a killed process loses none; `put` returns once the
+    disk has them. The file is made by the first reply.
+    """
+
+    def __init__(self, path: Path, *, clean: Clean | None = None) -> None:
+        self.problem: str | None = None
+        self._path = path
+        self._clean = without_secrets() if clean is None else clean
+        self._places: dict[bytes, int] = {}
+        self._size = 0
+        self._mutex = threading.Lock()
+        self._syncer: _Syncer | None = None
+        self._reader: BinaryIO | None = None
+        self._closed = False
+        self._unreadable = 0
+        if path.exists():
+            self._scan()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        recording = self._read(bytes.fromhex(key))
+        return None if recording is None else recording.reply
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        place = bytes.fromhex(key)
+        if self._closed or self.problem is not None or place in self._places:
+            return
+        synced = self._append(place, Recording.of(request, reply, self._clean).to_line())
+        if synced is not None:
+            await synced
+
+    def recordings(self) -> Iterator[Recording]:
+        """Return all calls in the order in which they were answered."""
+        for place in list(self._places):
+            recording = self._read(place)
+            if recording is not None:
+                yield recording
+
+    def warnings(self) -> list[str]:
+        """Say what is wrong with the file."""
+        found = [self.problem] if self.problem is not None else []
+        if self._unreadable:
+            found.append(f"{self._unreadable} damaged lines of {self._path} were ignored.")
+        return found
+
+    def close(self) -> None:
+        """Wait for the disk and let go of the file; later replies are not kept."""
+        with self._mutex:
+            self._closed = True
+            syncer, self._syncer = self._syncer, None
+            reader, self._reader = self._reader, None
+        if syncer is not None:
+            syncer.close()
+        if reader is not None:
+            reader.close()
+
+    def _scan(self) -> None:
+        """Find the calls by the start of their lines, without reading the replies."""
+        offset = 0
+        with self._path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # torn by a kill: nobody has used that reply
+                self._note(line, offset)
+                offset += len(line)
+        self._size = offset
+
+    def _note(self, line: bytes, offset: int) -> None:
+        try:
+            key = bytes.fromhex(line[_KEY_SLICE].decode("ascii"))
+        except ValueError:
+            key = b""
+        if line.startswith(_LINE_START) and len(key) == 16:
+            self._places[key] = offset
+        else:
+            self._unreadable += 1
+
+    def _append(self, key: bytes, line: bytes) -> asyncio.Future[None] | None:
+        with self._mutex:
+            if self._closed:
+                return None
+            try:
+                syncer = self._syncer or self._open()
+                syncer.write(line)
+            except OSError as error:
+                self._give_up(error)
+                return None
+            self._places[key] = self._size
+            self._size += len(line)
+            return syncer.synced()
+
+    def _open(self) -> _Syncer:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        file = os.open(self._path, flags, 0o600)
+        os.ftruncate(file, self._size)  # a torn line must not become part of the next one
+        self._syncer = _Syncer(file, self._give_up)
+        return self._syncer
+
+    def _read(self, key: bytes) -> Recording | None:
+        with self._mutex:
+            place = self._places.get(key)
+            if place is None or (self._closed and self._reader is None):
+                return None
+            if self._reader is None:
+                self._reader = self._path.open("rb", buffering=0)
+            line = _line_at(self._reader, place)
+        try:
+            return Recording.from_line(line)
+        except ValueError:
+            self._unreadable += 1
+            self._places.pop(key, None)
+            return None
+
+    def _give_up(self, error: OSError) -> None:
+        self.problem = (
+            f"Replies of judges could not be written to {self._path} any more ({error}); a resumed run would "
+            "ask for them again."
+        )
+
+
+def _line_at(file: BinaryIO, place: int) -> bytes:
+    file.seek(place)
+    chunks: list[bytes] = []
+    while chunk := file.read(1 << 16):
+        end = chunk.find(b"\n")
+        if end >= 0:
+            return b"".join([*chunks, chunk[: end + 1]])
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+class _Syncer:
+    """Writes at once and syncs in a thread: one fsync for all that was written while the last one took."""
+
+    def __init__(self, file: int, on_problem: Callable[[OSError], None]) -> None:
+        self._file = file
+        self._on_problem = on_problem
+        self._waiting: list[asyncio.Future[None]] = []
+        self._mutex = threading.Lock()
+        self._wanted = threading.Semaphore(0)
+        self._asleep = True
+        self._closing = False
+        self._thread = threading.Thread(target=self._loop, name="dokimos-calls", daemon=True)
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        written = os.write(self._file, data)
+        while written < len(data):
+            written += os.write(self._file, data[written:])
+
+    def synced(self) -> asyncio.Future[None]:
+        """Return what is done once everything written until now is on disk."""
+        future = asyncio.get_running_loop().create_future()
+        with self._mutex:
+            self._waiting.append(future)
+            wake, self._asleep = self._asleep, False
+        if wake:
+            self._wanted.release()
+        return future
+
+    def close(self) -> None:
+        self._closing = True
+        self._wanted.release()
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    def _loop(self) -> None:
+        while True:
+            self._wanted.acquire()
+            while waiting := self._taken():
+                self._sync()
+                _tell(waiting)
+                time.sleep(PAUSE_SECONDS)
+            if self._closing:
+                return
+
+    def _taken(self) -> list[asyncio.Future[None]]:
+        with self._mutex:
+            waiting, self._waiting = self._waiting, []
+            self._asleep = not waiting
+        return waiting
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if error.errno not in _NEVER_SYNCED:
+                self._on_problem(error)
+
+
+def _tell(waiting: Iterable[asyncio.Future[None]]) -> None:
+    """Wake each loop once for all that wait on it."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in waiting:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, futures in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, futures)
+
+
+def _resolve(futures: Iterable[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,1 @@
+"""Where the results of a run go while it runs."""

@@ -1,0 +1,94 @@
+"""How far a rate that was seen may be from the true one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+_TINY: Final = 1e-300
+_MOST_TERMS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A range that holds the true value with a stated confidence."""
+
+    low: float
+    high: float
+
+
+def wilson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Interval:
+    """Return Wilson's score interval of the rate `passed / n`; with nothing seen it is 0..1.
+
+    Unlike the normal approximation it stays inside 0..1 and keeps its width at rates of 0 and 1
+    (E. B. Wilson, 1927). Counts may be fractions: means over repeats.
+    """
+    if n <= 0:
+        return Interval(0.0, 1.0)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    rate, spread = passed / n, z * z / n
+    centre = (rate + spread / 2) / (1 + spread)
+    half = math.sqrt(spread * (rate * (1 - rate) + spread / 4)) / (1 + spread)
+    return Interval(0.0 if passed <= 0 else centre - half, 1.0 if passed >= n else centre + half)
+
+
+def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Interval:
+    """Return the exact binomial interval of the rate `passed / n`; with nothing seen it is 0..1.
+
+    It holds the true rate at least as often as stated, at the price of being wide
+    (C. J. Clopper, E. S. Pearson, 1934).
+    """
+    if n <= 0:
+        return Interval(0.0, 1.0)
+    tail = (1 - confidence) / 2
+    low = 0.0 if passed <= 0 else beta_quantile(tail, passed, n - passed + 1)
+    high = 1.0 if passed >= n else beta_quantile(1 - tail, passed + 1, n - passed)
+    return Interval(low, high)
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """Return the value below which a beta(a, b) variable lies with `probability`, by bisection."""
+    low, high = 0.0, 1.0
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return middle
+        if beta_cdf(middle, a, b) < probability:
+            low = middle
+        else:
+            high = middle
+
+
+def beta_cdf(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function: the share of a beta(a, b) variable below `x`."""
+    if not 0 < x < 1:
+        return 0.0 if x <= 0 else 1.0
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    front = math.exp(log_front)
+    if x < (a + 1) / (a + b + 2):
+        return front * _beta_fraction(x, a, b) / a
+    return 1 - front * _beta_fraction(1 - x, b, a) / b  # the fraction converges fast on its own side only
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """Return the continued fraction of NIST DLMF 8.17.22 by Lentz's method."""
+    c, d = 1.0, 1 / _off_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, _MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        change = 1.0
+        for term in (even, odd):
+            d = 1 / _off_zero(1 + term * d)
+            c = _off_zero(1 + term / c)
+            change = c * d
+            value *= change
+        if abs(change - 1) < 1e-16:
+            return value
+    return value
+
+
+def _off_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

@@ -1,0 +1,29 @@
+"""Settings that all tests share."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The machine may be busy: how long an example takes says nothing about the code.
+settings.register_profile("dokimos", deadline=None)
+settings.load_profile("dokimos")
+
+
+@pytest.fixture(scope="session")
+def scripted():
+    """The module with the server that speaks every protocol of a model and misbehaves on demand."""
+    path = Path(__file__).parent / "servers" / "scripted.py"
+    spec = importlib.util.spec_from_file_location("scripted", path)
+    module = sys.modules["scripted"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def server(scripted):
+    """A model server on this machine, with nothing wrong with it yet."""
+    with scripted.ScriptedServer() as running:
+        yield running

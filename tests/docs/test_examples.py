@@ -1,0 +1,42 @@
+"""Runs every example as a user would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_an_example_runs(example, tmp_path):
+    outcome = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_the_demo_writes_all_reports_without_network_or_key(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "quickstart" / "run.py"), str(tmp_path / "out")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "errored" not in done.stdout
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    names = ("function-calling", "judged-answers", "support-answers")
+    formats = ("csv", "html", "json", "junit.xml", "md")
+    assert written == [f"{name}.{extension}" for name in names for extension in formats]

@@ -1,0 +1,189 @@
+"""Ctrl-C and hanging threads, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+import asyncio, json, os, sys, threading, time
+from pathlib import Path
+from dokimos import Dataset, Example, Experiment
+from dokimos.errors import RunInterrupted
+from dokimos.evaluators.text import ExactMatch
+
+def data(count):
+    return Dataset([Example.of(str(i), str(i)) for i in range(count)])
+
+def is_last(example):
+    if int(example.input) < 4 or Path("free").exists():
+        return False
+    Path("hanging").touch()
+    return True
+
+def sync_hang(example):
+    if is_last(example):
+        time.sleep(60)
+    return example.input
+
+async def async_hang(example):
+    if is_last(example):
+        await asyncio.sleep(60)
+    return example.input
+
+async def stubborn(example):
+    if is_last(example):
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+    return example.input
+"""
+
+INTERRUPTED = (
+    HEAD
+    + """
+plan = Experiment(data(6), globals()[sys.argv[1]], [ExactMatch()], parallelism=2, progress=False)
+
+def run():
+    try:
+        plan.run(**({"resume": "latest"} if Path("free").exists() else {}))
+    except RunInterrupted as stop:
+        print(json.dumps([stop.result.status, stop.result.total_count, stop.result.pass_count, str(stop)]))
+        sys.exit(130)
+    print(json.dumps(["completed"]))
+
+async def in_a_notebook():
+    run()
+
+if sys.argv[2] == "loop":
+    asyncio.run(in_a_notebook())
+else:
+    run()
+"""
+)
+
+
+def start(folder: Path, program: str, *arguments: str) -> subprocess.Popen[str]:
+    (folder / "program.py").write_text(program)
+    return subprocess.Popen(
+        [sys.executable, "program.py", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(path: Path) -> None:
+    limit = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < limit, f"{path} never came"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["sync_hang", "async_hang", "stubborn"])
+def test_an_interrupted_run_ends_within_two_seconds_and_goes_on_later(tmp_path: Path, kind: str) -> None:
+    process = start(tmp_path, INTERRUPTED, kind, "plain")
+    wait_for(tmp_path / "hanging")
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    out, errors = process.communicate(timeout=20)
+    assert time.perf_counter() - began < 2
+    assert errors == ""
+    assert process.returncode == 130
+    status, total, passed, message = json.loads(out)
+    assert (status, total, passed) == ("interrupted", 4, 4)
+    assert message.startswith("Interrupted after 4 items. Go on with: experiment.run(resume=")
+
+    (tmp_path / "free").touch()
+    again = start(tmp_path, INTERRUPTED, kind, "plain")
+    out, errors = again.communicate(timeout=20)
+    assert (json.loads(out), errors) == (["completed"], "")
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    process = start(tmp_path, INTERRUPTED, "stubborn", "plain")
+    wait_for(tmp_path / "hanging")
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    out, _ = process.communicate(timeout=20)
+    assert time.perf_counter() - began < 2
+    assert process.returncode == 130
+    assert json.loads(out)[:3] == ["interrupted", 4, 4]
+
+
+BLOCKING_LOOP = (
+    HEAD
+    + """
+async def blocks(example):
+    if is_last(example):
+        time.sleep(60)
+    return example.input
+
+try:
+    Experiment(data(6), blocks, [ExactMatch()], progress=False).run()
+except RunInterrupted as stop:
+    print(stop.result.total_count)
+    sys.exit(130)
+"""
+)
+
+
+def test_a_second_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path) -> None:
+    process = start(tmp_path, BLOCKING_LOOP)
+    wait_for(tmp_path / "hanging")
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    out, _ = process.communicate(timeout=20)
+    assert time.perf_counter() - began < 2.5
+    assert (process.returncode, out) == (130, "4\n")
+
+
+@pytest.mark.parametrize("kind", ["sync_hang", "async_hang"])
+def test_an_interrupt_inside_a_running_loop_ends_in_time_too(tmp_path: Path, kind: str) -> None:
+    process = start(tmp_path, INTERRUPTED, kind, "loop")
+    wait_for(tmp_path / "hanging")
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    process.communicate(timeout=20)
+    assert time.perf_counter() - began < 2.5
+    assert process.returncode != 0
+    [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
+    last = json.loads((folder / "journal.jsonl").read_text().splitlines()[-1])
+    assert (last["t"], last["status"]) == ("done", "interrupted")
+
+
+HANGING = (
+    HEAD
+    + """
+result = Experiment(
+    data(8), sync_hang, [ExactMatch()], parallelism=2, timeout=0.2, progress=False
+).run()
+print(result.pass_count, result.error_count, threading.active_count() > 4)
+"""
+)
+
+
+def test_a_process_ends_while_abandoned_threads_still_hang(tmp_path: Path) -> None:
+    process = start(tmp_path, HANGING)
+    began = time.perf_counter()
+    out, errors = process.communicate(timeout=20)
+    assert (out, errors) == ("4 4 True\n", "")
+    assert process.returncode == 0
+    assert time.perf_counter() - began < 5

@@ -1,0 +1,108 @@
+"""What is written on the command line, read."""
+
+import pytest
+
+from dokimos.cli.specs import Wanted, build_evaluator, example_filter, parse_wanted
+from dokimos.core.example import Example
+from dokimos.core.results import EvalResult, EvaluatorInfo, ExperimentResult, ItemResult, RunResult
+from dokimos.errors import ConfigurationError
+
+
+def test_a_bare_name_is_built_with_its_defaults():
+    assert build_evaluator("exact_match").name == "Exact Match"
+
+
+def test_parameters_are_yaml_scalars():
+    numeric = build_evaluator("numeric:relative_tolerance=0.01,accept_percent=true,name=Price")
+    assert (numeric.relative_tolerance, numeric.accept_percent, numeric.name) == (0.01, True, "Price")
+
+
+def test_a_comma_inside_a_value_does_not_end_it():
+    assert build_evaluator("regex:pattern=a{1,3},ignore_case=true").pattern == "a{1,3}"
+
+
+def test_a_pattern_that_is_no_yaml_is_taken_as_text():
+    assert build_evaluator("regex:pattern=[0-9]+$").pattern == "[0-9]+$"
+
+
+def test_lists_can_be_given_in_brackets():
+    assert list(build_evaluator("contains:values=[yes, no],mode=any").values) == ["yes", "no"]
+
+
+def test_json_takes_everything_else():
+    built = build_evaluator('{"type": "regex", "pattern": "a=b,c=d", "name": "Pairs"}')
+    assert (built.pattern, built.name) == ("a=b,c=d", "Pairs")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nmeric", "Did you mean 'numeric'"),
+        ("numeric:tolerance=1", "tolerance"),
+        ("numeric:0.5", "not key=value"),
+        ("{not json", "not JSON"),
+        ('{"pattern": "x"}', "say which evaluator"),
+        ("regex:pattern=(", "pattern"),
+    ],
+)
+def test_a_wrong_spec_says_what_is_wrong(spec, message):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
+        build_evaluator(spec)
+
+
+def test_filters_look_at_metadata_ids_and_lists_of_tags():
+    example = Example.of("q", id="qa-017", topic="fines", tags=["money", "late"], level=3)
+    assert example_filter(["topic=fines"])(example)
+    assert example_filter(["tags=late", "id:qa-*"])(example)
+    assert example_filter(["level=3"])(example)
+    assert not example_filter(["topic=fines", "tags=early"])(example)
+    assert not example_filter(["id:x*"])(example)
+
+
+def test_a_filter_without_an_equals_sign_is_refused():
+    with pytest.raises(ConfigurationError, match="key=value"):
+        example_filter(["topic"])
+
+
+def test_wanted_levels_are_shares_percentages_or_named():
+    assert parse_wanted(["0.9", "90%", "F1 Score=0.8", "a=b=0.5"]) == [
+        Wanted(0.9),
+        Wanted(0.9),
+        Wanted(0.8, "F1 Score"),
+        Wanted(0.5, "a=b"),
+    ]
+
+
+@pytest.mark.parametrize("spec", ["", "x", "1.5", "-0.1", "nan", "Name="])
+def test_a_level_that_is_no_share_is_refused(spec):
+    with pytest.raises(ConfigurationError, match="fail-under"):
+        parse_wanted([spec])
+
+
+def scored(*scores: float, direction: str = "higher_is_better") -> ExperimentResult:
+    items = tuple(
+        ItemResult(i, Example.of("q"), eval_results=(EvalResult.of("E", score, 0.5),))
+        for i, score in enumerate(scores)
+    )
+    info = EvaluatorInfo(name="E", direction=direction)
+    return ExperimentResult(runs=(RunResult(item_results=items),), evaluators=(info,))
+
+
+def test_a_level_reached_is_no_miss_and_one_missed_names_both_numbers():
+    result = scored(1.0, 0.0)
+    assert Wanted(0.5).miss(result) is None
+    assert Wanted(0.6).miss(result) == "pass rate 50.0 % is below 60.0 %"
+    assert Wanted(0.6, "E").miss(result) == "E 0.5000 is below 0.6"
+
+
+def test_where_lower_is_better_the_level_is_a_ceiling():
+    result = scored(1.0, 0.0, direction="lower_is_better")
+    assert Wanted(0.6, "E").miss(result) is None
+    assert Wanted(0.4, "E").miss(result) == "E 0.5000 is above 0.4"
+
+
+def test_what_cannot_be_compared_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="there are: E"):
+        Wanted(0.5, "F").miss(scored(1.0))
+    with pytest.raises(ConfigurationError, match="nothing was judged"):
+        Wanted(0.5).miss(ExperimentResult())

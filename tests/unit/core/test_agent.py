@@ -1,0 +1,91 @@
+from dataclasses import dataclass
+
+import pytest
+
+from dokimos import AgentTrace, ToolCall, ToolDefinition
+from dokimos.errors import TypeConversionError
+
+
+@dataclass(frozen=True)
+class Weather:
+    city: str
+    degrees: int
+
+
+@pytest.mark.parametrize("kind", [ToolCall, ToolDefinition])
+@pytest.mark.parametrize("name", ["", "  \n", None, 5])
+def test_a_name_is_required(kind, name):
+    with pytest.raises(ValueError, match="needs a name that is not blank"):
+        kind(name)
+
+
+def test_arguments_are_copied():
+    arguments = {"q": 1}
+    call = ToolCall("search", arguments)
+
+    arguments["q"] = 2
+
+    assert call.arguments == {"q": 1}
+
+
+@pytest.mark.parametrize("arguments", ["{}", [1], None, 3])
+def test_arguments_are_a_mapping(arguments):
+    with pytest.raises(ValueError, match="arguments of tool call 'a' must be a mapping"):
+        ToolCall("a", arguments)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [(None, None), ("plain", "plain"), ({"a": [1]}, '{"a":[1]}'), (0, "0"), (False, "false")],
+)
+def test_a_structured_result_becomes_compact_json(result, text):
+    assert ToolCall.from_map({"name": "a", "result": result}).result == text
+
+
+def test_a_map_may_leave_everything_but_the_name_out():
+    assert ToolCall.from_map({"name": "a", "arguments": None, "metadata": None}) == ToolCall("a")
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "null"), ("a", '"a"'), ({"b": "ä"}, '{"b":"ä"}')])
+def test_result_json(value, text):
+    assert ToolCall.result_json(value) == text
+
+
+def test_a_result_is_parsed_and_converted():
+    call = ToolCall("weather", {"city": "Oslo"}, result='{"city": "Oslo", "degrees": 4}')
+
+    assert call.result_as(Weather) == Weather("Oslo", 4)
+    assert call.result_as(dict[str, object]) == {"city": "Oslo", "degrees": 4}
+
+
+@pytest.mark.parametrize("result", [None, "", "  ", "null"])
+def test_no_result_is_none(result):
+    assert ToolCall("a", result=result).result_as(Weather) is None
+
+
+@pytest.mark.parametrize("result", ["not json", "{", "[" * 100_000])
+def test_a_result_that_is_not_json_is_a_conversion_error(result):
+    with pytest.raises(TypeConversionError, match="result of tool 'a': it is not JSON"):
+        ToolCall("a", result=result).result_as(Weather)
+
+
+def test_arguments_are_converted():
+    assert ToolCall("a", {"city": "Oslo", "degrees": 1}).arguments_as(Weather) == Weather("Oslo", 1)
+    with pytest.raises(TypeConversionError, match="Cannot convert arguments of tool 'a' to Weather"):
+        ToolCall("a").arguments_as(Weather)
+
+
+def test_a_trace_gives_the_conventional_outputs():
+    trace = AgentTrace([ToolCall("a")], "done", reasoning_steps=["think"])
+
+    assert trace.tool_calls == (ToolCall("a"),)
+    assert trace.to_outputs() == {"output": "done", "toolCalls": [ToolCall("a")], "reasoningSteps": ["think"]}
+
+
+def test_a_trace_becomes_a_case_with_tools_and_tasks():
+    case = AgentTrace((ToolCall("a"),), "done").to_test_case("question", [ToolDefinition("a")], ["book"])
+
+    assert case.input == "question"
+    assert case.actual_output == "done"
+    assert case.tool_calls == (ToolCall("a"),)
+    assert case.metadata == {"tools": [ToolDefinition("a")], "tasks": ["book"]}

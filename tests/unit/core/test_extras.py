@@ -1,0 +1,40 @@
+"""Optional packages are asked for by the name of their extra."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dokimos.core.extras import require
+from dokimos.errors import MissingExtraError
+
+
+def test_an_installed_module_is_returned():
+    assert require("json.decoder", extra="nlp").JSONDecoder().decode("[1]") == [1]
+
+
+def test_a_missing_module_says_how_to_install_it():
+    with pytest.raises(
+        MissingExtraError, match=r'no_such_module is not installed.*pip install "dokimos\[nlp\]"'
+    ):
+        require("no_such_module", extra="nlp")
+
+
+def test_a_missing_module_is_an_import_error_with_its_cause():
+    with pytest.raises(ImportError) as caught:
+        require("no_such_module", extra="nlp")
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+def test_a_module_that_breaks_while_it_is_imported_says_why(tmp_path, monkeypatch):
+    (tmp_path / "broken_on_import.py").write_text("from json import no_such_name")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"cannot be imported .*no_such_name"):
+        require("broken_on_import", extra="nlp")
+
+
+def test_the_package_is_named_rather_than_the_module(monkeypatch):
+    monkeypatch.setitem(sys.modules, "json.decoder", None)
+    with pytest.raises(MissingExtraError, match="json is not installed"):
+        require("json.decoder", extra="nlp")

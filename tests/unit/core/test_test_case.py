@@ -1,0 +1,98 @@
+from dataclasses import dataclass
+
+import pytest
+
+from dokimos import EvalTestCase, ToolCall
+from dokimos.errors import EvaluationError, TypeConversionError
+
+
+@dataclass(frozen=True)
+class Movie:
+    title: str
+
+
+def test_the_short_form_fills_the_conventional_keys():
+    case = EvalTestCase.of("q", "a", "e")
+
+    assert (case.input, case.actual_output, case.expected_output) == ("q", "a", "e")
+    assert EvalTestCase.of("q", "a").expected_output is None
+
+
+def test_accessors_give_text_forms_and_typed_values():
+    case = EvalTestCase.of(1, {"title": "Alien"}, ["x"])
+
+    assert case.input == "1"
+    assert case.actual_output == '{"title":"Alien"}'
+    assert case.input_as(int) == 1
+    assert case.actual_output_as(Movie) == Movie("Alien")
+    assert case.expected_output_as(list[str]) == ["x"]
+    assert case.metadata_as(str, "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("accessor", "place"),
+    [
+        ("input_as", "input 'k'"),
+        ("actual_output_as", "actual output 'k'"),
+        ("expected_output_as", "expected output 'k'"),
+        ("metadata_as", "metadata 'k'"),
+    ],
+)
+def test_a_failed_conversion_says_where_the_value_was(accessor, place):
+    parts = {"k": "text"}
+    case = EvalTestCase(parts, parts, expected_outputs=parts, metadata=parts)
+
+    with pytest.raises(TypeConversionError, match=f"Cannot convert {place} to Movie"):
+        getattr(case, accessor)(Movie, "k")
+
+
+def test_context_comes_from_the_outputs_before_the_metadata():
+    both = EvalTestCase({}, {"context": ["from outputs"]}, metadata={"context": ["from metadata"]})
+
+    assert both.context == ("from outputs",)
+    assert EvalTestCase({}, {}, metadata={"context": ["m"]}).context == ("m",)
+    assert EvalTestCase({}, {"context": None}, metadata={"context": ["m"]}).context == ("m",)
+    assert EvalTestCase().context is None
+
+
+@pytest.mark.parametrize(
+    ("value", "chunks"),
+    [
+        ("one chunk", ("one chunk",)),
+        (["a", {"text": "b"}, None], ("a", '{"text":"b"}', "")),
+        ({"text": "b"}, ('{"text":"b"}',)),
+        ([], ()),
+        (b"ab", ('"data:;base64,YWI="',)),
+    ],
+)
+def test_context_is_a_tuple_of_texts(value, chunks):
+    assert EvalTestCase({}, {"context": value}).context == chunks
+
+
+def test_tool_calls_are_read_from_objects_and_maps():
+    case = EvalTestCase(
+        {}, {"toolCalls": [ToolCall("a"), {"name": "b", "arguments": {"x": 1}, "result": [1]}]}
+    )
+
+    assert case.tool_calls == (ToolCall("a"), ToolCall("b", {"x": 1}, result="[1]"))
+    assert EvalTestCase().tool_calls is None
+    assert EvalTestCase({}, {"toolCalls": []}).tool_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("search", "'toolCalls' must be a list of tool calls, not str"),
+        ({"name": "a"}, "'toolCalls' must be a list of tool calls, not dict"),
+        ([{"name": "a"}, "b"], r"toolCalls\[1\] must be a ToolCall or a map, not str"),
+        ([{"arguments": {}}], r"toolCalls\[0\]: A tool call needs a name"),
+        ([{"name": 5}], r"toolCalls\[0\]: A tool call needs a name that is not blank, not 5"),
+        (
+            [{"name": "a", "arguments": '{"x": 1}'}],
+            r"toolCalls\[0\]: The arguments of .* must be a map",
+        ),
+    ],
+)
+def test_what_is_no_tool_call_is_an_error_that_says_which(value, message):
+    with pytest.raises(EvaluationError, match=message):
+        EvalTestCase({}, {"toolCalls": value}).tool_calls  # noqa: B018

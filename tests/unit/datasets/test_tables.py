@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dokimos import CallMetrics, Dataset, Example
+from dokimos.errors import DatasetError, MissingExtraError
+
+
+def read(rows, **options) -> list[Example]:
+    return list(Dataset.from_rows(rows, **options))
+
+
+def test_rows_are_mappings():
+    rows = [{"input": "q", "output": "a", "topic": "t"}, {"input": "r", "expected_output": "b", "id": 2}]
+    assert read(rows) == [Example.of("q", "a", topic="t"), Example.of("r", "b", id="2")]
+
+
+def test_rows_may_come_from_a_generator():
+    assert [e.input for e in read({"input": text} for text in "ab")] == ["a", "b"]
+
+
+def test_rows_may_hold_whole_maps():
+    row = {
+        "inputs": {"a": 1}, "expectedOutputs": {"b": 2}, "actual_outputs": {"c": 3}, "metadata": {"d": 4},
+        "e": 5, "metrics": {"tokensIn": 6},
+    }  # fmt: skip
+    assert read([row]) == [
+        Example(
+            {"a": 1}, {"b": 2}, actual_outputs={"c": 3}, metadata={"d": 4, "e": 5}, metrics=CallMetrics(6)
+        )
+    ]
+
+
+def test_the_rows_given_stay_as_they_were():
+    row = {"inputs": {"a": 1}, "topic": "t"}
+    example = read([row])[0]
+    example.inputs["a"] = 2
+    assert row == {"inputs": {"a": 1}, "topic": "t"}
+
+
+def test_columns_are_mapped():
+    rows = [{"question": "q", "truth": "a", "answer": "x", "topic": "t"}]
+    columns = {"question": "input", "truth": "expected_output", "answer": "actual_output"}
+    example = read(rows, columns=columns)[0]
+    assert example == Example(
+        {"input": "q"}, {"output": "a"}, metadata={"topic": "t"}, actual_outputs={"output": "x"}
+    )
+
+
+def test_name_and_description_can_be_given():
+    dataset = Dataset.from_rows([], name="n", description="d")
+    assert (dataset.name, dataset.description) == ("n", "d")
+
+
+def test_a_pandas_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "input": ["q", "r"],
+            "output": ["a", None],
+            "id": [1, None],
+            "score": [0.5, float("nan")],
+            "n": [1, 2],
+        }
+    )
+    assert read(frame) == [Example.of("q", "a", id="1", score=0.5, n=1), Example.of("r", score=None, n=2)]
+
+
+def test_an_arrow_table():
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"input": ["q", "r"], "tags": [["a"], []]})
+    assert read(table) == [Example.of("q", tags=["a"]), Example.of("r", tags=[])]
+
+
+def test_anything_with_to_dicts():
+    class Frame:
+        def to_dicts(self):
+            return [{"input": "q"}]
+
+    assert read(Frame()) == [Example.of("q")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"train": []}, "choose one of its parts: 'train'"),
+        ("text", "not a str"),
+        (7, "not a int"),
+        (["text"], "rows:1: Expected a mapping"),
+        ([{"input": "a"}, {"question": "b"}], r"rows:2: .*columns=\{'question': 'input'\}"),
+        ([{"input": "a", "metadata": "no json"}], "'metadata' must hold an object or its JSON"),
+        ([{"input": "a", "metadata": {"x": 1}, "x": 2}], "without the names of other columns"),
+        ([{"input": "a", "expectedOutput": 1, "expected_output": 2}], "given twice"),
+    ],
+)
+def test_what_is_no_table_is_refused(rows, message):
+    with pytest.raises(DatasetError, match=message):
+        read(rows)
+
+
+def test_parquet_is_loaded_and_streamed(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "d.parquet"
+    parquet.write_table(arrow.table({"question": [f"q{i}" for i in range(3000)]}), path)
+    columns = {"question": "input"}
+    assert len(Dataset.from_parquet(path, columns=columns)) == 3000
+    assert Dataset.load(path, columns) == Dataset(Dataset.stream(path, columns), "d")
+    with pytest.raises(DatasetError, match=r"d.parquet:1: .*'question': 'input'"):
+        Dataset.load(path)
+
+
+def test_a_broken_parquet_file_is_an_error(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "d.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DatasetError, match="Not a readable Parquet file"):
+        Dataset.load(tmp_path / "d.parquet")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "d.parquet").touch()
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match=r"dokimos\[parquet\]"):
+        Dataset.load(tmp_path / "d.parquet")

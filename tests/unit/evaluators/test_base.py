@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import ConfigurationError, UnusableOutputError
+from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.text import ExactMatch
+
+CASE = EvalTestCase.of("question", "answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Returns(Evaluator):
+    """Gives what it was told to."""
+
+    outcome: ScoreLike = 1.0
+
+    def score(self, case: EvalTestCase) -> ScoreLike:
+        return self.outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raises(Evaluator):
+    """Raises what it was told to."""
+
+    error: Exception
+
+    def score(self, case: EvalTestCase) -> float:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("outcome", "threshold", "score", "success"),
+    [
+        (0.5, 0.5, 0.5, True),
+        (0.49, 0.5, 0.49, False),
+        (0.5, None, 0.5, None),
+        (1, 1.0, 1.0, True),
+        (True, None, 1.0, True),
+        (False, 0.0, 0.0, False),
+        (Score(0.7, "because"), 0.6, 0.7, True),
+    ],
+)
+def test_the_threshold_decides_unless_a_bool_does(outcome, threshold, score, success):
+    result = Returns(outcome=outcome, threshold=threshold).evaluate(CASE)
+    assert (result.score, result.success, result.threshold) == (score, success, threshold)
+
+
+@pytest.mark.parametrize("outcome", [1.5, -0.1, float("nan"), float("inf"), None, "1", {"score": 1}])
+def test_anything_but_a_finite_number_in_0_to_1_is_an_error(outcome):
+    result = Returns(outcome=outcome).evaluate(CASE)
+    assert result.score is None
+    assert result.error
+
+
+def test_what_is_raised_becomes_an_error_and_an_unusable_output_the_worst_score():
+    errored = Raises(error=ValueError("boom")).evaluate(CASE)
+    assert (errored.score, errored.error, errored.success) == (None, "ValueError: boom", None)
+    worst = Raises(error=UnusableOutputError("not a number"), threshold=0.5).evaluate(CASE)
+    assert (worst.score, worst.success, worst.reason, worst.error) == (0.0, False, "not a number", None)
+
+
+def test_an_error_can_be_told_only_to_warn():
+    assert Raises(error=ValueError("boom"), fail_on_error=False).evaluate(CASE).fails_item is False
+    assert Raises(error=ValueError("boom")).evaluate(CASE).fails_item is True
+
+
+def test_lower_can_be_better():
+    @dataclass(frozen=True, kw_only=True)
+    class Noise(Evaluator):
+        """Less is better."""
+
+        lower_is_better = True
+        threshold: float | None = 0.3
+
+        def score(self, case: EvalTestCase) -> float:
+            return 0.2
+
+    assert Noise().evaluate(CASE).success is True
+    assert Noise(threshold=0.1).evaluate(CASE).success is False
+
+
+async def test_a_blocking_score_runs_in_a_thread():
+    @dataclass(frozen=True, kw_only=True)
+    class Blocking(Evaluator):
+        """Waits."""
+
+        blocking = True
+
+        def score(self, case: EvalTestCase) -> bool:
+            return threading.current_thread() is not threading.main_thread()
+
+    assert (await Blocking().evaluate_async(CASE)).success is True
+
+
+async def test_an_async_score_works_from_both_sides():
+    @dataclass(frozen=True, kw_only=True)
+    class Waits(Evaluator):
+        """Waits."""
+
+        async def score(self, case: EvalTestCase) -> float:
+            await asyncio.sleep(0)
+            return 0.25
+
+    assert (await Waits().evaluate_async(CASE)).score == 0.25
+    assert Waits().evaluate(CASE).score == 0.25
+
+
+def test_names_come_from_the_class_unless_given():
+    assert ExactMatch().name == "Exact Match"
+    assert Returns().name == "Returns"
+    assert Returns(name="Mine").evaluate(CASE).name == "Mine"
+
+
+def test_required_parts_can_be_chosen():
+    strict = Returns(evaluation_params=["input", "outputs.context"])
+    assert strict.evaluation_params == ("input", "outputs.context")
+    assert "'context' in the outputs" in (strict.evaluate(CASE).error or "")
+
+
+@pytest.mark.parametrize("params", [[], ["outputs"], ["outputs."], ["answer"], ["inputs.x", "nope.y"]])
+def test_wrong_evaluation_params_are_refused(params):
+    with pytest.raises(ConfigurationError, match="evaluation"):
+        Returns(evaluation_params=params)
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
+def test_a_threshold_out_of_range_is_refused(threshold):
+    with pytest.raises(ConfigurationError, match=r"threshold must be in 0\.\.1"):
+        Returns(threshold=threshold)
+
+
+def test_a_forgotten_decorator_is_explained():
+    class Forgotten(Evaluator):
+        def score(self, case: EvalTestCase) -> bool:
+            return True
+
+    with pytest.raises(TypeError, match="needs the decorator @dataclass"):
+        Forgotten()
+
+
+def test_info_changes_with_the_configuration_only():
+    assert Returns().info() == Returns().info()
+    assert Returns().info().fingerprint == Returns(name="Other").info().fingerprint
+    assert Returns().info().fingerprint != Returns(outcome=0.5).info().fingerprint
+    assert Returns(outcome=0.5).info().parameters == {"outcome": 0.5}

@@ -1,0 +1,569 @@
+"""Order, isolation, evaluators, prices, options: how a run behaves whatever the task is."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dokimos.core.example import Example
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, RunStatus, Score
+from dokimos.core.run_scope import current_scope
+from dokimos.core.task_result import TaskResult
+from dokimos.core.test_case import EvalTestCase
+from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
+from dokimos.errors import ConfigurationError, TooManyErrors
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.function import evaluator
+from dokimos.evaluators.text import Contains, ExactMatch
+from dokimos.experiment import calls
+from dokimos.experiment.experiment import Experiment, evaluate
+from dokimos.experiment.options import RunOptions
+
+Numbers = Callable[..., Dataset]
+
+
+def echo(example: Example) -> str:
+    return example.inputs["input"]
+
+
+async def echo_async(example: Example) -> str:
+    return example.inputs["input"]
+
+
+def plan(data: Any, task: Any = echo, evaluators: Any = None, **settings: Any) -> Experiment:
+    chosen = [ExactMatch()] if evaluators is None else evaluators
+    return Experiment(data, task, chosen, **({"journal": False, "progress": False} | settings))
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_results_keep_dataset_order_whatever_finishes_first(numbers: Numbers, kind: str) -> None:
+    finished: list[str] = []
+
+    def task(example: Example) -> str:
+        time.sleep(random.Random(example.id).uniform(0, 0.02))
+        finished.append(echo(example))
+        return echo(example)
+
+    async def task_async(example: Example) -> str:
+        await asyncio.sleep(random.Random(example.id).uniform(0, 0.02))
+        finished.append(echo(example))
+        return echo(example)
+
+    result = plan(numbers(30), task_async if kind == "async" else task, parallelism=10).run()
+    assert [item.index for item in result.item_results] == list(range(30))
+    assert [item.actual_output for item in result.item_results] == [str(i) for i in range(30)]
+    assert finished != [str(i) for i in range(30)]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_never_more_than_parallelism_tasks_run_at_once(numbers: Numbers, kind: str) -> None:
+    running = most = 0
+    lock = threading.Lock()
+
+    def enter(step: int) -> None:
+        nonlocal running, most
+        with lock:
+            running += step
+            most = max(most, running)
+
+    def task(example: Example) -> str:
+        enter(1)
+        time.sleep(0.01)
+        enter(-1)
+        return "x"
+
+    async def task_async(example: Example) -> str:
+        enter(1)
+        await asyncio.sleep(0.01)
+        enter(-1)
+        return "x"
+
+    plan(numbers(20), task_async if kind == "async" else task, parallelism=4).run()
+    assert most == 4
+
+
+def test_a_stream_is_pulled_only_as_fast_as_workers_are_free() -> None:
+    pulled: list[int] = []
+    ahead: list[int] = []
+    done = 0
+
+    def read() -> Any:
+        for i in range(5 * BATCH):
+            pulled.append(i)
+            yield Example.of(str(i), str(i))
+
+    async def task(example: Example) -> str:
+        nonlocal done
+        await asyncio.sleep(0)
+        ahead.append(len(pulled) - done)
+        done += 1
+        return echo(example)
+
+    result = plan(DatasetStream(read), task, parallelism=3).run()
+    assert result.pass_count == 5 * BATCH
+    assert max(ahead) <= BATCH + 3
+    assert result.provenance.dataset_size == 5 * BATCH
+    assert result.provenance.dataset_fingerprint is not None
+
+
+def test_without_keeping_results_only_the_totals_are_there(numbers: Numbers) -> None:
+    kept = plan(numbers(7)).run()
+    result = plan(numbers(7), keep_results=False).run()
+    assert result.item_results == ()
+    assert (result.total_count, result.pass_count) == (7, 7)
+    assert result.average_score("Exact Match") == kept.average_score("Exact Match") == 1.0
+    with pytest.raises(ValueError, match="keep_results=False"):
+        result.to_rows()
+
+
+def test_every_repeat_is_there_and_knows_its_index(numbers: Numbers) -> None:
+    seen: list[int] = []
+
+    def task(example: Example) -> str:
+        seen.append(current_scope().run_index)
+        return echo(example)
+
+    @evaluator
+    def run_index_is_known(case: EvalTestCase) -> bool:
+        return case.run_index == current_scope().run_index
+
+    result = plan(numbers(2), task, [run_index_is_known], runs=3, seed=9).run()
+    assert seen == [0, 0, 1, 1, 2, 2]
+    assert result.run_count == 3
+    assert result.pass_rate == 1.0
+    assert result.provenance.seed == 9
+
+
+def test_the_scope_of_a_run_does_not_leak_into_the_caller(numbers: Numbers) -> None:
+    plan(numbers(1), runs=2, seed=5).run()
+    assert current_scope().seed is None
+
+
+# Evaluators
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raises(Evaluator):
+    """Raises what it is told to."""
+
+    error: Any = None
+
+    def score(self, case: EvalTestCase) -> Any:
+        raise self.error
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaisesAsync(Evaluator):
+    """Raises what it is told to, on the event loop."""
+
+    error: Any = None
+
+    async def score(self, case: EvalTestCase) -> Any:
+        await asyncio.sleep(0)
+        raise self.error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Says(Evaluator):
+    """Returns what it is told to."""
+
+    what: Any = None
+
+    def score(self, case: EvalTestCase) -> Any:
+        return self.what
+
+
+@pytest.mark.parametrize("kind", [Raises, RaisesAsync])
+def test_an_evaluator_that_raises_leaves_everything_else_in_place(numbers: Numbers, kind: Any) -> None:
+    result = plan(numbers(1), evaluators=[kind(name="Bad", error=KeyError("x")), ExactMatch()]).run()
+    [item] = result.item_results
+    assert item.error is None
+    assert item.actual_output == "0"
+    assert item.metrics is not None
+    assert [r.name for r in item.eval_results] == ["Bad", "Exact Match"]
+    assert item.eval_results[0].error == "KeyError: 'x'"
+    assert item.eval_results[0].score is None
+    assert item.eval_results[1].success is True
+    assert item.success is False
+    assert result.average_score("Bad") is None
+    assert (result.fail_count, result.error_count) == (1, 1)
+
+
+def test_an_async_evaluator_with_a_cancellation_of_its_own_is_errored(numbers: Numbers) -> None:
+    bad = RaisesAsync(name="Bad", threshold=0.5, error=asyncio.CancelledError())
+    for others in ([], [ExactMatch()]):
+        result = plan(numbers(2), evaluators=[bad, *others]).run()
+        found = result.item_results[0].result("Bad")
+        assert found == EvalResult("Bad", threshold=0.5, error="CancelledError")
+        assert result.total_count == 2
+
+
+def test_an_error_that_only_warns_does_not_fail_the_item(numbers: Numbers) -> None:
+    soft = Raises(name="Soft", error=ValueError("no"), fail_on_error=False)
+    result = plan(numbers(1), evaluators=[soft, ExactMatch()]).run()
+    assert result.item_results[0].warnings == ("Soft: ValueError: no",)
+    assert (result.pass_count, result.error_count) == (1, 0)
+
+
+@pytest.mark.parametrize("nonsense", [None, "high", 1.5, -0.1, float("nan"), Score(7), object(), [1]])
+def test_nonsense_from_an_evaluator_is_an_error_and_never_a_score(numbers: Numbers, nonsense: Any) -> None:
+    [item] = plan(numbers(1), evaluators=[Says(name="Odd", what=nonsense)]).run().item_results
+    assert item.eval_results[0].score is None
+    assert (item.eval_results[0].error or "").startswith("EvaluationError: Odd ")
+
+
+def test_results_of_sync_async_and_blocking_evaluators_come_in_declared_order(numbers: Numbers) -> None:
+    @evaluator(name="Slow")
+    async def slow(output: str) -> bool:
+        await asyncio.sleep(0.03)
+        return True
+
+    @evaluator(name="Fast")
+    async def fast(output: str) -> bool:
+        return True
+
+    @evaluator(name="Blocking", blocking=True)
+    def blocking(output: str) -> bool:
+        return threading.current_thread() is not threading.main_thread()
+
+    result = plan(numbers(3), evaluators=[slow, ExactMatch(), blocking, fast], parallelism=2).run()
+    assert [r.name for r in result.item_results[0].eval_results] == [
+        "Slow",
+        "Exact Match",
+        "Blocking",
+        "Fast",
+    ]
+    assert result.pass_rate == 1.0
+
+
+def test_async_evaluators_of_one_item_run_together(numbers: Numbers) -> None:
+    inside: list[str] = []
+    all_inside = asyncio.Event()
+
+    @dataclass(frozen=True, kw_only=True)
+    class WaitsForTheOthers(Evaluator):
+        async def score(self, case: EvalTestCase) -> bool:
+            inside.append(self.name)
+            if len(inside) == 5:
+                all_inside.set()
+            await asyncio.wait_for(all_inside.wait(), 20)
+            return True
+
+    result = plan(numbers(1), evaluators=[WaitsForTheOthers(name=str(i)) for i in range(5)]).run()
+    assert result.pass_rate == 1.0
+
+
+def test_evaluators_may_be_chosen_for_each_example(numbers: Numbers) -> None:
+    def choose(example: Example) -> Sequence[Evaluator]:
+        return [ExactMatch()] if echo(example) == "0" else [Contains(values=["1"]), ExactMatch(name="Same")]
+
+    result = plan(numbers(2), evaluators=choose).run()
+    assert [[r.name for r in item.eval_results] for item in result.item_results] == [
+        ["Exact Match"],
+        ["Contains", "Same"],
+    ]
+    assert {info.name for info in result.evaluators} == {"Exact Match", "Contains", "Same"}
+
+
+def test_a_choice_of_one_evaluator_or_none_is_fine(numbers: Numbers) -> None:
+    assert plan(numbers(1), evaluators=lambda example: ExactMatch()).run().pass_rate == 1.0
+    nothing = plan(numbers(1), evaluators=lambda example: []).run()
+    assert nothing.item_results[0].success is None
+    assert nothing.pass_rate is None
+
+
+def test_a_choice_that_fails_is_an_error_of_its_item_which_keeps_its_output(numbers: Numbers) -> None:
+    def choose(example: Example) -> Sequence[Evaluator]:
+        if echo(example) == "1":
+            raise KeyError("rubric")
+        return [ExactMatch()]
+
+    result = plan(numbers(3), evaluators=choose).run()
+    assert (result.pass_count, result.error_count) == (2, 1)
+    item = result.item_results[1]
+    assert item.actual_output == "1"
+    assert item.eval_results == (EvalResult("evaluators", error="KeyError: 'rubric'"),)
+
+
+def test_two_chosen_evaluators_of_one_name_are_a_configuration_error(numbers: Numbers) -> None:
+    with pytest.raises(ConfigurationError, match="Two evaluators are called 'Exact Match'"):
+        plan(numbers(1), evaluators=lambda example: [ExactMatch(), ExactMatch()]).run()
+
+
+# Configuration errors come before anything runs
+
+
+def never(example: Example) -> str:
+    raise AssertionError("the task was called")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"dataset": None}, "needs a dataset"),
+        ({"dataset": "data.jsonl"}, r"Dataset.load\('data.jsonl'\)"),
+        ({"dataset": 42}, "not int"),
+        ({"dataset": []}, "has no examples"),
+        ({"task": None}, "needs a task"),
+        ({"task": "echo"}, "must be callable, not str"),
+        ({"evaluators": []}, "at least one evaluator"),
+        ({"evaluators": 3}, "sequence or a function, not int"),
+        ({"evaluators": [ExactMatch]}, r"write ExactMatch\(\.\.\.\)"),
+        ({"evaluators": [lambda case: 1.0]}, "decorate it with @evaluator"),
+        ({"evaluators": [ExactMatch(), ExactMatch()]}, "Two evaluators are called 'Exact Match'"),
+        ({"runs": 0}, "runs must be a whole number of at least 1, not 0"),
+        ({"runs": 1.0}, "runs must be"),
+        ({"parallelism": 0}, "parallelism must be"),
+        ({"parallelism": True}, "parallelism must be"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"timeout": float("nan")}, "timeout must be more than 0"),
+        ({"timeout": "5"}, "timeout must be more than 0 seconds, not '5'"),
+        ({"retries": -1}, "retries must be"),
+        ({"retries": 1.5}, "retries must be"),
+        ({"max_errors": -1}, "max_errors must be 0 or more"),
+        ({"max_errors": 1.5}, "share must be in 0..1"),
+        ({"max_errors": float("nan")}, "share must be in 0..1"),
+        ({"max_errors": "3"}, "max_errors must be a total"),
+        ({"shard": (0, 3)}, "1 <= i <= n"),
+        ({"shard": (4, 3)}, "1 <= i <= n"),
+        ({"shard": "1/3"}, "1 <= i <= n"),
+        ({"shard": (1.0, 3)}, "1 <= i <= n"),
+        ({"seed": "x"}, "seed must be a whole number"),
+        ({"redact": "x"}, "redact must be a function"),
+        ({"retry_errors": True}, "retry_errors needs resume=RUN"),
+        ({"resume": "x", "journal": False}, "journal=False cannot be combined"),
+        ({"paralelism": 3}, "no option 'paralelism'. Did you mean 'parallelism'"),
+        ({"time_out": 3}, "Did you mean 'timeout'"),
+    ],
+)
+def test_what_is_configured_wrongly_is_said_before_anything_runs(
+    numbers: Numbers, parts: dict[str, Any], message: str
+) -> None:
+    given: dict[str, Any] = {"dataset": numbers(1), "task": never, "evaluators": [ExactMatch()]} | parts
+    with pytest.raises(ConfigurationError, match=message):
+        Experiment(given.pop("dataset"), given.pop("task"), given.pop("evaluators"), **given)
+
+
+def test_an_option_that_does_not_exist_is_refused_by_run_too(numbers: Numbers) -> None:
+    with pytest.raises(ConfigurationError, match="Did you mean 'retries'"):
+        plan(numbers(1), never).run(retrys=2)  # type: ignore[call-arg]
+
+
+def test_options_may_be_given_as_an_object_and_overridden_by_keywords(numbers: Numbers) -> None:
+    options = RunOptions(seed=3, journal=False, progress=False)
+    made = Experiment(numbers(1), echo, ExactMatch(), options=options, seed=4)
+    assert made.options == replace(options, seed=4)
+    assert made.run(seed=5).provenance.seed == 5
+    assert made.options.seed == 4
+
+
+def test_a_variant_of_a_plan_is_made_by_replace(numbers: Numbers) -> None:
+    first = plan(numbers(1), never, name="a", runs=2, timeout=3)
+    second = replace(first, task=echo)
+    assert (second.name, second.runs, second.options.timeout) == ("a", 2, 3)
+    assert second.run().pass_rate == 1.0
+
+
+def test_evaluate_is_the_short_form(numbers: Numbers) -> None:
+    result = evaluate(numbers(2), echo, ExactMatch(), name="short", journal=False, progress=False)
+    assert (result.name, result.pass_rate) == ("short", 1.0)
+
+
+def test_a_list_of_examples_is_a_dataset() -> None:
+    assert plan([Example.of("a", "a")]).run().pass_rate == 1.0
+
+
+# Prices
+
+
+def with_tokens(example: Example) -> TaskResult:
+    return TaskResult({"output": echo(example)}, CallMetrics(10, 5, model="m"))
+
+
+def test_a_price_is_stored_as_it_was_given(numbers: Numbers) -> None:
+    asked: list[Any] = []
+
+    def prices(*parts: Any) -> float:
+        asked.append(parts)
+        return 0.00012345678901234
+
+    result = plan(numbers(2), with_tokens, prices=prices).run()
+    assert asked == [("m", 10, 5)] * 2
+    assert result.item_results[0].metrics is not None
+    assert result.item_results[0].metrics.cost_usd == 0.00012345678901234
+    assert (result.summary.priced, result.summary.tokenized) == (2, 2)
+
+
+def test_a_cost_that_the_task_knows_is_not_looked_up(numbers: Numbers) -> None:
+    def task(example: Example) -> TaskResult:
+        return TaskResult({"output": "x"}, CallMetrics(1, 1, cost_usd=0.25))
+
+    def prices(*parts: Any) -> float:
+        raise AssertionError("asked")
+
+    result = plan(numbers(1), task, prices=prices).run()
+    assert result.metrics.cost_usd == 0.25
+    assert result.warnings == ()
+
+
+def test_an_item_without_tokens_counts_neither_as_priced_nor_as_tokenized(numbers: Numbers) -> None:
+    result = plan(numbers(2), prices=lambda *parts: 1.0).run()
+    assert (result.summary.priced, result.summary.tokenized) == (0, 0)
+    assert result.metrics.cost_usd is None
+
+
+def test_an_unknown_price_leaves_items_unpriced_without_a_warning(numbers: Numbers) -> None:
+    result = plan(numbers(2), with_tokens, prices=lambda *parts: None).run()
+    assert (result.summary.priced, result.summary.tokenized) == (0, 2)
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize("nonsense", ["1.0", -1.0, float("nan"), float("inf"), object()])
+def test_a_price_that_is_none_leaves_items_unpriced_and_is_said(numbers: Numbers, nonsense: Any) -> None:
+    result = plan(numbers(2), with_tokens, prices=lambda *parts: nonsense).run()
+    assert result.summary.priced == 0
+    assert result.pass_rate == 1.0
+    assert any("which is no price" in warning for warning in result.warnings)
+
+
+def test_a_price_table_that_raises_leaves_items_unpriced_and_is_said(numbers: Numbers) -> None:
+    def prices(*parts: Any) -> float:
+        raise KeyError("gpt")
+
+    result = plan(numbers(2), with_tokens, prices=prices).run()
+    assert result.pass_rate == 1.0
+    assert result.warnings == ("The price table raised KeyError: 'gpt'; those items are unpriced.",)
+
+
+# Too many errors
+
+
+def fails_from_3_on(example: Example) -> str:
+    if int(echo(example)) >= 3:
+        raise ConnectionError("endpoint is down")
+    return echo(example)
+
+
+def test_a_total_of_errors_stops_the_run_and_names_the_common_one(numbers: Numbers) -> None:
+    with pytest.raises(TooManyErrors, match="endpoint is down") as caught:
+        plan(numbers(100), fails_from_3_on, max_errors=4).run()
+    result = caught.value.result
+    assert result.status is RunStatus.STOPPED
+    assert (result.pass_count, result.error_count) == (3, 5)
+    assert "max_errors=4" in str(caught.value)
+
+
+def test_no_error_at_all_may_be_allowed(numbers: Numbers) -> None:
+    with pytest.raises(TooManyErrors) as caught:
+        plan(numbers(100), fails_from_3_on, max_errors=0).run()
+    assert caught.value.result.total_count == 4
+
+
+def test_a_share_of_errors_is_looked_at_from_20_items_on(numbers: Numbers) -> None:
+    with pytest.raises(TooManyErrors) as caught:
+        plan(numbers(100), fails_from_3_on, max_errors=0.5).run()
+    assert caught.value.result.total_count == 20
+    few = plan(numbers(10), fails_from_3_on, max_errors=0.5).run()
+    assert few.status is RunStatus.COMPLETED
+
+
+def test_a_share_that_is_not_exceeded_does_not_stop_the_run(numbers: Numbers) -> None:
+    result = plan(
+        numbers(30), lambda e: fails_from_3_on(e) if int(echo(e)) < 6 else "x", max_errors=0.15
+    ).run()
+    assert (result.error_count, result.status) == (3, RunStatus.COMPLETED)
+
+
+def test_errors_of_evaluators_count_too_and_soft_ones_do_not(numbers: Numbers) -> None:
+    bad = Raises(name="Bad", error=ValueError("judge is down"))
+    with pytest.raises(TooManyErrors, match="Bad: ValueError: judge is down"):
+        plan(numbers(10), evaluators=[bad], max_errors=2).run()
+    assert (
+        plan(numbers(10), evaluators=[replace(bad, fail_on_error=False)], max_errors=2).run().total_count
+        == 10
+    )
+
+
+def test_calls_in_flight_do_not_keep_a_stopped_run(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dokimos.experiment.runner.STOP_SECONDS", 0.1)
+
+    async def task(example: Example) -> str:
+        if echo(example) == "0":
+            await asyncio.sleep(60)
+        raise ConnectionError("down")
+
+    start = time.perf_counter()
+    with pytest.raises(TooManyErrors):
+        plan(numbers(10), task, parallelism=2, max_errors=2).run()
+    assert time.perf_counter() - start < 2
+
+
+def test_a_run_in_which_everything_errored_is_broken_and_says_why(numbers: Numbers) -> None:
+    def task(example: Example) -> str:
+        raise ConnectionError("down")
+
+    result = plan(numbers(3), task, runs=2).run()
+    assert result.status is RunStatus.BROKEN
+    assert result.warnings[0] == "Every item errored. The most common error (6 times): ConnectionError: down"
+    assert result.pass_rate == 0.0
+
+
+# Retries
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the pauses between attempts instead of making them."""
+    made: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            made.append(seconds)
+
+    monkeypatch.setattr(calls.asyncio, "sleep", sleep)
+    return made
+
+
+def test_a_failed_call_is_repeated_with_growing_pauses(numbers: Numbers, pauses: list[float]) -> None:
+    attempts: list[str] = []
+
+    def task(example: Example) -> str:
+        attempts.append(echo(example))
+        if len(attempts) < 4:
+            raise ConnectionError("busy")
+        return echo(example)
+
+    result = plan(numbers(1), task, retries=3).run()
+    assert result.pass_rate == 1.0
+    assert len(attempts) == 4
+    assert len(pauses) == 3
+    assert all(0.5 * full <= pause <= full for pause, full in zip(pauses, [0.5, 1.0, 2.0], strict=True))
+    assert "Repeated 3 calls of the task that had failed." in result.warnings
+
+
+def test_pauses_do_not_grow_without_end(numbers: Numbers, pauses: list[float]) -> None:
+    def task(example: Example) -> str:
+        raise ConnectionError("down")
+
+    assert plan(numbers(1), task, retries=12).run().error_count == 1
+    assert max(pauses) <= calls.LONGEST_RETRY_SECONDS
+    assert len(pauses) == 12
+
+
+def test_nothing_is_repeated_unless_asked_for(numbers: Numbers) -> None:
+    attempts: list[str] = []
+
+    def task(example: Example) -> str:
+        attempts.append("x")
+        raise ConnectionError("down")
+
+    plan(numbers(2), task).run()
+    assert len(attempts) == 2

@@ -1,0 +1,179 @@
+"""A hung call is given up, its slot is replaced, and the run ends on time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.example import Example
+from dokimos.core.results import ExperimentResult
+from dokimos.datasets.dataset import Dataset
+from dokimos.evaluators.text import ExactMatch
+from dokimos.experiment.experiment import Experiment
+from dokimos.experiment.store import load_run
+
+Numbers = Callable[..., Dataset]
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    """Ends what hangs when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def run(data: Any, task: Any, **settings: Any) -> ExperimentResult:
+    return Experiment(data, task, [ExactMatch()], **({"progress": False} | settings)).run()
+
+
+def number(example: Example) -> int:
+    return int(example.inputs["input"])
+
+
+def check(result: ExperimentResult, hung: set[int]) -> None:
+    for item in result.item_results:
+        if item.index in hung:
+            assert item.error == "TimeoutError: no answer within 0.1 s; the call was abandoned"
+        else:
+            assert item.success is True
+    calls = "1 call" if len(hung) == 1 else f"{len(hung)} calls"
+    assert f"Abandoned {calls} of the task that took longer than 0.1 s." in result.warnings
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_hung_sync_calls_are_abandoned_and_their_slots_replaced(
+    numbers: Numbers, release: threading.Event, parallelism: int
+) -> None:
+    def task(example: Example) -> str:
+        if number(example) in (1, 3, 5):
+            release.wait(30)
+        return str(number(example))
+
+    start = time.perf_counter()
+    check(run(numbers(8), task, parallelism=parallelism, timeout=0.1), {1, 3, 5})
+    assert time.perf_counter() - start < 1.5
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_hung_async_calls_are_cancelled(numbers: Numbers, parallelism: int) -> None:
+    cancelled: list[int] = []
+
+    async def task(example: Example) -> str:
+        if number(example) in (1, 3):
+            try:
+                await asyncio.sleep(30)
+            finally:
+                cancelled.append(number(example))
+        return str(number(example))
+
+    start = time.perf_counter()
+    check(run(numbers(6), task, parallelism=parallelism, timeout=0.1), {1, 3})
+    assert sorted(cancelled) == [1, 3]
+    assert time.perf_counter() - start < 1.5
+
+
+def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(numbers: Numbers) -> None:
+    async def task(example: Example) -> str:
+        if number(example) == 1:
+            for _ in range(300):
+                try:
+                    await asyncio.sleep(0.1)
+                except asyncio.CancelledError:
+                    continue
+        return str(number(example))
+
+    start = time.perf_counter()
+    check(run(numbers(4), task, timeout=0.1), {1})
+    assert time.perf_counter() - start < 2
+
+
+def test_the_wall_time_of_a_run_in_which_everything_hangs_is_bounded(
+    numbers: Numbers, release: threading.Event
+) -> None:
+    start = time.perf_counter()
+    result = run(numbers(10), lambda example: release.wait(30), parallelism=5, timeout=0.1)
+    assert time.perf_counter() - start < 1.5
+    assert result.error_count == 10
+
+
+def test_what_an_abandoned_call_returns_later_is_not_written_down(
+    numbers: Numbers, release: threading.Event
+) -> None:
+    late = threading.Event()
+
+    def task(example: Example) -> str:
+        if number(example) == 0:
+            release.wait(30)
+            late.set()
+        if number(example) == 2:
+            release.set()
+            late.wait(5)
+            time.sleep(0.02)
+        return str(number(example))
+
+    result = run(numbers(3), task, timeout=0.3)
+    check_message = "TimeoutError: no answer within 0.3 s; the call was abandoned"
+    assert result.item_results[0].error == check_message
+    [folder] = (Path(".dokimos") / "runs").iterdir()
+    assert load_run(folder).item_results[0].error == check_message
+
+
+def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
+    numbers: Numbers, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dokimos.experiment.calls.FIRST_RETRY_SECONDS", 0.01)
+    attempts: list[int] = []
+
+    def task(example: Example) -> str:
+        attempts.append(1)
+        if len(attempts) == 1:
+            release.wait(30)
+        return str(number(example))
+
+    result = run(numbers(1), task, timeout=0.1, retries=1)
+    assert result.pass_rate == 1.0
+    assert len(result.warnings) == 2
+
+
+def test_a_timeout_covers_one_attempt_and_not_the_item(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dokimos.experiment.calls.FIRST_RETRY_SECONDS", 0.3)
+    attempts: list[int] = []
+
+    def task(example: Example) -> str:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ConnectionError("busy")
+        return str(number(example))
+
+    assert run(numbers(1), task, timeout=0.1, retries=1).pass_rate == 1.0
+
+
+def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -> None:
+    names: set[int] = set()
+
+    def task(example: Example) -> str:
+        names.add(threading.get_ident())
+        return str(number(example))
+
+    run(numbers(50), task, journal=False)
+    before = threading.active_count()
+    for _ in range(10):
+        run(numbers(5), task, journal=False)
+    assert threading.active_count() <= before
+    assert len(names) <= 3
+
+
+async def test_a_cancelled_wait_leaves_the_thread_behind(release: threading.Event) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await call_in_thread(release.wait, 30)

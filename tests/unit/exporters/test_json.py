@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dokimos.core.example import Example
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.errors import ConfigurationError
+from dokimos.exporters.base import export, render
+from dokimos.exporters.json import load_result
+
+
+def tree_of(result):
+    return json.loads(render(result, "json"))
+
+
+def test_the_documented_members_are_there(make_result):
+    tree = tree_of(make_result(runs=3))
+    assert tree["version"] == 1
+    assert tree["experimentName"] == "support-bot"
+    assert tree["timestamp"] == "2026-11-21T22:14:41+00:00"
+    assert tree["config"]["runs"] == 3
+    summary = tree["summary"]
+    assert (summary["totalExamples"], summary["passCount"], summary["failCount"]) == (24, 12, 12)
+    assert summary["passRate"] == 0.5
+    assert summary["evaluators"]["Token F1"]["averageScore"] == 0.802857
+    assert summary["evaluators"]["Token F1"]["stdDev"] == 0.036617
+
+
+def test_an_item_of_one_run_has_scores(make_result):
+    item = tree_of(make_result())["items"][4]
+    assert item["input"] == "What is the return policy for order 4?"
+    assert item["actualOutput"] == "You can return it within 60 days of the order."
+    assert item["success"] is False
+    assert item["evaluations"][0] == {
+        "evaluator": "Exact Match",
+        "averageScore": 0.0,
+        "score": 0.0,
+        "threshold": 1.0,
+        "success": False,
+        "reason": "Compared to the letter.",
+    }
+
+
+def test_an_item_of_several_runs_shows_each(make_result):
+    item = tree_of(make_result(runs=3))["items"][4]
+    token_f1 = item["evaluations"][1]
+    assert token_f1["scores"] == [0.62, 0.45, 0.55]
+    assert token_f1["averageScore"] == 0.54
+    assert token_f1["success"] is False
+    assert [run["run"] for run in item["runs"]] == [1, 2, 3]
+    assert item["runs"][1]["actualOutput"] == "You can return it within 61 days of the order."
+
+
+def test_an_item_that_crashed_in_the_first_run_keeps_the_others():
+    example = Example.of("q", "a", id="x")
+    good = ItemResult(0, example, actual_outputs={"output": "a"}, eval_results=(EvalResult.of("E", 1.0),))
+    runs = (
+        RunResult(item_results=(ItemResult(0, example, error="boom"),)),
+        RunResult(index=1, item_results=(good,)),
+    )
+    item = tree_of(ExperimentResult(runs=runs))["items"][0]
+    assert item["success"] is False
+    assert item["errors"] == ["boom"]
+    assert item["evaluations"][0]["scores"] == [None, 1.0]
+
+
+def test_nothing_scored_is_null_not_zero():
+    item = ItemResult(0, Example.of("q"), eval_results=(EvalResult("E", error="no judge"),))
+    tree = tree_of(ExperimentResult(runs=(RunResult(item_results=(item,)),)))
+    assert tree["summary"]["evaluators"]["E"]["averageScore"] is None
+    assert tree["summary"]["evaluators"]["E"]["errorCount"] == 1
+    assert tree["items"][0]["evaluations"][0]["error"] == "no judge"
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_it_is_read_back_whole(make_result, tmp_path, runs):
+    result = make_result(runs=runs)
+    path = export(result, tmp_path / "result.json")
+    again = load_result(path)
+    assert render(again, "json") == render(result, "json")
+    assert again.average_score("Token F1") == result.average_score("Token F1")
+    assert load_result(path.read_text()) == again
+
+
+def test_big_numbers_survive():
+    item = ItemResult(0, Example.of(2**70), actual_outputs={"output": 2**63 + 1})
+    text = render(ExperimentResult(runs=(RunResult(item_results=(item,)),)), "json")
+    assert load_result(text).runs[0].item_results[0].example.inputs["input"] == 2**70
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{oops", "the JSON text is not JSON"),
+        ("[1]", "expected an object, got list"),
+        ('{"version": 1, "items": []}', "no 'result' member.*another implementation"),
+        ('{"version": 9, "result": {}}', "version 9.*Update dokimos"),
+        ('{"version": 1, "result": {"runs": 3}}', "'result' member is damaged.*runs"),
+    ],
+)
+def test_what_cannot_be_read_is_explained(text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        load_result(text)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"missing\.json"):
+        load_result(tmp_path / "missing.json")

@@ -1,0 +1,195 @@
+import asyncio
+
+import pytest
+
+from dokimos.http.gate import Gate, Limits, Pace
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+async def enter(gate, count):
+    return [await gate.enter(0) for _ in range(count)]
+
+
+async def rounds_of(gate, replies):
+    for _ in range(replies):
+        sent = await gate.enter(0)
+        gate.went_well(sent)
+        gate.leave()
+
+
+async def fill(gate):
+    """Send as many as it lets through, and have them all answered."""
+    rounds = await enter(gate, int(gate.limit))
+    for sent in rounds:
+        gate.went_well(sent)
+    for _ in rounds:
+        gate.leave()
+
+
+async def test_concurrency_grows_with_replies_up_to_its_ceiling():
+    gate = Gate()
+    for _ in range(100):
+        await fill(gate)
+
+    assert gate.limit == 64
+    assert gate.in_flight == 0
+
+
+async def test_concurrency_does_not_grow_where_it_is_not_used():
+    gate = Gate()
+
+    await rounds_of(gate, 200)
+
+    assert gate.limit == 16
+
+
+async def test_a_round_of_refusals_halves_concurrency_once():
+    gate = Gate()
+    rounds = await enter(gate, 16)
+
+    for sent in rounds:
+        gate.was_refused(sent, wait=None, rate_limited=False)
+
+    assert gate.limit == 8
+
+
+async def test_refusals_of_later_calls_halve_it_again():
+    gate = Gate()
+    await enter(gate, 8)
+    gate.was_refused(0, wait=None, rate_limited=False)
+    gate.was_refused(1, wait=None, rate_limited=False)
+
+    assert gate.limit == 2
+
+
+async def test_it_never_falls_below_one():
+    gate = Gate()
+    await enter(gate, 1)
+    for sent in range(10):
+        gate.was_refused(sent, wait=None, rate_limited=False)
+
+    assert gate.limit == 1
+
+
+async def test_after_a_refusal_it_grows_by_one_for_each_round_of_replies():
+    gate = Gate()
+    await enter(gate, 16)
+    gate.was_refused(0, wait=None, rate_limited=False)
+    for _ in range(16):
+        gate.leave()
+
+    await fill(gate)
+
+    assert gate.limit == pytest.approx(9, abs=0.1)
+
+
+async def test_who_waits_comes_in_their_turn():
+    gate = Gate()
+    gate.hold_to(Limits(max_concurrency=1))
+    order = []
+
+    async def call(name):
+        await gate.enter(0)
+        order.append(name)
+        await asyncio.sleep(0)
+        gate.leave()
+
+    await asyncio.gather(*(call(name) for name in "abcd"))
+
+    assert order == list("abcd")
+
+
+async def test_the_lowest_ceiling_counts():
+    gate = Gate()
+    gate.hold_to(Limits(max_concurrency=20))
+    gate.hold_to(Limits(max_concurrency=5))
+    gate.hold_to(Limits())
+
+    assert (gate.ceiling, gate.limit) == (5, 5)
+
+
+async def test_a_waiter_that_is_cancelled_leaves_its_place_to_the_next():
+    gate = Gate()
+    gate.hold_to(Limits(max_concurrency=1))
+    await gate.enter(0)
+    first = asyncio.create_task(gate.enter(0))
+    second = asyncio.create_task(gate.enter(0))
+    await asyncio.sleep(0)
+
+    gate.leave()  # hands the place to the first, which is cancelled before it can take it
+    first.cancel()
+    await asyncio.wait_for(second, 1)
+
+    assert first.cancelled()
+    assert gate.in_flight == 1
+
+
+async def test_a_rate_limit_sets_the_pace_to_what_was_accepted():
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(100):
+        clock.now += 0.02
+        pace.went_well(late=False)
+
+    pace.was_refused(None, rate_limited=True)
+
+    assert pace.rate == pytest.approx(50 * 0.95, rel=0.03)
+
+
+async def test_calls_accepted_before_the_refusal_still_count():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.went_well(late=False)
+    pace.was_refused(None, rate_limited=True)
+    for _ in range(49):
+        pace.went_well(late=True)
+
+    assert pace.rate == pytest.approx(50 * 0.95, rel=0.03)
+
+
+async def test_the_pace_creeps_up_and_a_passing_shortage_is_forgotten():
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(10):
+        pace.went_well(late=False)
+    pace.was_refused(None, rate_limited=True)
+    start = pace.rate
+
+    rates = []
+    for _ in range(600):
+        clock.now += 0.1
+        pace.went_well(late=False)
+        rates.append(pace.rate)
+
+    assert rates[20] < start * 1.05
+    assert rates[-1] > start * 10
+
+
+async def test_a_first_refusal_holds_up_only_its_own_call_and_a_second_one_everyone():
+    clock = Clock()
+    pace = Pace(clock)
+
+    pace.was_refused(5.0, rate_limited=False)
+    assert not pace.active
+
+    pace.was_refused(5.0, rate_limited=False)
+    assert pace.active
+    assert pace._delay(0) == 5.0
+
+
+async def test_tokens_per_minute_hold_calls_back_until_there_are_enough():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.hold_to(Limits(tokens_per_minute=6000))  # a hundred a second
+
+    await pace.turn(100)
+    assert pace._delay(50) == pytest.approx(0.5)
+    pace.used(tokens=40, estimate=100)
+    assert pace._delay(50) <= 0

@@ -1,0 +1,85 @@
+import pytest
+
+from dokimos.http.client import is_local
+from dokimos.http.refusal import complaint_of, phrase_of, status_inside
+from dokimos.http.secret import Secret, scrubbed, shown_url
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"error": {"message": "No such model", "param": "model", "code": 404}}', "No such model"),
+        (b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}', "Overloaded"),
+        (b'{"error": "model not found, try pulling it first"}', "model not found, try pulling it first"),
+        (b'{"object": "error", "message": "bad request", "code": 400}', "bad request"),
+        (b'{"detail": [{"loc": ["body"], "msg": "extra"}]}', '[{"loc": ["body"], "msg": "extra"}]'),
+        (b"<html>\n <b>Bad Gateway</b></html>", "<html> <b>Bad Gateway</b></html>"),
+        (b"", ""),
+        (b"\xff\xfe", "��"),
+    ],
+)
+def test_the_provider_s_own_words_are_found(content, message):
+    assert complaint_of(content).message == message
+
+
+def test_a_long_message_is_cut():
+    assert len(complaint_of(b"x" * 10_000).message) < 400
+
+
+@pytest.mark.parametrize(
+    ("tree", "status"),
+    [
+        ({"choices": []}, None),
+        ({"error": None, "output": []}, None),
+        ({"error": {"code": 502, "message": "x"}}, 502),
+        ({"error": {"code": "rate_limit_exceeded"}}, 429),
+        ({"error": "nope"}, 400),
+        ([1], None),
+    ],
+)
+def test_an_error_inside_a_good_reply_has_a_status(tree, status):
+    assert status_inside(tree) == status
+
+
+def test_statuses_are_named():
+    assert (phrase_of(429), phrase_of(529), phrase_of(799)) == (
+        "429 Too Many Requests",
+        "529 Overloaded",
+        "799",
+    )
+
+
+def test_secrets_are_cut_out_of_text():
+    text = "key hunter2hunter2 and sk-abc123def456ghi and Bearer abcdefgh1234 but not task-force"
+
+    assert (
+        scrubbed(text, [Secret("hunter2hunter2")])
+        == "key [secret] and [secret] and [secret] but not task-force"
+    )
+
+
+def test_a_secret_shows_itself_to_nobody():
+    secret = Secret("hunter2")
+
+    assert "hunter2" not in f"{secret} {secret!r} {[secret]} {secret!s:>20}"
+    assert secret.reveal() == "hunter2"
+    assert secret == Secret(secret)
+
+
+def test_a_shown_url_has_no_password_and_no_query():
+    assert shown_url("https://me:pw@host:8080/v1?key=abc#x") == "https://host:8080/v1"
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:1", True),
+        ("http://127.0.0.3/v1", True),
+        ("http://[::1]:80", True),
+        ("https://api.openai.com/v1", False),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example.com", False),
+    ],
+)
+def test_what_stays_on_this_machine(url, local):
+    assert is_local(url) is local

@@ -1,0 +1,274 @@
+"""The replies of a run on disk."""
+
+import asyncio
+import errno
+import json
+import os
+import threading
+import time
+
+import pytest
+
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
+from dokimos.judges.calls import CallRequest, complete
+from dokimos.judges.protocol import JudgeReply, TokenLogprob
+from dokimos.judges.store import RunCalls
+
+
+class FakeJudge:
+    """Answers at once, and counts."""
+
+    identity = "fake judge"
+
+    def __init__(self, text="yes", **metrics):
+        self.text = text
+        self.metrics = CallMetrics(**metrics)
+        self.calls = 0
+
+    async def complete(self, prompt, *, schema=None):
+        self.calls += 1
+        return JudgeReply(self.text, self.metrics)
+
+
+def request(prompt="Is it?", *, repeat=0, sample=0, schema=None):
+    return CallRequest(FakeJudge(), prompt, schema, repeat=repeat, sample=sample)
+
+
+def put(store, *requests, reply=None):
+    async def all_at_once():
+        given = reply or JudgeReply("yes", CallMetrics(3, 1))
+        await asyncio.gather(*(store.put(r.key, r, given) for r in requests))
+
+    asyncio.run(all_at_once())
+
+
+def get(store, wanted):
+    return asyncio.run(store.get(wanted.key, wanted))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "calls.jsonl"
+
+
+@pytest.fixture
+def opened():
+    """Open stores that are closed when the test ends."""
+    stores = []
+
+    def open_store(path):
+        stores.append(RunCalls(path))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+def test_a_reply_is_in_the_file_when_put_returns(path, opened):
+    store = opened(path)
+    put(store, request())
+
+    assert request().key in path.read_text()
+
+
+def test_there_is_no_file_before_there_is_a_reply(path, opened):
+    store = opened(path)
+
+    assert get(store, request()) is None
+    store.close()
+    assert not path.exists()
+
+
+def test_replies_are_found_again_by_the_next_process(path, opened):
+    reply = JudgeReply(
+        "yes, 是",
+        CallMetrics(3, 1, cost_usd=0.5),
+        (TokenLogprob("yes", -0.1, {"yes": -0.1}),),
+    )
+    first = opened(path)
+    put(first, request(), reply=reply)
+    first.close()
+
+    second = opened(path)
+    assert get(second, request()) == reply
+    assert len(second) == 1
+
+
+def test_repeats_samples_and_shapes_are_calls_of_their_own(path, opened):
+    store = opened(path)
+    put(store, request())
+
+    for other in (
+        request(repeat=1),
+        request(sample=1),
+        request(schema={"type": "object"}),
+        request("Was it?"),
+    ):
+        assert get(store, other) is None
+
+
+def test_a_torn_last_line_is_cut_and_the_next_reply_starts_on_its_own(path, opened):
+    first = opened(path)
+    put(first, request("one"), request("two"))
+    first.close()
+    path.write_bytes(path.read_bytes()[:-20])
+
+    second = opened(path)
+    assert len(second) == 1
+    put(second, request("three"))
+    second.close()
+
+    third = opened(path)
+    assert get(third, request("three")) is not None
+    assert len(path.read_bytes().splitlines()) == 2
+    assert third.warnings() == []
+
+
+def test_a_torn_line_that_is_the_whole_file_is_cut(path, opened):
+    path.write_bytes(b'{"key":"0123')
+
+    store = opened(path)
+    put(store, request())
+
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_damaged_lines_are_ignored_and_said(path, opened):
+    first = opened(path)
+    put(first, request("one"), request("two"))
+    first.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"\x00\xff nonsense\n" + lines[0].replace(b'"reply"', b'"repl') + lines[1])
+
+    second = opened(path)
+    found = [get(second, request(prompt)) for prompt in ("one", "two")]
+
+    assert sorted(reply is None for reply in found) == [False, True]
+    assert second.warnings() == [f"2 damaged lines of {path} were ignored."]
+
+
+def test_many_replies_share_one_sync(path, opened, monkeypatch):
+    synced = []
+    real = os.fsync
+
+    def slow(file):
+        time.sleep(0.02)
+        synced.append(file)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    store = opened(path)
+    put(store, *(request(str(number)) for number in range(200)))
+
+    assert len(store) == 200
+    assert len(synced) <= 3
+
+
+def test_a_reply_is_used_only_when_the_disk_has_it(path, opened, monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda file: gate.wait(10))
+    store = opened(path)
+
+    async def ask():
+        enter_scope(RunScope(call_stores=(store,), in_flight={}))
+        asking = asyncio.ensure_future(complete(FakeJudge(), "Is it?"))
+        done, _ = await asyncio.wait([asking], timeout=0.1)
+        assert not done
+        gate.set()
+        return await asyncio.wait_for(asking, 5)
+
+    assert asyncio.run(ask()).text == "yes"
+
+
+def test_a_full_disk_is_said_and_the_reply_is_used_all_the_same(path, opened, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    store = opened(path)
+    put(store, request("one"))
+    put(store, request("two"))
+
+    [warning] = store.warnings()
+    assert "No space left" in warning
+    assert "ask for them again" in warning
+
+
+def test_a_closed_store_takes_no_more_and_does_not_wait(path, opened):
+    store = opened(path)
+    put(store, request("one"))
+    store.close()
+    put(store, request("two"))
+    store.close()
+
+    assert len(opened(path)) == 1
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-Ab3dEfGh1jKlMn0pQrSt",
+        "ghp_0123456789abcdefABCDEF",
+        "Bearer 0123456789abcdefghijklmnop",
+        "of-this-machine-only",
+    ],
+)
+def test_keys_never_reach_the_file(path, opened, secret, monkeypatch):
+    monkeypatch.setenv("MY_SERVICE_API_KEY", "of-this-machine-only")
+    store = opened(path)
+    put(store, request(f"The output was {secret}."), reply=JudgeReply(f'{{"reason": "it shows {secret}"}}'))
+
+    assert secret.removeprefix("Bearer ") not in path.read_text()
+    reply = get(store, request(f"The output was {secret}."))
+    assert json.loads(reply.text)["reason"].endswith("[secret]")
+
+
+def test_half_a_pair_of_surrogates_does_not_stop_the_store(path, opened):
+    store = opened(path)
+    put(store, request("an output with \ud83d in it"))
+
+    assert get(store, request("an output with \ud83d in it")).text == "yes"
+
+
+def test_ordinary_words_are_no_secrets(path, opened, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    text = "The risk-assessment of none of the sk-learning-methods is a key: it is a token."
+    store = opened(path)
+    put(store, request(text))
+
+    assert text in path.read_text()
+
+
+def test_a_known_call_is_not_made_again_and_its_cost_counts_for_the_run(path, opened):
+    judge = FakeJudge(cost_usd=0.25)
+
+    async def ask(store):
+        enter_scope(RunScope(call_stores=(store,), in_flight={}))
+        with counting_usage() as usage:
+            await complete(judge, "Is it?")
+        return usage.metrics.cost_usd
+
+    first = opened(path)
+    assert asyncio.run(ask(first)) == 0.25
+    first.close()
+    assert asyncio.run(ask(opened(path))) == 0.25
+    assert judge.calls == 1
+
+
+def test_a_call_goes_on_when_the_one_who_waits_for_it_is_cancelled(path, opened):
+    judge = FakeJudge()
+    store = opened(path)
+
+    async def give_up():
+        enter_scope(RunScope(call_stores=(store,), in_flight={}))
+        asking = asyncio.ensure_future(complete(judge, "Is it?"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await asyncio.sleep(0.05)
+
+    asyncio.run(give_up())
+    assert len(store) == 1
