@@ -20,11 +20,10 @@ ANSWERS = {
 
 def judge(prompt: str) -> str:
     """Answer like a model that compares words; asked for JSON, it gives the shape asked for."""
-    lines = re.findall(r"^\[\d+\] (.+)$", prompt, re.MULTILINE)
-    if '"statements"' in prompt:
-        return json.dumps(lines or re.findall(r"^(?!<|\[).+\.$", prompt.split("Text:")[-1], re.MULTILINE)[:1])
+    if '"statements"' in prompt:  # judged text stands behind a bar, its entries are numbered
+        return json.dumps(re.findall(r"^\| (?:\[\d+\] )?(.+)$", prompt, re.MULTILINE))
     if '"verdicts"' in prompt:
-        claims = prompt.split("Claims:")[1].count("\n[")
+        claims = prompt.split("Claims:")[1].count("\n| [")
         wrong = "No receipt" in prompt and "idk" in prompt
         return json.dumps(
             [{"verdict": "no" if wrong else "yes", "reason": "Compared word by word."}] * claims

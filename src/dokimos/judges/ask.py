@@ -41,8 +41,8 @@ async def ask(
     Args:
         judge: Whom to ask.
         prompt: What to ask; may hold fenced text.
-        shape: A dataclass whose field types say what is allowed (`Literal`, `Annotated[float, Field(ge=0)]`
-        ...). check: Looks at what the types cannot say.
+        shape: A dataclass whose field types say what is allowed, such as `Annotated[float, Field(ge=0)]`.
+        check: Looks at what the types cannot say.
         sample: Tells independent samples of one question apart.
 
     Raises:
@@ -159,8 +159,8 @@ def _shape_request(shape: Any) -> str:
 
 
 def _repair_request(question: str, reply: str, problem: ValueError) -> str:
+    # The reply may repeat orders from the judged text, so it is material like the rest.
     return (
-        # The reply may repeat orders from the judged text, so it is material like the rest.
         f"{question}\n\nYour last reply could not be used: {problem}.\n"
         f"{fenced('Last Reply', reply[:2000])}\n\n"
         "Reply again with the JSON object only."
