@@ -22,7 +22,8 @@ from dokimos import (
 )
 from dokimos.core import keys
 from dokimos.core.jsonable import jsonable
-from dokimos.core.results import EvaluatorInfo, Provenance, RunStatus
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.results import RunStatus
 from dokimos.core.wire import from_json, to_json, to_tree
 
 CONVENTIONAL = [value for name, value in vars(keys).items() if name.isupper()]

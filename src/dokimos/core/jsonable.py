@@ -10,6 +10,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
+from json.encoder import encode_basestring as _quoted
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 JsonValue: TypeAlias = Any
@@ -76,7 +78,22 @@ def text_form(value: Any) -> str | None:
         return value
     if isinstance(value, str):
         return str.__str__(value)  # an enum's own `str` would give its name
-    return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"))
+    return compact_json(jsonable(value))
+
+
+def compact_json(tree: JsonValue) -> str:
+    """Return a tree that `jsonable` gave as JSON text without blanks."""
+    return _slow_encode(tree) if _encode is None else "".join(_encode(tree, 0))
+
+
+# CPython's own encoder, made once: json.dumps makes a new one for every call.
+_make_encoder: Callable[..., Callable[[JsonValue, int], tuple[str, ...]]] | None = getattr(
+    json.encoder, "c_make_encoder", None
+)
+_slow_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode: Final = (
+    _make_encoder(None, jsonable, _quoted, None, ":", ",", False, False, False) if _make_encoder else None
+)
 
 
 def is_wire_type(kind: type) -> bool:
@@ -90,6 +107,14 @@ def wire_fields(kind: type) -> tuple[tuple[str, str, Any], ...]:
     return tuple((f.name, camel_case(f.name), _default(f)) for f in dataclasses.fields(kind))
 
 
+@cache
+def _wire_plan(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Any], ...]]:
+    """Return what reads all fields of a value type at once, and their wire names and defaults."""
+    names, wire_names, defaults = zip(*wire_fields(kind), strict=True)
+    read = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+    return read, tuple(zip(wire_names, defaults, strict=True))
+
+
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -97,14 +122,11 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _wire_object(value: Any, path: _Path) -> dict[str, JsonValue]:
-    tree = {}
-    kind: Any = type(value)
-    for attribute, wire_name, default in wire_fields(kind):
-        content = getattr(value, attribute)
-        if content is default:
-            continue
+    tree: dict[str, JsonValue] = {}
+    read, plan = _wire_plan(type(value))
+    for (wire_name, default), content in zip(plan, read(value), strict=True):
         # An unequal type is no default: 1.0 must not pass for True.
-        if type(content) is type(default) and content == default:
+        if content is default or (type(content) is type(default) and content == default):
             continue
         tree[wire_name] = content if content is True or content is False else jsonable(content, path)
     return tree
@@ -114,11 +136,7 @@ def _key(key: Any) -> str:
     if type(key) is str and key.isascii():
         return key
     content = jsonable(key)
-    return (
-        content
-        if isinstance(content, str)
-        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    )
+    return content if isinstance(content, str) else compact_json(content)
 
 
 def _without_lone_surrogates(text: str) -> str:

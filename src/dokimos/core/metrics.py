@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.quick_init import quick_init
 
 PriceTable: TypeAlias = Callable[[str | None, int | None, int | None], float | None]
 """`prices(model, tokens_in, tokens_out)` in US dollars; None where the price is not known."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class CallMetrics:
     """Tokens, cost and time of one model call or of several added up; None means "not measured"."""
@@ -33,9 +36,9 @@ class CallMetrics:
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        for name in _NUMBERS:
-            value = getattr(self, name)
+        for value in _numbers(self):
             if value is not None and not (isinstance(value, _KINDS) and 0 <= value < math.inf):
+                name = next(name for name in _NUMBERS if getattr(self, name) is value)
                 raise ValueError(f"{name} must be a finite number of at least 0, or None, not {value!r}.")
 
     @property
@@ -53,6 +56,7 @@ class CallMetrics:
 
 _KINDS: Final = (int, float)
 _NUMBERS: Final = tuple(f.name for f in fields(CallMetrics) if f.name != "model")
+_numbers: Final = attrgetter(*_NUMBERS)
 
 
 def _sum(name: str, left: CallMetrics, right: CallMetrics) -> Any:

@@ -12,12 +12,15 @@ from typing import Any
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.quick_init import quick_init
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
 DEFAULT_THRESHOLD = 0.5
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Score:
     """What the author of an evaluator returns: a value in 0..1 and a sentence that explains it."""
@@ -30,6 +33,7 @@ class Score:
     __pydantic_config__ = WIRE_CONFIG
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class EvalResult:
     """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
@@ -79,6 +83,7 @@ class EvalResult:
         return self.success is False or (self.error is not None and self.fail_on_error)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ItemResult:
     """What one run found for one example."""
@@ -184,57 +189,6 @@ class RunResult:
         """Mean of an evaluator's scores, errors and skips left out; None if nothing was scored."""
         found = self.summary.evaluator(name)
         return None if found is None else found.mean
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorInfo:
-    """How an evaluator was configured."""
-
-    name: str
-    registry_name: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    threshold: float | None = None
-    direction: str = "higher_is_better"
-    """`higher_is_better` or `lower_is_better`."""
-    deterministic: bool = True
-    fingerprint: str = ""
-    """A hash over the registry name (or class) and the parameters."""
-
-    __pydantic_config__ = WIRE_CONFIG
-
-    @property
-    def lower_is_better(self) -> bool:
-        return self.direction == "lower_is_better"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Where a result comes from. The environment is never recorded."""
-
-    run_id: str | None = None
-    dokimos_version: str | None = None
-    python_version: str | None = None
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-    dataset_name: str | None = None
-    dataset_fingerprint: str | None = None
-    dataset_size: int | None = None
-    """Examples in the whole data set, of which a shard runs only some."""
-    duplicate_ids: int = 0
-    """Rows of a stream whose id had been seen before."""
-    task_name: str | None = None
-    seed: int | None = None
-    shard: str | None = None
-    parallelism: int | None = None
-    started_at: str | None = None
-    """ISO 8601 with offset, as are `resumed_at` and `ended_at`."""
-    resumed_at: str | None = None
-    """When the run was last taken up again, None where it ran in one go."""
-    ended_at: str | None = None
-    command: tuple[str, ...] = ()
-    """The command line, without the values of options that look like secrets."""
-
-    __pydantic_config__ = WIRE_CONFIG
 
 
 class RunStatus(StrEnum):

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """The outputs of one task call and, where they are known, its tokens, cost and time."""

@@ -11,10 +11,12 @@ from dokimos.core.convert import convert
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.quick_init import quick_init
 
 T = TypeVar("T")
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class EvalTestCase:
     """One case to be scored.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, EvaluatorInfo, Score
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
 from dokimos.errors import (
@@ -171,8 +172,8 @@ class Evaluator:
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
         required = self.requires if self.evaluation_params is None else self.evaluation_params
-        for path in required:
-            if part_of(case, path) is None:
+        for path, read in _readers(tuple(required)):
+            if read(case) is None:
                 raise MissingInputError(f"{self.name} needs {_described_path(path)}, which this case lacks.")
         if self.response_path is None:
             return case
@@ -212,11 +213,21 @@ def part_of(case: EvalTestCase, path: str) -> Any:
     Paths: `input`, `actual_output`, `expected_output`, `metadata`, `metrics`, and a key of a map:
     `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`.
     """
+    return _reader(path)(case)
+
+
+def _reader(path: str) -> Callable[[EvalTestCase], Any]:
     whole = _WHOLE_PARTS.get(path)
     if whole is not None:
-        return whole(case)
+        return whole
     section, _, key = path.partition(".")
-    return _SECTIONS[section](case).get(key)
+    part = _SECTIONS[section]
+    return lambda case: part(case).get(key)
+
+
+@lru_cache(maxsize=256)
+def _readers(paths: tuple[str, ...]) -> tuple[tuple[str, Callable[[EvalTestCase], Any]], ...]:
+    return tuple((path, _reader(path)) for path in paths)
 
 
 def default_name_of(kind: type[Evaluator]) -> str:
@@ -271,7 +282,7 @@ def _check_explanation(name: str, score: Score) -> None:
     """Refuse what could not be read back later: a run must not become unreadable by one wrong reason."""
     if not isinstance(score.reason, str):
         raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
-    if not isinstance(score.metadata, Mapping):
+    if type(score.metadata) is not dict and not isinstance(score.metadata, Mapping):
         raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
 
 
@@ -284,7 +295,7 @@ def _number(name: str, outcome: Any) -> float:
 
 
 def _in_range(name: str, value: Any) -> float:
-    number = _number(name, value)
-    if not math.isfinite(number) or not 0.0 <= number <= 1.0:
+    number = value if type(value) is float else _number(name, value)
+    if not 0.0 <= number <= 1.0:  # NaN is not either
         raise EvaluationError(f"{name} gave a score of {value!r}, which is not in 0..1.")
     return number

@@ -11,8 +11,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from dokimos.core.metrics import CallMetrics
+from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.task_result import TaskResult
+from dokimos.core.text import counted
 from dokimos.errors import BudgetExceededError
 from dokimos.experiment.failures import CommonErrors, describe_error
 from dokimos.experiment.task import prepare
@@ -74,10 +75,10 @@ class TaskCaller:
         """Say what a reader of the result should know about the calls."""
         found = []
         if self._abandoned:
-            calls = _count(self._abandoned, "call")
+            calls = counted(self._abandoned, "call")
             found.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
         if self._retried:
-            found.append(f"Repeated {_count(self._retried, 'call')} of the task that had failed.")
+            found.append(f"Repeated {counted(self._retried, 'call')} of the task that had failed.")
         if self._price_problem:
             found.append(self._price_problem)
         return found
@@ -85,8 +86,7 @@ class TaskCaller:
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         try:
             if self._timeout is None:
-                returned = self._outcome if sink is None else _Return(self._outcome, sink)
-                return await self._task.run(example, returned)
+                return await self._task.run(example, self._written_by(sink))
             return await self._within(self._timeout, example, _Return(self._outcome, sink))
         except asyncio.CancelledError as error:
             if is_cancelled_from_outside():
@@ -111,19 +111,34 @@ class TaskCaller:
         self._abandoned += 1
         raise TimeoutError(f"no answer within {seconds:g} s; the call was abandoned")
 
+    def _written_by(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
+        """Return what happens when a call returns that nobody abandons."""
+        if sink is None:
+            return self._outcome
+
+        def written(result: TaskResult) -> TaskOutcome:
+            outcome = self._outcome(result)
+            sink(outcome)
+            return outcome
+
+        return written
+
     def _outcome(self, result: TaskResult) -> TaskOutcome:
-        return TaskOutcome(result.outputs, self._priced(result.metrics))
+        metrics = result.metrics
+        return TaskOutcome(
+            result.outputs, metrics if self._prices is None else self._priced(self._prices, metrics)
+        )
 
     def _pause(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
         return float(longest * self._random.uniform(0.5, 1.0))
 
-    def _priced(self, metrics: CallMetrics | None) -> CallMetrics | None:
+    def _priced(self, prices: PriceTable, metrics: CallMetrics | None) -> CallMetrics | None:
         """Ask the price table where tokens are known and the task gave no cost of its own."""
-        if self._prices is None or metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
+        if metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
             return metrics
         try:
-            cost = self._prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
+            cost = prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
         except Exception as error:
             self._price_problem = f"The price table raised {describe_error(error)}; those items are unpriced."
             return metrics
@@ -189,7 +204,3 @@ def look_at(ended: asyncio.Future[Any]) -> None:
 
 def _is_price(cost: object) -> bool:
     return isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -57,12 +57,8 @@ async def evaluate_all(
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
     """
-    if _all_inline(evaluators):
-        results = tuple([e.evaluate(case) for e in evaluators])
-        if sink is not None and results:
-            sink(results)
-        return results
-
+    if all_inline(evaluators):
+        return evaluate_inline(evaluators, case, sink)
     with sharing_within_item():
         if len(evaluators) == 1:
             return (await _evaluated(evaluators[0], case, sink),)
@@ -74,11 +70,19 @@ async def evaluate_all(
     return tuple(outcome for outcome in outcomes if isinstance(outcome, EvalResult))
 
 
-def _all_inline(evaluators: Sequence[Evaluator]) -> bool:
-    for evaluator in evaluators:  # noqa: SIM110 - this is on the hot path, and a generator takes twice as long
-        if evaluator.is_async or evaluator.blocking:
-            return False
-    return True
+def all_inline(evaluators: Sequence[Evaluator]) -> bool:
+    """Say whether none of the evaluators waits for anything."""
+    return not any(evaluator.is_async or evaluator.blocking for evaluator in evaluators)
+
+
+def evaluate_inline(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+) -> tuple[EvalResult, ...]:
+    """Score a case by evaluators none of which waits for anything."""
+    results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
+    if sink is not None and results:
+        sink(results)
+    return results
 
 
 async def _evaluated(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:

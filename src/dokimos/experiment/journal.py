@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from dokimos.core.jsonable import jsonable
+from dokimos.core.jsonable import compact_json, jsonable
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
 from dokimos.core.wire import from_json
@@ -91,16 +91,18 @@ class Journal:
         if example_json is not None:
             parts.append(f'"x":{example_json}')
         if error is not None:
-            parts.append(f'"e":{_dumps(error)}')
+            parts.append(f'"e":{compact_json(error)}')
         else:
-            parts.append(f'"o":{_dumps(jsonable(outputs))}')
+            parts.append(f'"o":{compact_json(jsonable(outputs))}')
         if metrics is not None:
-            parts.append(f'"m":{_dumps(jsonable(metrics))}')
+            parts.append(f'"m":{compact_json(jsonable(metrics))}')
         self._write(",".join(parts) + "}\n")
 
     def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
         """Record what evaluators found for an item."""
-        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{_dumps(jsonable(results))}}}\n')
+        self._write(
+            f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{compact_json(jsonable(results))}}}\n'
+        )
 
     def write_pass(self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int) -> None:
         """Record that a repeat has gone through the whole data set of `seen` items."""
@@ -111,16 +113,16 @@ class Journal:
             "fingerprint": fingerprint,
             "duplicates": duplicate_ids,
         }
-        self._write(_dumps(record) + "\n")
+        self._write(compact_json(record) + "\n")
 
     def write_void(self, names: Iterable[str]) -> None:
         """Record that earlier results of some evaluators no longer count; on disk when this returns."""
-        self._write(_dumps({"t": "void", "names": sorted(names)}) + "\n")
+        self._write(compact_json({"t": "void", "names": sorted(names)}) + "\n")
         self._sync()
 
     def close(self, **outcome: Any) -> None:
         """Record how the run ended, sync and give the run free."""
-        self._write(_dumps({"t": "done", **jsonable(outcome)}) + "\n")
+        self._write(compact_json({"t": "done", **jsonable(outcome)}) + "\n")
         self._closing.set()
         self._dirty.set()
         self._syncer.join()
@@ -163,10 +165,6 @@ class Journal:
 
     def _give_up(self, error: OSError) -> None:
         self.problem = f"The journal in {self.folder} could not be written any more: {error}."
-
-
-# Made once: json.dumps makes a new encoder for every call.
-_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.core.concurrency import start_in_thread
 from dokimos.core.jsonable import jsonable
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, EvaluatorInfo, ExperimentResult, Provenance
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError
 from dokimos.experiment.calls import ItemSink, TaskOutcome
@@ -68,6 +69,10 @@ class RunRecord:
     @property
     def active(self) -> bool:
         return self._journal is not None
+
+    @property
+    def resumed(self) -> bool:
+        return self._stored is not None
 
     @property
     def run_id(self) -> str | None:

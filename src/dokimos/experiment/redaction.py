@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import jsonable
-from dokimos.core.results import EvalResult, EvaluatorInfo, ItemResult
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, ItemResult
 from dokimos.experiment.failures import describe_error
 
 Redact: TypeAlias = Callable[[str], str]

@@ -6,16 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dokimos.core.results import (
-    EvalResult,
-    EvaluatorInfo,
-    ExperimentResult,
-    ItemResult,
-    RunResult,
-    RunStatus,
-)
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.run_scope import enter_scope
-from dokimos.errors import BudgetExceededError, EvaluationError
+from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
 from dokimos.experiment.experiment import EvaluatorSource
 from dokimos.experiment.failures import EVERYTHING_ERRORED, status_of
@@ -34,7 +28,7 @@ async def rescore_async(
 ) -> ExperimentResult:
     """Score the outputs of a result anew; see `Experiment.rescore`."""
     if any(run.total_count and not run.item_results for run in result.runs):
-        raise ValueError(NOT_KEPT)
+        raise ConfigurationError(NOT_KEPT)
     calls = ModelCalls(options or RunOptions())
     completed = False
     try:

@@ -9,14 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.concurrency import run_sync
-from dokimos.core.results import (
-    EvalResult,
-    EvaluatorInfo,
-    ExperimentResult,
-    ItemResult,
-    RunResult,
-    RunStatus,
-)
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.run_scope import enter_scope
 from dokimos.core.summary import Tally
 from dokimos.core.test_case import EvalTestCase
@@ -30,7 +24,13 @@ from dokimos.errors import (
 )
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.calls import ItemSink, TaskCaller, TaskOutcome, look_at
-from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
+from dokimos.experiment.evaluating import (
+    all_inline,
+    choose_evaluators,
+    evaluate_all,
+    evaluate_inline,
+    unchosen,
+)
 from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_error, status_of
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.progress import Progress, make_progress
@@ -78,6 +78,7 @@ class Runner:
         self._calls = ModelCalls(options, self._record.redact)
         self._infos: dict[str, EvaluatorInfo] = {}
         self._fixed = None if callable(plan.evaluators) else tuple(plan.evaluators)
+        self._inline = self._fixed is not None and all_inline(self._fixed)
         self._note_infos(self._fixed or ())
         self._runs: list[RunResult] = []
         self._progress: Progress = make_progress(plan, options)
@@ -247,7 +248,7 @@ class _Pass:
 
     async def _item(self, sourced: SourcedExample) -> ItemResult:
         example, position = sourced.example, (self.run_index, sourced.index)
-        stored = self.record.stored(position, sourced)
+        stored = self.record.stored(position, sourced) if self.record.resumed else None
         if stored is None:
             call = self.runner._caller.call if self.ledger is None else self._call
             outcome = await call(example, self.record.item_sink(position, sourced))
@@ -307,7 +308,10 @@ class _Pass:
                 return unchosen(error, sink)
             self.runner._note_infos(evaluators)
         wanted = evaluators if not earlier else [e for e in evaluators if e.name not in earlier]
-        fresh = await evaluate_all(wanted, case, sink)
+        if self.runner._inline:
+            fresh = evaluate_inline(wanted, case, sink)
+        else:
+            fresh = await evaluate_all(wanted, case, sink)
         if not earlier:
             return fresh
         by_name = earlier | {result.name: result for result in fresh}
@@ -315,8 +319,9 @@ class _Pass:
 
     def _done(self, item: ItemResult) -> None:
         runner = self.runner
+        errored_before = self.tally.errored
         self.tally.add(item)
-        if item.errored:
+        if self.tally.errored > errored_before:
             runner._caller.errors.add(item)
         if runner.options.keep_results:
             self.items[item.index] = item

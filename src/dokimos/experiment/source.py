@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dokimos.core.example import Example
+from dokimos.core.quick_init import quick_init
 from dokimos.core.text import error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
@@ -14,6 +15,7 @@ from dokimos.experiment.journal import content_hash
 from dokimos.experiment.redaction import Redact, redacted_example
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class SourcedExample:
     """An example with its place; the JSON and hash are there when a journal wants them."""

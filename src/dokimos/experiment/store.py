@@ -10,14 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dokimos.core.example import Example
-from dokimos.core.results import (
-    EvalResult,
-    ExperimentResult,
-    ItemResult,
-    Provenance,
-    RunResult,
-    RunStatus,
-)
+from dokimos.core.provenance import Provenance
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment.failures import CHOICE

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
@@ -21,8 +22,8 @@ from dokimos.core.task_result import TaskResult
 Task: TypeAlias = Callable[[Example], Any]
 """`task(example)`, sync or async.
 
-Returns a `TaskResult`, an `AgentTrace`, a mapping of outputs, an iterator of text chunks (sync or async), or
-any other value, which becomes the output called "output"; None is an error.
+Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping of outputs, an iterator of text
+chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
 """
 
 
@@ -99,7 +100,7 @@ def _is_async(task: Any) -> bool:
     inner = task
     while isinstance(inner, functools.partial):
         inner = inner.func
-    call = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004
+    call = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004 - it may be async
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
 
@@ -127,20 +128,20 @@ async def _finish(value: Any, start: float) -> TaskResult:
 
 def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> TaskResult:
     elapsed_ms = (time.perf_counter() - start) * 1000
-    result = _to_result(value)
-    known = result.metrics
-    if known is None:
-        metrics = CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
-    elif known.latency_ms is None:
-        metrics = replace(known, latency_ms=elapsed_ms)
+    if type(value) is str:
+        outputs: Mapping[str, Any] = {OUTPUT: value}
+        known = None
     else:
-        return result
-    return TaskResult(result.outputs, metrics)
+        result = _to_result(value)
+        outputs, known = result.outputs, result.metrics
+    if known is None:
+        return TaskResult(outputs, CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms))
+    if known.latency_ms is None:
+        known = replace(known, latency_ms=elapsed_ms)
+    return TaskResult(outputs, known)
 
 
 def _to_result(value: Any) -> TaskResult:
-    if type(value) is str:
-        return TaskResult({OUTPUT: value})
     if isinstance(value, TaskResult):
         if not isinstance(value.outputs, Mapping):
             raise TypeError(f"TaskResult.outputs must be a mapping, not {type(value.outputs).__name__}")
@@ -149,7 +150,7 @@ def _to_result(value: Any) -> TaskResult:
         return value
     if isinstance(value, Mapping):
         return TaskResult(value)
-    if isinstance(value, AgentTrace):
+    if isinstance(value, AgentTrace | ConversationTrajectory):
         return TaskResult(value.to_outputs())
     if value is None:
         raise TypeError("the task returned None; return the output, a mapping of outputs or a TaskResult")

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.core.jsonable import JsonValue
 from dokimos.core.keys import OUTPUT
-from dokimos.core.results import EvalResult, EvaluatorInfo, ExperimentResult, ItemResult
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.summary import RunSummary
 from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import ConfigurationError, TypeConversionError

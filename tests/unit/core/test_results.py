@@ -1,7 +1,8 @@
 import pytest
 
 from dokimos import CallMetrics, EvalResult, Example, ExperimentResult, ItemResult, RunResult, Score
-from dokimos.core.results import EvaluatorInfo, RunStatus
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import RunStatus
 from dokimos.core.summary import Tally
 
 
