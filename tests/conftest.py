@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,19 @@ from hypothesis import settings
 # The machine may be busy: how long an example takes says nothing about the code.
 settings.register_profile("dokimos", deadline=None)
 settings.load_profile("dokimos")
+
+
+@pytest.fixture(scope="session")
+def wait_until():
+    """A function that waits for a condition, and fails where it does not come true in time."""
+
+    def wait(condition, seconds=20.0):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            time.sleep(0.002)  # between two looks
+
+    return wait
 
 
 @pytest.fixture(scope="session")

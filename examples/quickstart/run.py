@@ -149,26 +149,33 @@ def judged_answers(mode: CassetteMode = "replay") -> Experiment:
     )
 
 
-def main(folder: Path) -> None:
+def recorded(file: str, evaluators: Any, *, name: str, description: str) -> Experiment:
+    """Score the answers of a file under `data`; nothing is asked."""
     model = json.loads((DATA / "provenance.json").read_text(encoding="utf-8"))["model"]
+    return Experiment(
+        Dataset.from_jsonl(DATA / file),
+        recorded_task(),
+        evaluators,
+        name=name,
+        description=description,
+        metadata={"model": model},
+        journal=False,
+    )
+
+
+def main(folder: Path) -> None:
     experiments = {
-        "function-calling": Experiment(
-            Dataset.from_jsonl(DATA / "function_calling.jsonl"),
-            recorded_task(),
+        "function-calling": recorded(
+            "function_calling.jsonl",
             call_evaluators,
             name="function calling",
             description="One call each, from the Berkeley function-calling data.",
-            metadata={"model": model},
-            journal=False,
         ),
-        "support-answers": Experiment(
-            Dataset.from_jsonl(DATA / "support_answers.jsonl"),
-            recorded_task(),
+        "support-answers": recorded(
+            "support_answers.jsonl",
             answer_evaluators,
             name="support answers",
             description="Short answers over a small knowledge base.",
-            metadata={"model": model},
-            journal=False,
         ),
         "judged-answers": judged_answers(),
     }

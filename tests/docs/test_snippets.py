@@ -22,6 +22,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+OPENING = re.compile(r"^[ \t>]*```+[ \t]*\w", re.MULTILINE)
+"""Where any reader would see a block begin, indented or quoted too."""
 DIRECTIVE = re.compile(r"<!-- (not executed|file): (.+?) -->\s*\Z")
 
 
@@ -49,6 +51,7 @@ def blocks_of(text):
 
 
 def run_page(page, text, folder):
+    """Run the blocks of a page and return the names they left."""
     module = types.ModuleType("__page__")
     sys.modules["__page__"] = module  # where typed snippets look their annotations up
     try:
@@ -56,6 +59,7 @@ def run_page(page, text, folder):
             run_block(page, block, module.__dict__, folder)
     finally:
         del sys.modules["__page__"]
+    return module.__dict__
 
 
 def run_block(page, block, namespace, folder):
@@ -111,11 +115,18 @@ def run_dokimos(arguments, folder):
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_snippet_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_page(page, page.read_text(encoding="utf-8"), tmp_path)
+    text = page.read_text(encoding="utf-8")
+
+    run_page(page, text, tmp_path)
+
+    found = [block.line - 1 for block in blocks_of(text) if block.language]
+    assert found == [text.count("\n", 0, opening.end()) + 1 for opening in OPENING.finditer(text)]
 
 
 def test_blocks_of_one_page_share_their_names(tmp_path):
-    run_page(Path("x.md"), "```python\na = 1\n```\n\n```python\nassert a == 1\n```\n", tmp_path)
+    names = run_page(Path("x.md"), "```python\na = 1\n```\n\n```python\nb = a + 1\n```\n", tmp_path)
+
+    assert (names["a"], names["b"]) == (1, 2)
 
 
 def test_a_failing_snippet_fails_at_its_line_in_the_page(tmp_path):
@@ -126,15 +137,17 @@ def test_a_failing_snippet_fails_at_its_line_in_the_page(tmp_path):
 
 
 def test_a_snippet_may_await(tmp_path):
-    text = "```python\nimport asyncio\nx = await asyncio.sleep(0, 3)\n```\n\n```python\nassert x == 3\n```\n"
+    text = "```python\nimport asyncio\nx = await asyncio.sleep(0, 3)\n```\n\n```python\ny = x + 1\n```\n"
 
-    run_page(Path("x.md"), text, tmp_path)
+    names = run_page(Path("x.md"), text, tmp_path)
+
+    assert (names["x"], names["y"]) == (3, 4)
 
 
 def test_only_a_comment_right_before_it_leaves_a_block_out(tmp_path):
-    left_out = "<!-- not executed: needs a key -->\n```python\n1 / 0\n```\n"
+    left_out = "<!-- not executed: needs a key -->\n```python\na = 1 / 0\n```\n"
 
-    run_page(Path("x.md"), left_out, tmp_path)
+    assert "a" not in run_page(Path("x.md"), left_out, tmp_path)
     with pytest.raises(ZeroDivisionError):
         run_page(Path("x.md"), left_out + "\n```python\n1 / 0\n```\n", tmp_path)
 

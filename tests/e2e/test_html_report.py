@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,8 @@ import pytest
 from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import (
-    EvalResult,
-    EvaluatorInfo,
-    ExperimentResult,
-    ItemResult,
-    Provenance,
-    RunResult,
-)
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.exporters.base import export
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -262,6 +257,27 @@ def test_the_drawer_shows_everything_and_follows_the_keys(page, tmp_path):
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     assert page.locator("#drawer-title").inner_text() == "q8"
+
+
+def test_what_only_evaluators_look_at_is_no_missing_output(page, tmp_path):
+    retrieval = Example({"input": "fines?"}, {"relevant": ["fees.md"]}, id="retrieval")
+    two_parts = Example({"input": "classify"}, {"output": "a", "category": "money"}, id="two")
+    items = (
+        ItemResult(0, retrieval, actual_outputs={"retrieved": ["rules.md"]}),
+        ItemResult(1, two_parts, actual_outputs={"output": "a", "category": "loans"}),
+        ItemResult(2, replace(two_parts, id="half"), actual_outputs={"output": "a"}),
+    )
+    page.goto(export(ExperimentResult(runs=(RunResult(item_results=items),)), tmp_path / "r.html").as_uri())
+    page.locator("tr[data-key=retrieval] .open").click()
+    text = drawer(page).inner_text()
+    assert "fees.md" in text
+    assert "rules.md" in text
+    assert "No such output" not in text
+    page.keyboard.press("j")
+    assert "No such output" not in drawer(page).inner_text()
+    page.keyboard.press("j")
+    assert drawer(page).inner_text().count("No such output") == 1
+    assert page.complaints == []
 
 
 def test_what_to_look_at_first_opens(page, tmp_path):

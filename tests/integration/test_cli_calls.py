@@ -66,6 +66,14 @@ def test_calls_can_be_limited(workplace):
     assert calls(workplace) == 3
 
 
+def test_tokens_can_be_limited_and_a_resumed_run_given_more(workplace):
+    assert dokimos("run", "evals.py", "--max-tokens", "150", "-q") == 3
+    made = calls(workplace)
+    assert 0 < made < 10
+    assert dokimos("resume", "latest", "--max-tokens", "100000", "-q") == 0
+    assert calls(workplace) == 10
+
+
 def test_a_recording_is_replayed_without_a_judge(workplace, monkeypatch, capsys):
     assert dokimos("run", "evals.py", "--record", "c.jsonl", "-q") == 0
     monkeypatch.setenv("NO_JUDGE", "1")

@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+Wait = Callable[..., None]
 
 HEAD = """
 import asyncio, json, os, sys, threading, time
@@ -24,12 +27,12 @@ def data(count):
 def is_last(example):
     if int(example.input) < 4 or Path("free").exists():
         return False
-    Path("hanging").touch()
+    Path(f"hanging-{example.input}").touch()
     return True
 
 def sync_hang(example):
     if is_last(example):
-        time.sleep(60)
+        time.sleep(60)  # the call that hangs
     return example.input
 
 async def async_hang(example):
@@ -82,18 +85,17 @@ def start(folder: Path, program: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(path: Path) -> None:
-    limit = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < limit, f"{path} never came"
-        time.sleep(0.01)
+def both_hang(folder: Path) -> bool:
+    """Whether both workers hang, so that the four items before are done."""
+    return (folder / "hanging-4").exists() and (folder / "hanging-5").exists()
 
 
 @pytest.mark.parametrize("kind", ["sync_hang", "async_hang", "stubborn"])
-def test_an_interrupted_run_ends_within_two_seconds_and_goes_on_later(tmp_path: Path, kind: str) -> None:
+def test_an_interrupted_run_ends_within_two_seconds_and_goes_on_later(
+    tmp_path: Path, kind: str, wait_until: Wait
+) -> None:
     process = start(tmp_path, INTERRUPTED, kind, "plain")
-    wait_for(tmp_path / "hanging")
-    time.sleep(0.1)
+    wait_until(lambda: both_hang(tmp_path))
     process.send_signal(signal.SIGINT)
     began = time.perf_counter()
     out, errors = process.communicate(timeout=20)
@@ -110,12 +112,12 @@ def test_an_interrupted_run_ends_within_two_seconds_and_goes_on_later(tmp_path: 
     assert (json.loads(out), errors) == (["completed"], "")
 
 
-def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, wait_until: Wait) -> None:
     process = start(tmp_path, INTERRUPTED, "stubborn", "plain")
-    wait_for(tmp_path / "hanging")
-    time.sleep(0.1)
+    wait_until(lambda: both_hang(tmp_path))
     process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.1)
     process.send_signal(signal.SIGINT)
     began = time.perf_counter()
     out, _ = process.communicate(timeout=20)
@@ -129,7 +131,7 @@ BLOCKING_LOOP = (
     + """
 async def blocks(example):
     if is_last(example):
-        time.sleep(60)
+        time.sleep(60)  # blocks the event loop
     return example.input
 
 try:
@@ -141,12 +143,12 @@ except RunInterrupted as stop:
 )
 
 
-def test_a_second_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path, wait_until: Wait) -> None:
     process = start(tmp_path, BLOCKING_LOOP)
-    wait_for(tmp_path / "hanging")
-    time.sleep(0.1)
+    wait_until((tmp_path / "hanging-4").exists)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)
     process.send_signal(signal.SIGINT)
     began = time.perf_counter()
     out, _ = process.communicate(timeout=20)
@@ -155,10 +157,11 @@ def test_a_second_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["sync_hang", "async_hang"])
-def test_an_interrupt_inside_a_running_loop_ends_in_time_too(tmp_path: Path, kind: str) -> None:
+def test_an_interrupt_inside_a_running_loop_ends_in_time_too(
+    tmp_path: Path, kind: str, wait_until: Wait
+) -> None:
     process = start(tmp_path, INTERRUPTED, kind, "loop")
-    wait_for(tmp_path / "hanging")
-    time.sleep(0.1)
+    wait_until(lambda: both_hang(tmp_path))
     process.send_signal(signal.SIGINT)
     began = time.perf_counter()
     process.communicate(timeout=20)

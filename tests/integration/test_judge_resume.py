@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -18,14 +20,18 @@ import pytest
 
 from dokimos.experiment.store import load_run
 
-ITEMS = 40
+ITEMS = 16
 PARALLELISM = 6
 CALLS_PER_ITEM = 3  # one by the first evaluator, two, one after the other, by the second
 MOST_CALLS = 2 * PARALLELISM
-KILLS = 26
-"""Of each kind."""
+KILLS = {"alone": 12, "server": 50}
+MOST_BEFORE_KILL = 24
+"""Calls that a process may send before it is killed: half of a run."""
+JITTER = 0.008
+"""Seconds, about twice what a call takes, within which it is killed after that."""
 
 PROGRAM = """
+# Forks a process for each run that it is told of, and prints its number; told to wait for it, how it ended.
 import asyncio, os, sys
 from pathlib import Path
 from dokimos import CallMetrics, Dataset, Example, Experiment, on_input
@@ -33,12 +39,10 @@ from dokimos.evaluators.function import evaluator
 from dokimos.judges.calls import complete
 from dokimos.judges.factory import judge
 from dokimos.judges.protocol import JudgeReply
-import pydantic  # before it is ready, so that the kills are spread over the run
 
 ITEMS, PARALLELISM, MOST_CALLS = map(int, sys.argv[1:4])
-KIND, URL, RESUME = sys.argv[4:]
-
-NOTES = os.open("notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+KIND, URL = sys.argv[4:]
+NOTES = -1
 
 def note(what, question):
     os.write(NOTES, f"{what} {question}\\n".encode())
@@ -53,7 +57,6 @@ class Counting:
         return JudgeReply("0.5 " + "because " * 100, CallMetrics(100, 10, cost_usd=0.01))
 
 if KIND == "server":
-    import aiohttp
     JUDGE = judge(URL, max_concurrency=MOST_CALLS, api_key="unused", prices=lambda *_: 0.01)
 else:
     JUDGE = Counting()
@@ -73,22 +76,82 @@ async def twice(output: str) -> float:
 
 data = Dataset([Example.of(str(i), id=str(i)) for i in range(ITEMS)])
 plan = Experiment(data, on_input(lambda text: text), [once, twice], parallelism=PARALLELISM, progress=False)
-Path("ready").touch()
-if RESUME != "-":
-    plan.run(resume=RESUME)
-else:
-    plan.run()
-Path("finished").touch()
+
+def one_run(folder, resume):
+    global NOTES
+    os.chdir(folder)
+    NOTES = os.open("notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    plan.run(resume=None if resume == "-" else resume)
+    Path("finished").touch()
+
+one_run("warm", "-")  # what a first run loads and compiles, the others have
+print("ready", flush=True)
+for line in sys.stdin:
+    what, *arguments = line.split()
+    if what == "wait":
+        print(os.waitstatus_to_exitcode(os.waitpid(int(arguments[0]), 0)[1]), flush=True)
+        continue
+    child = os.fork()
+    if child:
+        print(child, flush=True)
+        continue
+    try:
+        one_run(*arguments)
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
 """
+
+
+class Nursery:
+    """The process that starts all others, so that none of them has to load anything first."""
+
+    def __init__(self, path: Path, server: Server | None) -> None:
+        self._errors = (path / "errors").open("wb")
+        (path / "warm").mkdir()
+        numbers = map(str, (ITEMS, PARALLELISM, MOST_CALLS))
+        how = ["alone", "-"] if server is None else ["server", server.url]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *numbers, *how],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            cwd=path,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n", (path / "errors").read_text()
+
+    def start(self, folder: Path, resume: str) -> int:
+        """Start a run in a folder; return the number of its process."""
+        return self._told(f"start {folder} {resume}")
+
+    def wait(self, process: int) -> int:
+        """Wait for a process; return its exit code."""
+        return self._told(f"wait {process}")
+
+    def close(self) -> None:
+        self._process.communicate(timeout=10)
+        self._errors.close()
+
+    def _told(self, line: str) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
 
 
 class Folder:
     """A working folder in which the program is started, killed and started again."""
 
-    def __init__(self, path: Path, server: Server | None) -> None:
+    def __init__(self, path: Path, nursery: Nursery, server: Server | None) -> None:
         path.mkdir()
-        (path / "program.py").write_text(PROGRAM)
         self.path = path
+        self.nursery = nursery
         self.server = server
 
     @property
@@ -100,26 +163,21 @@ class Folder:
         folders = list((self.path / ".dokimos" / "runs").glob("*/run.json"))
         return folders[0].parent if folders else None
 
-    def start(self) -> subprocess.Popen[bytes]:
-        (self.path / "ready").unlink(missing_ok=True)
-        resume = "-" if self.run_folder is None else "latest"
-        numbers = map(str, (ITEMS, PARALLELISM, MOST_CALLS))
-        how = ["alone", "-"] if self.server is None else ["server", self.server.url]
-        command = [sys.executable, "program.py", *numbers, *how, resume]
-        return subprocess.Popen(command, cwd=self.path, stderr=subprocess.PIPE)
+    def start(self) -> int:
+        return self.nursery.start(self.path, "-" if self.run_folder is None else "latest")
 
     def run_to_the_end(self) -> None:
-        process = self.start()
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors.decode()
+        assert self.nursery.wait(self.start()) == 0, (self.path.parent / "errors").read_text()
 
-    def run_and_kill(self, after: float) -> None:
+    def run_and_kill(self, calls: int, after: float) -> None:
+        """Kill a run so many seconds after it has sent so many calls, or has ended without them."""
+        enough = self.sent().total() + calls
         process = self.start()
-        while not (self.path / "ready").exists() and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(after)
-        process.kill()
-        process.communicate(timeout=10)
+        while self.sent().total() < enough and not self.finished:
+            time.sleep(0.001)  # polls
+        time.sleep(after)  # the moment of the kill
+        os.kill(process, signal.SIGKILL)
+        assert self.nursery.wait(process) in (0, -signal.SIGKILL), (self.path.parent / "errors").read_text()
 
     def sent(self) -> Counter[str]:
         """How often each call was made, as its judge counts."""
@@ -197,40 +255,50 @@ def server() -> Iterator[Server]:
     server.close()
 
 
+@pytest.fixture
+def nursery(tmp_path: Path, kind: str, server: Server) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path, server if kind == "server" else None)
+    yield nursery
+    nursery.close()
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kind", ["alone", "server"])
-def test_no_reply_that_had_arrived_is_asked_for_again(tmp_path: Path, kind: str, server: Server) -> None:
+def test_no_reply_that_had_arrived_is_asked_for_again(
+    tmp_path: Path, kind: str, server: Server, nursery: Nursery
+) -> None:
     """Runs are killed at random moments of their lives until they have come to their end."""
     draw = random.Random(7)
-    lifetime = 0.12 if kind == "alone" else 0.4
-    kills = number = arrived_again = 0
-    while kills < KILLS:
+    counting = server if kind == "server" else None
+    kills = number = in_the_middle = 0
+    while kills < KILLS[kind]:
         number += 1
         server.asked.clear()
-        folder = Folder(tmp_path / str(number), server if kind == "server" else None)
+        folder = Folder(tmp_path / str(number), nursery, counting)
         rounds = 0
         while not folder.finished and rounds < 8:
             known, before = folder.stored(), folder.sent()
-            used = folder.noted("used")
-            folder.run_and_kill(draw.uniform(0.0, lifetime))
+            used, arrived = folder.noted("used"), folder.noted("arrived")
+            folder.run_and_kill(draw.randint(0, MOST_BEFORE_KILL), draw.uniform(0.0, JITTER))
             sent = folder.sent() - before
             assert not known & sent.keys(), "a call was made whose reply is on disk"
             assert not used.keys() & sent.keys(), "a call was made whose reply had been used"
+            # A kill between a reply's arrival and its writing, microseconds later, is as good as one before.
+            assert len(arrived.keys() & sent.keys()) <= 1, "several calls were made whose replies had arrived"
             rounds += 1
-        kills += rounds
+            in_the_middle += 0 < len(folder.stored()) < ITEMS * CALLS_PER_ITEM
+        kills += rounds - folder.finished  # the last of them may have come to its end unharmed
         if not folder.finished:
             folder.run_to_the_end()
 
         assert folder.stored() == set(folder.sent())
         sent_again = folder.sent().total() - ITEMS * CALLS_PER_ITEM
         assert 0 <= sent_again <= rounds * MOST_CALLS
-        if kind == "alone":
-            arrived_again += folder.noted("arrived").total() - ITEMS * CALLS_PER_ITEM
         assert folder.run_folder is not None
         result = load_run(folder.run_folder)
         assert (result.total_count, result.error_count) == (ITEMS, 0)
         costs = {s.name: s.metrics.cost_usd for s in result.summary.evaluators}
-        assert {name: round(cost or 0, 6) for name, cost in costs.items()} == {"Once": 0.4, "Twice": 0.8}
-    # A kill between a reply's arrival and its writing, some microseconds later, is as good as one before.
-    assert arrived_again <= 2
+        assert {name: round(cost or 0, 6) for name, cost in costs.items()} == {"Once": 0.16, "Twice": 0.32}
+    assert in_the_middle >= KILLS[kind] / 4, "most kills came before the first reply or after the last"
     assert server.most_at_once <= MOST_CALLS

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from dokimos import Dataset, Example, evaluate, judge, model_task
+from dokimos import Budget, Dataset, Example, evaluate, judge, model_task
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import ExactMatch
@@ -301,6 +301,41 @@ def test_a_truncated_reply_says_so(server, protocol):
 
     with pytest.raises(JudgeReplyError, match="was cut off at max_tokens=8; allow more tokens"):
         completed(judge_at(server, protocol, max_tokens=8))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_of_no_use_costs_what_any_other_does(server, protocol):
+    server.finish = "length"
+    lm = judge_at(server, protocol, prices=Prices({"tiny": Rate(100, 1000)}))
+    data = Dataset([Example.of("one"), Example.of("two")])
+
+    result = evaluate(data, lambda example: "x", [Right(judge=lm)])
+
+    assert result.error_count == 2
+    spent = result.summary.judging.metrics
+    assert (spent.tokens_in, spent.tokens_out) == (40, 16)
+    assert spent.cost_usd == pytest.approx(2 * (20 * 100 + 8 * 1000) / 1e6)
+
+
+def test_replies_of_no_use_use_up_a_budget(server):
+    server.finish = "filter"
+    data = Dataset([Example.of(str(number)) for number in range(10)])
+
+    result = evaluate(
+        data, lambda example: "x", [Right(judge=judge_at(server))], budget=Budget(max_tokens=100)
+    )
+
+    assert result.status == "budget_spent"
+    assert len(server.received) == 3
+
+
+def test_a_reply_without_an_answer_costs_what_it_says(scripted, server):
+    usage = '{"choices": [], "usage": {"prompt_tokens": 50, "completion_tokens": 5}}'
+    server.then(scripted.raw(usage))
+
+    with pytest.raises(JudgeReplyError, match="holds no answer") as caught:
+        completed(judge_at(server))
+    assert (caught.value.metrics.tokens_in, caught.value.metrics.tokens_out) == (50, 5)
 
 
 @pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "anthropic"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def answer(example):
 
 def sync_task(example):
     note("called", example)
-    time.sleep(0.004)
+    time.sleep(0.004)  # a call takes a while
     return answer(example)
 
 async def async_task(example):
@@ -76,11 +77,12 @@ Path("finished").touch()
 class Folder:
     """A working folder in which the program is started, killed and started again."""
 
-    def __init__(self, path: Path, kind: str) -> None:
+    def __init__(self, path: Path, kind: str, wait_until: Callable[..., None]) -> None:
         path.mkdir(exist_ok=True)
         (path / "program.py").write_text(PROGRAM)
         self.path = path
         self.kind = kind
+        self.wait_until = wait_until
 
     def start(self, resume: str = "-") -> subprocess.Popen[bytes]:
         (self.path / "ready").unlink(missing_ok=True)
@@ -94,9 +96,8 @@ class Folder:
 
     def run_and_kill(self, after: float, resume: str = "-") -> None:
         process = self.start(resume)
-        while not (self.path / "ready").exists() and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(after)
+        self.wait_until(lambda: (self.path / "ready").exists() or process.poll() is not None)
+        time.sleep(after)  # the random moment of its death
         process.kill()
         process.communicate(timeout=10)
 
@@ -125,10 +126,10 @@ def comparable(result: ExperimentResult) -> Any:
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_killed_run_repeats_only_what_was_in_flight_and_ends_in_the_same_result(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, wait_until: Callable[..., None]
 ) -> None:
     """One run is killed again and again at random moments of its life, until it has come to its end."""
-    whole = Folder(tmp_path / "whole", kind)
+    whole = Folder(tmp_path / "whole", kind, wait_until)
     start = time.perf_counter()
     whole.run_to_the_end()
     assert whole.run_folder is not None
@@ -138,7 +139,7 @@ def test_a_killed_run_repeats_only_what_was_in_flight_and_ends_in_the_same_resul
     kills = number = 0
     while kills < KILLS // 2:
         number += 1
-        killed = Folder(tmp_path / f"killed-{number}", kind)
+        killed = Folder(tmp_path / f"killed-{number}", kind, wait_until)
         resume, rounds = "-", 0
         while not (killed.path / "finished").exists() and rounds < 4:
             killed.run_and_kill(draw.uniform(0.0, 0.12), resume)
@@ -159,17 +160,19 @@ def test_a_killed_run_repeats_only_what_was_in_flight_and_ends_in_the_same_resul
 
 
 LOCKED = """
-import sys, time
+import sys
 from pathlib import Path
 from dokimos.experiment.lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 print("locked", flush=True)
-time.sleep(60)
+input()
 """
 
 
 def test_a_second_process_is_refused_and_the_lock_of_a_dead_one_is_free(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", LOCKED, str(tmp_path)], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOCKED, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"locked\n"
     try:

@@ -54,21 +54,20 @@ def any_example(id: str | None) -> st.SearchStrategy[Example]:
 FLAT = st.builds(lambda q, a, t, u: Example.of(q, a, topic=t, **{"other one": u}), TEXT, TEXT, TEXT, TEXT)
 
 
-@pytest.mark.parametrize("extension", ["json", "jsonl", "jsonl.gz", "parquet"])
 @settings(max_examples=60, deadline=None)
 @given(rows=examples(any_example))
-def test_any_example_survives(extension: str, rows: list[Example]):
-    if not rows and extension.startswith("jsonl"):
-        return
+def test_any_example_survives_in_every_format(rows: list[Example]):
+    """One test for all formats, because making up examples takes ten times as long as saving them."""
     dataset = Dataset(rows, "d", "")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"d.{extension}"
-        dataset.save(path)
-        loaded, stream = Dataset.load(path), Dataset.stream(path)
-        assert loaded == dataset
-        assert loaded.fingerprint == dataset.fingerprint
-        assert tuple(stream) == dataset.examples
-        assert stream.fingerprint == dataset.fingerprint
+        for extension in ("json", "parquet", "jsonl", "jsonl.gz") if rows else ("json", "parquet"):
+            path = Path(folder) / f"d.{extension}"
+            dataset.save(path)
+            loaded, stream = Dataset.load(path), Dataset.stream(path)
+            assert loaded == dataset, extension
+            assert loaded.fingerprint == dataset.fingerprint, extension
+            assert tuple(stream) == dataset.examples, extension
+            assert stream.fingerprint == dataset.fingerprint, extension
 
 
 @pytest.mark.parametrize("extension", ["csv", "tsv"])

@@ -22,6 +22,8 @@ def evaluators(name: str | None, schema: bool) -> int:
     from dokimos.evaluators import registry
 
     if name is None:
+        if schema:
+            raise click.UsageError("--schema needs the NAME of an evaluator.")
         _print_list()
     elif schema:
         click.echo(json.dumps(registry.schema(name), indent=2))

@@ -56,8 +56,11 @@ def init(folder: str) -> int:
         raise ConfigurationError(f"{root / existing[0]} exists already; nothing was written.")
     for name, content in FILES.items():
         path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
         click.echo(f"wrote {path}")
     click.echo(f"\nNext:  dokimos run {root / 'evals.py'} -o {root / 'out' / 'report.html'}")
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dokimos.cli.options import complete_evaluators
+from dokimos.cli.options import check_writable, complete_evaluators
 
 if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
@@ -87,9 +87,10 @@ def _judge_named(model: str) -> JudgeLike:
 
 def _evaluator(spec: str | None, judge: JudgeLike) -> Evaluator:
     from dokimos.cli.specs import build_evaluator
+    from dokimos.evaluators.registry import build
 
     if spec is None:
-        spec = json.dumps({"type": "llm_judge", "criteria": CRITERIA})
+        return build("llm_judge", {"judge": judge, "criteria": CRITERIA}, where="JUDGE")
     return build_evaluator(spec, {"judge": judge})
 
 
@@ -97,6 +98,7 @@ def _check_outputs(outputs: Sequence[str]) -> None:
     for output in outputs:
         if Path(output).suffix not in FORMATS:
             raise click.BadParameter(f"{output}: a report on attacks is {' or '.join(FORMATS)}.")
+        check_writable(Path(output))
 
 
 @contextmanager
@@ -115,8 +117,14 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _write(report: AttackReport, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_json(report) if path.suffix == ".json" else report.to_markdown(), encoding="utf-8")
+    from dokimos.errors import ConfigurationError
+
+    text = _json(report) if path.suffix == ".json" else report.to_markdown()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
 
 
 def _json(report: AttackReport) -> str:

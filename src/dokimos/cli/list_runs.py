@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from dokimos.cli.options import run_dir_option
+
+KEPT: Final = 20
 
 
 @click.command("list")
@@ -12,20 +16,21 @@ from dokimos.cli.options import run_dir_option
 @click.option(
     "--keep",
     type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="With --prune: how many to keep.",
+    help=f"With --prune: how many to keep.  [default: {KEPT}]",
 )
 @run_dir_option
-def list_runs(prune: bool, keep: int, run_dir: str | None) -> int:
+def list_runs(prune: bool, keep: int | None, run_dir: str | None) -> int:
     """List the runs kept here, the newest last; delete old ones."""
     from dokimos.experiment import store
     from dokimos.experiment.folders import runs_root
 
+    if keep is not None and not prune:
+        raise click.UsageError("--keep needs --prune.")
     root = runs_root(run_dir)
     listings = store.list_runs(root)
     if prune:
-        old = [listing.folder for listing in listings[: max(0, len(listings) - keep)]]
+        kept = KEPT if keep is None else keep
+        old = [listing.folder for listing in listings[: max(0, len(listings) - kept)]]
         deleted = store.prune_runs(old)
         click.echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
         return 0
@@ -34,7 +39,7 @@ def list_runs(prune: bool, keep: int, run_dir: str | None) -> int:
         return 0
     room = max(len(listing.run_id) for listing in listings)
     for listing in listings:
-        status = listing.status or "unfinished"
+        status = "unreadable" if listing.problem else listing.status or "unfinished"
         size = f"{listing.size_bytes / 1e6:.1f} MB"
         click.echo(f"{listing.run_id:<{room}}  {status:<12}  {size:>9}  {listing.name}")
     return 0

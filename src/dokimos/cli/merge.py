@@ -34,11 +34,12 @@ def merge(
     RESULTS are run ids, run folders or JSON reports, one for each shard.
     A missing or doubled item is an error.
     """
-    from dokimos.cli.options import check_outputs, load_result_argument
+    from dokimos.cli.options import check_outputs, check_volume, load_result_argument
     from dokimos.cli.outcome import Presentation
-    from dokimos.cli.specs import parse_wanted
     from dokimos.experiment.merging import merge_results
+    from dokimos.experiment.wanted import parse_wanted
 
+    check_volume(quiet, verbose)
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
     merged = merge_results([load_result_argument(result, run_dir) for result in results])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,10 @@ def call_options(command: F) -> F:
             help="Stop before the calls of task and judges cost more.",
         ),
         click.option(
+            "--max-tokens", type=click.IntRange(min=0), metavar="N",
+            help="Stop before the calls of task and judges take more tokens.",
+        ),
+        click.option(
             "--max-calls", type=click.IntRange(min=0), metavar="N",
             help="Stop before more calls are made of task and judges.",
         ),
@@ -78,7 +83,8 @@ def call_keywords(given: Mapping[str, Any], budget: Budget | None = None) -> dic
     from dokimos.errors import ConfigurationError
 
     options: dict[str, Any] = {}
-    limits = {"max_cost_usd": given.get("budget_usd"), "max_calls": given.get("max_calls")}
+    switches = {"max_cost_usd": "budget_usd", "max_tokens": "max_tokens", "max_calls": "max_calls"}
+    limits = {name: given.get(switch) for name, switch in switches.items()}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if limits:
         options["budget"] = _budget(budget, limits)
@@ -126,6 +132,26 @@ def check_outputs(outputs: Sequence[str]) -> None:
 
     for output in outputs:
         exporter_for(Path(output))
+        check_writable(Path(output))
+
+
+def check_writable(path: Path) -> None:
+    """Raise `ConfigurationError` where nothing can be written at this place."""
+    from dokimos.errors import ConfigurationError
+
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # such as a pipe
+    place = next(place for place in path.absolute().parents if os.path.exists(place))
+    if not place.is_dir():
+        raise ConfigurationError(f"Cannot write {path}: {place} is no folder.")
+    if not os.access(place, os.W_OK):
+        raise ConfigurationError(f"Cannot write {path}: nothing can be written in {place}.")
+
+
+def check_volume(quiet: bool, verbose: bool) -> None:
+    """Refuse both at once."""
+    if quiet and verbose:
+        raise click.UsageError("Give -q or -v, not both.")
 
 
 def write_outputs(result: ExperimentResult, outputs: Sequence[str]) -> list[Path]:

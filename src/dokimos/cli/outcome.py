@@ -10,9 +10,9 @@ import click
 
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.options import write_outputs
-from dokimos.cli.specs import Wanted
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.errors import ConfigurationError
+from dokimos.experiment.wanted import Wanted, compare
 from dokimos.reporting.console import make_console, print_result, verdict_line
 
 
@@ -36,7 +36,7 @@ class Presentation:
             ConfigurationError: for a report that cannot be written, or a level with nothing to compare; the
                 result has been printed by then.
         """
-        misses, problems = self._compare(result)
+        misses, problems = compare(self.wanted, result)
         # rich leaves by SystemExit when nobody reads the output; the status must not change by that
         with contextlib.suppress(SystemExit):
             self._print(result, [*misses, *problems])
@@ -44,7 +44,7 @@ class Presentation:
         if written and not self.quiet:
             click.echo(f"  reports  {' '.join(map(str, written))}")
         if problems:
-            raise ConfigurationError("; ".join(problems))
+            raise ConfigurationError("--fail-under: " + "; ".join(problems))
         return self._status(result, misses)
 
     def _print(self, result: ExperimentResult, misses: Sequence[str]) -> None:
@@ -61,18 +61,6 @@ class Presentation:
         if self.stored and result.run_id is not None:
             line = f"  run      {result.run_id}   dokimos show {result.run_id}"
             console.print(line, style="dim", soft_wrap=True, markup=False)
-
-    def _compare(self, result: ExperimentResult) -> tuple[list[str], list[str]]:
-        """Return what the result falls short of, and what could not be compared."""
-        misses, problems = [], []
-        for one in self.wanted:
-            try:
-                miss = one.miss(result)
-            except ConfigurationError as problem:
-                problems.append(str(problem))
-            else:
-                misses += [] if miss is None else [miss]
-        return misses, problems
 
     def _status(self, result: ExperimentResult, misses: Sequence[str]) -> int:
         if self.of_this_run and result.status is RunStatus.INTERRUPTED:

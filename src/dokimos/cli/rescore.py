@@ -44,11 +44,13 @@ def rescore(
 
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report; it is not changed.
     """
-    from dokimos.cli.options import call_keywords, check_outputs, load_result_argument
+    from dokimos.cli.options import call_keywords, check_outputs, check_volume, load_result_argument
     from dokimos.cli.outcome import Presentation
-    from dokimos.cli.specs import build_evaluators, parse_wanted
+    from dokimos.cli.specs import build_evaluators
     from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.wanted import parse_wanted
 
+    check_volume(quiet, verbose)
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
     evaluators = build_evaluators(specs)

@@ -13,6 +13,7 @@ from dokimos.cli.options import (
     call_keywords,
     call_options,
     check_outputs,
+    check_volume,
     complete_runs,
     evaluator_option,
     fail_under_option,
@@ -22,9 +23,9 @@ from dokimos.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dokimos.cli.specs import Wanted
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.wanted import Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ class RunSettings:
     max_errors: str | None = None
     name: str | None = None
     budget_usd: float | None = None
+    max_tokens: int | None = None
     max_calls: int | None = None
     record: str | None = None
     replay: str | None = None
@@ -109,6 +111,11 @@ def run(
     dokimos run my.package:experiment -j 8 --runs 3 -o out/report.html
     dokimos run answers.jsonl -e exact_match -e numeric:relative_tolerance=0.01 --fail-under 0.9
     """
+    for flag in ("retry_errors", "force"):
+        if given[flag] and given["resume"] is None:
+            raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
+    if given["no_journal"] and given["resume"] is not None:
+        raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
     extra = {name: given.pop(name) for name in ("resume", "retry_errors", "force", "no_journal", "run_dir")}
     settings = RunSettings(**given, extra={**extra, "quiet": quiet})
     return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
@@ -125,9 +132,10 @@ def execute(
 ) -> int:
     """Carry out a run and present its result; what is cut short is presented too."""
     from dokimos.cli.outcome import Presentation
-    from dokimos.cli.specs import parse_wanted
     from dokimos.errors import DokimosError, RunInterrupted
+    from dokimos.experiment.wanted import parse_wanted
 
+    check_volume(quiet, verbose)
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
     kept = not settings.extra.get("no_journal")
@@ -157,7 +165,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
         "progress": False if extra.get("quiet") else None,
     }
     for name in ("resume", "retry_errors", "force", "run_dir"):
-        if extra.get(name):
+        if extra.get(name) not in (None, False):
             options[name] = extra[name]
     return experiment._launch(Launch(target=absolute_target(target), settings=settings.kept()), options)
 
@@ -181,31 +189,26 @@ def _experiment(target: str, settings: RunSettings) -> Experiment:
 
 
 def _recorded(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Experiment:
+    from dokimos.cli.specs import parse_columns
     from dokimos.datasets.dataset import Dataset
     from dokimos.datasets.recorded import recorded_task
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.experiment import Experiment
 
     if not evaluators:
+        if uri != "-":
+            Dataset.stream(uri)  # a file that is not there is the first thing to say
         raise ConfigurationError(
             f"{uri} is a data file: say with -e how to score it, such as -e exact_match "
             "(dokimos evaluators lists them). For Python give file.py:attribute or module:attribute."
         )
-    columns = dict(_column(spec) for spec in settings.columns)
-    dataset = Dataset.load(uri, columns=columns or None)
+    dataset = Dataset.load(uri, columns=parse_columns(settings.columns))
     return Experiment(dataset, recorded_task(), evaluators, name=dataset.name)
 
 
-def _column(spec: str) -> tuple[str, str]:
-    from dokimos.errors import ConfigurationError
-
-    source, equals, target = spec.rpartition("=")
-    if not equals or not source or not target:
-        raise ConfigurationError(f"--columns {spec!r} must be FROM=TO, such as question=input.")
-    return source, target
-
-
 def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
+    from dokimos.cli.specs import parse_max_errors, parse_shard
+
     changes: dict[str, Any] = {
         name: getattr(settings, name)
         for name in ("parallelism", "runs", "name")
@@ -218,9 +221,9 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
     }
     options |= call_keywords(vars(settings), experiment.options.budget)
     if settings.max_errors is not None:
-        options["max_errors"] = _number(settings.max_errors)
+        options["max_errors"] = parse_max_errors(settings.max_errors)
     if settings.shard is not None:
-        options["shard"] = _shard(settings.shard)
+        options["shard"] = parse_shard(settings.shard)
     return replace(experiment, **changes, options=replace(experiment.options, **options))
 
 
@@ -236,27 +239,3 @@ def _selected(dataset: Any, settings: RunSettings) -> Any:
             f"--filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
         )
     return Dataset(chosen, name=dataset.name, description=dataset.description)
-
-
-def _number(text: str) -> int | float:
-    from dokimos.errors import ConfigurationError
-
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise ConfigurationError(
-            f"--max-errors {text!r} must be a number of items or a share such as 0.2."
-        ) from None
-
-
-def _shard(text: str) -> tuple[int, int]:
-    from dokimos.errors import ConfigurationError
-
-    index, slash, count = text.partition("/")
-    if not slash or not index.strip().isdecimal() or not count.strip().isdecimal():
-        raise ConfigurationError(f"--shard {text!r} must be I/N, such as 1/4.")
-    return int(index), int(count)

@@ -26,10 +26,13 @@ def show(
 
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report.
     """
-    from dokimos.cli.options import load_result_argument
+    from dokimos.cli.options import check_volume, load_result_argument
     from dokimos.cli.outcome import Presentation
-    from dokimos.cli.specs import parse_wanted
+    from dokimos.experiment.wanted import parse_wanted
 
+    if item is not None and (fail_under or quiet or verbose):
+        raise click.UsageError("--item shows one item; --fail-under, -q and -v are about the whole result.")
+    check_volume(quiet, verbose)
     found = load_result_argument(result, run_dir)
     if item is not None:
         _show_item(found, item)
@@ -51,5 +54,6 @@ def _show_item(result: ExperimentResult, wanted: str) -> None:
                 click.echo(to_json(item, indent=2))
                 shown = True
     if not shown:
-        keys = ", ".join(item.key for item in result.item_results[:5])
-        raise ConfigurationError(f"The result has no item {wanted!r}; its items are {keys}, ...")
+        keys = [item.key for item in result.item_results[:5]]
+        there = f"its first items are {', '.join(keys)}" if keys else "it kept no items"
+        raise ConfigurationError(f"The result has no item {wanted!r}; {there}.")

@@ -6,17 +6,16 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.results import ExperimentResult
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build
 
+_SHARD: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _NEXT_PARAMETER: Final = re.compile(r",(?=\s*[A-Za-z_]\w*=)")
 
 
@@ -114,68 +113,39 @@ def _one_filter(spec: str) -> Callable[[Example], bool]:
     return matches
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What `--fail-under` asks for: a pass rate, or the mean score of an evaluator."""
-
-    level: float
-    evaluator: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.level * 100:g} %" if self.evaluator is None else f"{self.evaluator} {self.level:g}"
-
-    def check_name(self, names: Sequence[str]) -> None:
-        """Raise `ConfigurationError` where the evaluator is none of `names`."""
-        if self.evaluator is not None and self.evaluator not in names:
-            known = ", ".join(names)
-            raise ConfigurationError(
-                f"--fail-under: there is no evaluator {self.evaluator!r}; there are: {known}."
-            )
-
-    def miss(self, result: ExperimentResult) -> str | None:
-        """Say how the result falls short, None where it does not.
-
-        Raises:
-            ConfigurationError: when there is nothing to compare with.
-        """
-        if self.evaluator is None:
-            rate = result.pass_rate
-            if rate is None:
-                raise ConfigurationError(
-                    "--fail-under: nothing was judged, so there is no pass rate to compare."
-                )
-            if rate >= self.level:
-                return None
-            return f"pass rate {rate:.1%} is below {self.level:.1%}".replace("%", " %")
-        return self._evaluator_miss(result, self.evaluator)
-
-    def _evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
-        self.check_name(result.evaluator_names)
-        mean = result.average_score(name)
-        if mean is None:
-            raise ConfigurationError(
-                f"--fail-under: {name!r} scored nothing, so there is no mean to compare."
-            )
-        lower = any(info.name == name and info.lower_is_better for info in result.evaluators)
-        if mean <= self.level if lower else mean >= self.level:
-            return None
-        return f"{name} {mean:.4f} is {'above' if lower else 'below'} {self.level:g}"
+def parse_columns(specs: Sequence[str]) -> dict[str, str] | None:
+    """Read `question=input`; None where nothing was given."""
+    columns: dict[str, str] = {}
+    for spec in specs:
+        source, equals, target = spec.rpartition("=")
+        if not equals or not source or not target:
+            raise ConfigurationError(f"--columns {spec!r} must be FROM=TO, such as question=input.")
+        if columns.setdefault(source, target) != target:
+            raise ConfigurationError(f"--columns says two things of {source!r}: {columns[source]}, {target}.")
+    return columns or None
 
 
-def parse_wanted(specs: Sequence[str]) -> list[Wanted]:
-    """Read `0.9`, `90%` and `Name=0.8`."""
-    return [_one_wanted(spec) for spec in specs]
-
-
-def _one_wanted(spec: str) -> Wanted:
-    name, equals, level = spec.rpartition("=")
-    text = level.strip()
+def parse_max_errors(text: str) -> int | float:
+    """Read a number of items, `0.2` or `20%`."""
     try:
-        number = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        number = int(text)
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ConfigurationError(
-            f'--fail-under {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".'
-        )
-    return Wanted(number, name.strip() if equals else None)
+        pass
+    else:
+        if number >= 0:
+            return number
+    try:
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ConfigurationError(f"--max-errors {text!r} must be a number of items, or a share: 0.2 or 20%.")
+    return share
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Read `1/4`."""
+    found = _SHARD.fullmatch(text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ConfigurationError(f"--shard {text!r} must be I/N with I from 1 to N, such as 1/4.")
+    return int(found[1]), int(found[2])

@@ -21,10 +21,10 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
 
     DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input.
     """
-    from dokimos.cli.run import _column
+    from dokimos.cli.specs import parse_columns
     from dokimos.datasets.dataset import Dataset
 
-    stream = Dataset.stream(dataset, columns=dict(map(_column, columns)) or None)
+    stream = Dataset.stream(dataset, columns=parse_columns(columns))
     found: Counter[str] = Counter()
     keys: Counter[str] = Counter()
     for example in stream:
@@ -42,6 +42,8 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
         click.echo(f"  {count:>8} with {key}")
     click.echo(f"  fingerprint {stream.fingerprint}")
     if stream.duplicate_ids:
-        click.echo(f"Error: {stream.duplicate_ids} examples have an id that came before.", err=True)
+        many = stream.duplicate_ids
+        have = "1 example has" if many == 1 else f"{many} examples have"
+        click.echo(f"Error: {have} an id that came before.", err=True)
         return 2
     return 0

@@ -304,7 +304,7 @@ def _close(loop: asyncio.AbstractEventLoop, executor: DaemonThreads) -> None:
 def _leave_quietly(task: asyncio.Task[Any]) -> None:
     """Keep asyncio from complaining about a task that was left behind, or whose error nobody wants."""
     if not task.done():
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # asyncio has no public name for it
     elif not task.cancelled():
         task.exception()
 

@@ -46,7 +46,7 @@ def convert(value: Any, target: type[T], *, what: str, key: str | None = None) -
     except Exception as cause:
         place = what if key is None else f"{what} {key!r}"
         raise TypeConversionError(
-            f"Cannot convert {place} to {_type_name(target)}: {_explain(cause)}", target=target, key=key
+            f"Cannot convert {place} to {_type_name(target)}: {explain(cause)}", target=target, key=key
         ) from cause
 
 
@@ -67,12 +67,12 @@ def _validated(value: Any, target: Any) -> Any:
         raise ValueError(f"a bool is not a number (got {value})")
     if target is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    adapter = _adapter(target)
+    validator = adapter(target)
     try:
-        return _original_if_same(value, adapter.validate_python(value))
+        return _original_if_same(value, validator.validate_python(value))
     except ValueError as cause:
         try:
-            return adapter.validate_python(jsonable(value))  # objects as mappings of their fields
+            return validator.validate_python(jsonable(value))  # objects as mappings of their fields
         except ValueError:
             raise cause from None
 
@@ -88,7 +88,8 @@ def _original_if_same(value: Any, converted: Any) -> Any:
     return converted
 
 
-def _adapter(target: Any) -> TypeAdapter[Any]:
+def adapter(target: Any) -> TypeAdapter[Any]:
+    """Return what reads values as a `target`; the same one each time."""
     try:
         return _cached_adapter(target)
     except TypeError as error:
@@ -138,10 +139,11 @@ def _rebuilt_typed_dict(target: Any) -> Any:
         ]
         for name, hint in get_type_hints(target).items()
     }
-    return TypedDict(target.__name__, fields)  # type: ignore[operator]
+    return TypedDict(target.__name__, fields)  # type: ignore[operator] # known only when it runs
 
 
-def _explain(cause: Exception) -> str:
+def explain(cause: Exception) -> str:
+    """Say in one line what was wrong with a value: where in it, what, and what was found there."""
     errors = getattr(cause, "errors", None)
     if not callable(errors):
         return getattr(cause, "message", None) or str(cause) or type(cause).__name__

@@ -37,6 +37,8 @@ class Example:
             object.__setattr__(self, name, _copied(name, getattr(self, name)))
         if self.actual_outputs is not None:
             object.__setattr__(self, "actual_outputs", _copied("actual_outputs", self.actual_outputs))
+        if self.id is not None and not isinstance(self.id, str):
+            raise TypeError(f"The id of an Example must be text, not {self.id!r:.80}.")
 
     @classmethod
     def of(cls, input: Any, expected: Any = None, *, id: str | None = None, **metadata: Any) -> Example:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+from dokimos.core.convert import adapter, explain
 from dokimos.core.jsonable import JsonValue, is_wire_type, jsonable, wire_fields
 from dokimos.errors import TypeConversionError
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -41,9 +39,9 @@ def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:
     tree = _parse(target, data) if isinstance(data, str | bytes) else data
     _refuse_both_spellings(target, tree, "")
     try:
-        return cast("T", _adapter(cast("Any", target)).validate_python(tree))
+        return cast("T", adapter(target).validate_python(tree))
     except ValueError as cause:
-        message = f"Cannot read {target.__name__}: {_explain(cause)}"
+        message = f"Cannot read {target.__name__}: {explain(cause)}"
         raise TypeConversionError(message, target=target) from cause
 
 
@@ -58,20 +56,6 @@ def _parse(target: type, text: str | bytes) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
-
-
-@cache
-def _adapter(target: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(target)
-
-
-def _explain(cause: ValueError) -> str:
-    errors = getattr(cause, "errors", None)
-    if not callable(errors):
-        return str(cause)
-    return "; ".join(": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in errors()[:5])
 
 
 def _refuse_both_spellings(target: type, tree: Any, path: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import camel_case
 from dokimos.core.keys import INPUT, OUTPUT
-from dokimos.errors import DatasetError
+from dokimos.errors import ConfigurationError, DatasetError
 
 _NAMES: Final = (
     "id", "input", "inputs", "expected_output", "expected_outputs", "metadata",
@@ -48,6 +48,21 @@ _ACTUAL_ALIASES: Final = (
     "modeloutput",
     "output",
 )
+
+
+def check_columns(columns: Any) -> None:
+    """Raise `ConfigurationError` unless this is None or maps names to names."""
+    if columns is None:
+        return
+    if not isinstance(columns, Mapping):
+        raise ConfigurationError(
+            f"columns must be a mapping such as {{'question': 'input'}}, not {columns!r:.80}."
+        )
+    for source, target in columns.items():
+        if not isinstance(source, str) or not isinstance(target, str):
+            raise ConfigurationError(
+                f"columns must map names to names, not {source!r:.40} to {target!r:.40}."
+            )
 
 
 class ColumnMap:

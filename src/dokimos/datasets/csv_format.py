@@ -41,9 +41,9 @@ def read_csv(
             raise source.utf8_error() from None
 
 
-def check_delimiter(delimiter: str) -> None:
+def check_delimiter(delimiter: object) -> None:
     """Raise `DatasetError` unless the delimiter is one usable character."""
-    if len(delimiter) != 1 or delimiter in '"\r\n':
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise DatasetError(f"The delimiter must be one character, no quote or line break, not {delimiter!r}.")
 
 
@@ -136,7 +136,17 @@ class _Header:
                 self._fail(f"The columns {seen[target]!r} and {name!r} both mean {member!r}.")
             seen[target] = name
         if not any(section == "inputs" for section, _ in seen):
-            self._fail(f"There is no column 'input'. {suggestion([n for n in names if n])}")
+            self._fail(
+                f"There is no column 'input'. {self._other_delimiter() or suggestion(filter(None, names))}"
+            )
+
+    def _other_delimiter(self) -> str:
+        if len(self.names) > 1:
+            return ""
+        found = next((mark for mark in ";\t|" if mark in self.names[0]), None)
+        if found is None:
+            return ""
+        return f"Dataset.from_csv(path, delimiter={found!r}) reads a table that is divided by {found!r}."
 
     def _listed(self) -> str:
         return ", ".join(repr(name.strip()) for name in self.names)

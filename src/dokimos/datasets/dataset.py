@@ -7,9 +7,10 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, overload
 
+from dokimos.core import checks
 from dokimos.core.example import Example
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
@@ -35,6 +36,10 @@ class Dataset(Sequence[Example]):
     def __init__(
         self, examples: Iterable[Example] = (), name: str = "unnamed", description: str = ""
     ) -> None:
+        if not isinstance(examples, Iterable):
+            raise ConfigurationError(f"A Dataset holds Examples, not {type(examples).__name__}.")
+        checks.text("name", name)
+        checks.text("description", description)
         examples = tuple(examples)
         for index, example in enumerate(examples):
             if not isinstance(example, Example):
@@ -86,9 +91,9 @@ class Dataset(Sequence[Example]):
 
     def sample(self, n: int, seed: int = 0) -> Dataset:
         """Return `n` examples chosen at random, the same ones for the same seed, in their order here."""
-        if not 0 <= n <= len(self):
+        if not checks.is_count(n) or not 0 <= n <= len(self):
             raise ConfigurationError(
-                f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n}."
+                f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n!r:.80}."
             )
         return self._at(_shuffled(len(self), seed)[:n])
 
@@ -193,7 +198,7 @@ class Dataset(Sequence[Example]):
         return cls(tuple(read_rows(rows, columns)), name, description)
 
     def save(self, path: Location) -> None:
-        """Write a file in the format of its extension: .json, .jsonl, .csv, .tsv, .parquet, also with .gz.
+        """Write a file in the format of its extension: .json, .jsonl, .csv, .tsv, also with .gz, or .parquet.
 
         The file appears whole or not at all.
         """
@@ -241,8 +246,12 @@ class DatasetStream(Iterable[Example]):
     def __init__(
         self, read: Callable[[], Iterable[Example]], name: str = "unnamed", description: str = ""
     ) -> None:
-        self.name = name
-        self.description = description
+        if not callable(read):
+            raise ConfigurationError(
+                f"A DatasetStream takes a function that returns the examples, not {type(read).__name__}."
+            )
+        self.name = checks.text("name", name)
+        self.description = checks.text("description", description)
         self.fingerprint: str | None = None
         """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
         self.duplicate_ids = 0
@@ -255,27 +264,22 @@ class DatasetStream(Iterable[Example]):
     def __iter__(self) -> Iterator[Example]:
         fingerprint = Fingerprint()
         ids = IdCounter()
-        for examples in _batches(self._read()):
-            fingerprint.add_all(examples)
-            ids.add_all(examples)
-            yield from examples
+        given_out: list[Example] = []
+        remember = given_out.append
+        room = BATCH
+        for example in self._read():
+            yield example  # at once, since the next one may take long to come
+            remember(example)
+            room -= 1
+            if not room:
+                fingerprint.add_all(given_out)
+                ids.add_all(given_out)
+                given_out.clear()
+                room = BATCH
+        fingerprint.add_all(given_out)
+        ids.add_all(given_out)
         self.fingerprint = fingerprint.digest()
         self.duplicate_ids = ids.duplicates()
-
-
-def _batches(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    """Yield a few examples at a time; what came before an error is yielded before it is raised."""
-    remaining = iter(examples)
-    while True:
-        batch: list[Example] = []
-        try:
-            batch.extend(islice(remaining, BATCH))
-        except Exception:
-            yield batch
-            raise
-        if not batch:
-            return
-        yield batch
 
 
 def _source(path: Location | None, text: str | None) -> Any:
@@ -283,6 +287,8 @@ def _source(path: Location | None, text: str | None) -> Any:
 
     if (path is None) == (text is None):
         raise ConfigurationError("Give either a path or text=..., and not both.")
+    if text is not None and not isinstance(text, str):
+        raise ConfigurationError(f"text must be text, not {type(text).__name__}.")
     return Source.of_text(text) if path is None and text is not None else Source.of_path(path or "")
 
 
@@ -295,15 +301,19 @@ def _twice(name: str, id: str, first: int, second: int) -> str:
 
 def _shuffled(count: int, seed: int) -> list[int]:
     """Positions in an order that depends on the seed alone: `random()` is the same in every Python."""
+    if not checks.is_count(seed):
+        raise ConfigurationError(f"seed must be a whole number, not {seed!r:.80}.")
     draw = random.Random(seed).random
     keys = [draw() for _ in range(count)]
     return sorted(range(count), key=keys.__getitem__)
 
 
 def _sizes(parts: float | int | Sequence[float] | Sequence[int], count: int) -> list[int]:
-    if isinstance(parts, int | float):
+    if checks.is_number(parts):
         first = _size(parts, count)
         return [first, count - first]
+    if not isinstance(parts, Sequence) or not all(map(checks.is_number, parts)):
+        raise ConfigurationError(f"split() takes shares and whole numbers, not {parts!r:.80}.")
     sizes = [_size(part, count) for part in parts]
     if all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-9:
         return _filled(list(parts), count)

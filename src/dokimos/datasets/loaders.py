@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dokimos.core.example import Example
+from dokimos.datasets.columns import check_columns
 from dokimos.datasets.csv_format import read_csv
 from dokimos.datasets.json_format import Head, read_json, read_jsonl
 from dokimos.datasets.rows import RowReader
-from dokimos.datasets.source import FileFormat, Source, format_of
+from dokimos.datasets.source import FileFormat, Source, known_format, sniff
 from dokimos.datasets.tables import read_parquet
 
 if TYPE_CHECKING:
@@ -22,12 +23,22 @@ Location: TypeAlias = str | os.PathLike[str]
 
 def load_file(path: Location, columns: Columns = None) -> Dataset:
     """Load a file in the format that its extension says. Raises `DatasetError`."""
-    return load_source(Source.of_path(path), format_of(os.fspath(path)), columns)
+    source = Source.of_path(path)
+    return load_source(source, _format(path, source), columns)
 
 
 def stream_file(path: Location, columns: Columns = None) -> DatasetStream:
     """Open a file as a stream. Raises `DatasetError` at once if it is not there."""
-    return stream_source(Source.of_path(path), format_of(os.fspath(path)), columns)
+    source = Source.of_path(path)
+    return stream_source(source, _format(path, source), columns)
+
+
+def _format(path: Location, source: Source) -> FileFormat:
+    """Return what the extension says; a pipe, such as `/dev/fd/63`, mostly has none."""
+    known = known_format(os.fspath(path))
+    if known is not None:
+        return known
+    return "json" if os.path.isfile(path) else sniff(source)
 
 
 def load_source(
@@ -60,6 +71,7 @@ def stream_source(source: Source, format: FileFormat, columns: Columns = None) -
 def _reader(
     source: Source, format: FileFormat, columns: Columns, head: Head, delimiter: str
 ) -> Callable[[], Iterator[Example]]:
+    check_columns(columns)
     match format:
         case "json":
             return lambda: read_json(source, RowReader(source.label, columns), head)
@@ -70,4 +82,4 @@ def _reader(
         case "tsv":
             return lambda: read_csv(source, columns, "\t")
         case "parquet":
-            return lambda: read_parquet(source.label or "", columns)
+            return lambda: read_parquet(source, columns)

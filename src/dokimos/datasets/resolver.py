@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from dokimos.datasets import loaders
 from dokimos.datasets.source import Source, format_of, sniff, standard_input, stem
-from dokimos.errors import DatasetError
+from dokimos.errors import ConfigurationError, DatasetError
 
 if TYPE_CHECKING:
     from dokimos.datasets.dataset import Dataset, DatasetStream
@@ -65,7 +65,7 @@ class PackageResolver:
 
 
 class StandardInputResolver:
-    """`-`: JSON, JSONL or CSV on standard input, told apart by its first line; gzip is recognised."""
+    """`-`: JSON, JSONL, CSV or Parquet on standard input, told apart by their first line, also gzipped."""
 
     def supports(self, uri: str) -> bool:
         return uri == "-"
@@ -107,8 +107,10 @@ def resolver_for(uri: str | os.PathLike[str]) -> DatasetResolver:
     Raises:
         DatasetError: when there is none.
     """
-    if not isinstance(uri, str):
+    if isinstance(uri, os.PathLike):
         return _PathResolver()
+    if not isinstance(uri, str):
+        raise ConfigurationError(f"Give the path or URI of a data set, not {uri!r:.80}.")
     if not uri:
         raise DatasetError("The path of the data set is empty.")
     for resolver in (*_registered, *_entry_points(), *_BUILT_IN):

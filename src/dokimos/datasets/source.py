@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
-from dokimos.errors import DatasetError
+from dokimos.datasets.spool import Spool
+from dokimos.errors import ConfigurationError, DatasetError
 
 FileFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 
@@ -22,6 +23,7 @@ _FORMATS: Final[dict[str, FileFormat]] = {
     ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_PARQUET_MAGIC: Final = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,15 @@ class Source:
     @classmethod
     def of_path(cls, path: str | os.PathLike[str]) -> Source:
         """Raises `DatasetError` unless there is a file to read."""
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigurationError(f"Give the path of a file, not {path!r:.80}.")
         file = Path(path)
-        _require_file(file)
+        try:
+            _require_file(file)
+        except OSError as error:
+            raise DatasetError(f"Cannot be read: {error.strerror or error}", path=_short(path)) from error
+        if not file.is_file():
+            return cls(str(path), stem(file.name), Spool(lambda: file.open("rb"), ours=True).open)
         return cls(str(path), stem(file.name), lambda: file.open("rb", buffering=1 << 18))
 
     @classmethod
@@ -104,28 +113,21 @@ def known_format(file_name: str) -> FileFormat | None:
 
 
 def standard_input() -> Source:
-    """Copy standard input to a temporary file, so that it can be read more than once."""
-    import shutil
-    import tempfile
-    import weakref
-
-    with tempfile.NamedTemporaryFile(prefix="dokimos-stdin-", delete=False) as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-    path = Path(copy.name)
-
-    def opened() -> BinaryIO:
-        return cast("BinaryIO", path.open("rb"))
-
-    weakref.finalize(opened, path.unlink, missing_ok=True)
-    return Source("<stdin>", "stdin", opened)
+    """Return standard input as a source that can be read more than once."""
+    pipe = getattr(sys.stdin, "buffer", None)
+    if pipe is None:
+        raise DatasetError("There is no standard input to read from.", path="-")
+    return Source("<stdin>", "stdin", Spool(lambda: pipe, ours=False).open)
 
 
 def sniff(source: Source) -> FileFormat:
-    """Tell JSON, JSONL and CSV apart by the first line that is not blank."""
+    """Tell the formats apart by the first line that is not blank."""
     import json
 
     with source.open() as stream:
         first = next((line for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+    if first.startswith(_PARQUET_MAGIC):
+        return "parquet"
     text = first.decode("utf-8", "replace").lstrip("\ufeff").strip()
     if text.startswith("["):
         return "json"
@@ -143,6 +145,11 @@ def _is_gzip(stream: io.BufferedReader) -> bool:
     if hasattr(stream, "peek"):
         return stream.peek(2)[:2] == _GZIP_MAGIC
     return False
+
+
+def _short(path: str | os.PathLike[str]) -> str:
+    name = os.fspath(path)
+    return name if len(name) <= 200 else f"{name[:200]}…"
 
 
 def _require_file(path: Path) -> None:

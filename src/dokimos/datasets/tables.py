@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from dokimos.core.example import Example
 from dokimos.core.extras import require
-from dokimos.datasets.columns import WIRE_NAMES, ColumnMap
+from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
@@ -21,26 +20,27 @@ _ABSENT_WHEN_EMPTY: Final = ("expectedOutput", "actualOutput", "id")
 
 def read_rows(rows: Any, columns: Mapping[str, str] | None = None) -> Iterator[Example]:
     """Yield one example per row. Raises `DatasetError`, whose line is the 1-based number of the row."""
+    check_columns(columns)
     return _examples(_mappings(rows), "rows", columns)
 
 
-def read_parquet(path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> Iterator[Example]:
+def read_parquet(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[Example]:
     """Yield one example per row of a Parquet file, a batch of rows in memory at a time.
 
     Raises `MissingExtraError` without pyarrow.
     """
-    label = Source.of_path(path).label
     parquet = require("pyarrow.parquet", extra="parquet")
-    return _examples(_parquet_rows(parquet, os.fspath(path)), label, columns)
+    return _examples(_parquet_rows(parquet, source), source.label, columns)
 
 
-def _parquet_rows(parquet: Any, path: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                yield from batch.to_pylist()
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"Not a readable Parquet file: {error}", path=path) from error
+def _parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
+    with source.open() as stream:
+        try:
+            with parquet.ParquetFile(stream) as file:
+                for batch in file.iter_batches(batch_size=1024):
+                    yield from batch.to_pylist()
+        except (OSError, ValueError) as error:
+            raise DatasetError(f"Not a readable Parquet file: {error}", path=source.label) from error
 
 
 def _mappings(rows: Any) -> Iterable[Any]:

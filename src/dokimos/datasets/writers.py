@@ -38,7 +38,7 @@ def save(dataset: Dataset, path: Location) -> None:
     """Write in the format of the extension. Raises `DatasetError` for an unknown one."""
     format = known_format(os.fspath(path))
     if format is None:
-        known = ".json, .jsonl, .csv, .tsv or .parquet, with or without .gz"
+        known = ".json, .jsonl, .csv, .tsv, each with or without .gz, or .parquet"
         raise DatasetError(f"Cannot tell the format from the extension; use {known}.", path=str(path))
     _WRITERS[format](dataset, path)
 
@@ -80,6 +80,8 @@ def write_csv(dataset: Dataset, path: Location, delimiter: str = ",") -> None:
 
 def write_parquet(dataset: Iterable[Example], path: Location) -> None:
     """Write texts as texts and everything structured as JSON. Raises `MissingExtraError` without pyarrow."""
+    if os.fspath(path).lower().endswith(".gz"):
+        raise DatasetError("Parquet compresses itself; leave .gz away.", path=str(path))
     arrow = require("pyarrow", extra="parquet")
     parquet = require("pyarrow.parquet", extra="parquet")
     rows = [_columns(example) for example in dataset]

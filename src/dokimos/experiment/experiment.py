@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
+from dokimos.core import checks
 from dokimos.core.example import Example
 from dokimos.core.metrics import PriceTable
 from dokimos.core.results import ExperimentResult
@@ -66,14 +68,14 @@ class Experiment:
             "dataset": _as_dataset(dataset),
             "task": _as_task(task),
             "evaluators": _as_evaluators(evaluators),
-            "name": name,
-            "description": description,
-            "metadata": dict(metadata or {}),
-            "runs": _positive("runs", runs),
-            "parallelism": _positive("parallelism", parallelism),
-            "reporters": tuple(reporters) if isinstance(reporters, Sequence) else (reporters,),
-            "prices": prices,
-            "options": with_keywords(options or RunOptions(), keywords),
+            "name": checks.text("name", name),
+            "description": checks.text("description", description),
+            "metadata": checks.mapping("metadata", metadata),
+            "runs": checks.positive("runs", runs),
+            "parallelism": checks.positive("parallelism", parallelism),
+            "reporters": _as_reporters(reporters),
+            "prices": _as_prices(prices),
+            "options": with_keywords(_as_options(options), keywords),
         }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
@@ -113,13 +115,16 @@ class Experiment:
         are left out.
 
         Raises:
-            ValueError: when the items of the result were not kept.
+            ConfigurationError: when the items of the result were not kept.
         """
         from dokimos.core.concurrency import run_sync
         from dokimos.experiment.rescoring import rescore_async
 
         options = with_keywords(RunOptions(), keywords)
         chosen = _as_evaluators(evaluators)
+        parallelism = checks.positive("parallelism", parallelism)
+        if not isinstance(result, ExperimentResult):
+            raise ConfigurationError(f"rescore() takes an ExperimentResult, not {type(result).__name__}.")
         return run_sync(rescore_async(result, chosen, parallelism=parallelism, options=options))
 
 
@@ -151,10 +156,10 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
 def _as_dataset(dataset: Any) -> Dataset | DatasetStream:
     if dataset is None:
         raise ConfigurationError("An experiment needs a dataset.")
-    if isinstance(dataset, str):
-        raise ConfigurationError(f"Give a Dataset, not a name: Dataset.load({dataset!r}).")
+    if isinstance(dataset, str | os.PathLike):
+        raise ConfigurationError(f"Give a Dataset, not a name: Dataset.load({os.fspath(dataset)!r:.80}).")
     if not isinstance(dataset, Dataset | DatasetStream):
-        if not isinstance(dataset, Iterable):
+        if not isinstance(dataset, Iterable) or isinstance(dataset, bytes | Mapping):
             raise ConfigurationError(f"Give a Dataset or examples, not {type(dataset).__name__}.")
         dataset = Dataset(tuple(dataset))
     if isinstance(dataset, Dataset) and not len(dataset):
@@ -167,17 +172,23 @@ def _as_task(task: Any) -> Task:
         raise ConfigurationError("An experiment needs a task: a callable that takes an Example.")
     if not callable(task):
         raise ConfigurationError(f"The task must be callable, not {type(task).__name__}.")
-    return task  # type: ignore[no-any-return]
+    return cast("Task", task)
 
 
 def _as_evaluators(evaluators: Any) -> EvaluatorSource:
     if isinstance(evaluators, Evaluator):
         evaluators = (evaluators,)
-    if not isinstance(evaluators, Iterable):
-        if callable(evaluators):
-            return evaluators  # type: ignore[no-any-return]
+    if isinstance(evaluators, str):
         raise ConfigurationError(
-            f"evaluators must be a sequence or a function, not {type(evaluators).__name__}."
+            f"Give evaluators, not the name {evaluators!r:.80}; registry.build(NAME) makes one of a name."
+        )
+    if isinstance(evaluators, type) and issubclass(evaluators, Evaluator):
+        check_evaluators((evaluators,))
+    if not isinstance(evaluators, Iterable) or isinstance(evaluators, bytes | Mapping):
+        if callable(evaluators):
+            return cast("EvaluatorSource", evaluators)
+        raise ConfigurationError(
+            f"evaluators must be a sequence or a function of an Example, not {type(evaluators).__name__}."
         )
     chosen = tuple(evaluators)
     if not chosen:
@@ -186,7 +197,7 @@ def _as_evaluators(evaluators: Any) -> EvaluatorSource:
     return chosen
 
 
-def check_evaluators(evaluators: Sequence[Evaluator]) -> None:
+def check_evaluators(evaluators: Sequence[object]) -> None:
     """Raise `ConfigurationError` unless all are evaluators with names of their own."""
     seen = set()
     for evaluator in evaluators:
@@ -201,7 +212,34 @@ def check_evaluators(evaluators: Sequence[Evaluator]) -> None:
         seen.add(evaluator.name)
 
 
-def _positive(name: str, number: Any) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {number!r}.")
-    return number
+def _as_reporters(reporters: Any) -> tuple[Reporter, ...]:
+    several = isinstance(reporters, Iterable) and not isinstance(reporters, Reporter | str | bytes | Mapping)
+    given: tuple[Any, ...] = tuple(reporters) if several else (reporters,)
+    for reporter in given:
+        if isinstance(reporter, type) or not isinstance(reporter, Reporter):
+            hint = f"; write {reporter.__name__}(...)" if isinstance(reporter, type) else ""
+            raise ConfigurationError(
+                f"{reporter!r:.80} is not a reporter: it needs start_run, report_item, complete_run, flush "
+                f"and close{hint}."
+            )
+    return given
+
+
+def _as_prices(prices: Any) -> PriceTable | None:
+    if prices is not None and not callable(prices):
+        raise ConfigurationError(
+            "prices must be a function of model, tokens in and tokens out that returns US dollars or None, "
+            f"not {prices!r:.80}."
+        )
+    return cast("PriceTable | None", prices)
+
+
+def _as_options(options: Any) -> RunOptions:
+    if options is None:
+        return RunOptions()
+    if not isinstance(options, RunOptions):
+        hint = ""
+        if isinstance(options, Mapping):
+            hint = f" Write RunOptions({', '.join(f'{name}=...' for name in options)})."
+        raise ConfigurationError(f"options must be RunOptions(...), not {options!r:.80}.{hint}")
+    return options

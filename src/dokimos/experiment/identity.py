@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.results import EvaluatorInfo
+from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.wire import from_json
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError
@@ -57,7 +57,7 @@ class Identity:
             "dataset": {
                 "name": dataset.name,
                 "size": len(dataset) if isinstance(dataset, Dataset) else None,
-                "fingerprint": self.fingerprint(plan),
+                "fingerprint": dataset.fingerprint,
             },
             "task": self.task,
             "evaluators": self.evaluators,

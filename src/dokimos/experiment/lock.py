@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import sys
 from pathlib import Path
-from typing import Final
 
+from dokimos.core.file_lock import NO_LOCKS_HERE, lock_file, unlock_file
 from dokimos.errors import RunLockedError
-
-_NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Some network file systems; a run there goes on without a lock."""
 
 
 class RunLock:
@@ -21,10 +16,10 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _lock(self._file)
+            lock_file(self._file, wait=False)
         except OSError as error:
-            if error.errno in _NO_LOCKS_HERE:
-                return
+            if error.errno in NO_LOCKS_HERE:
+                return  # the run goes on without a lock
             holder = os.pread(self._file, 32, 0).decode() if hasattr(os, "pread") else ""
             os.close(self._file)
             who = f" (process {holder})" if holder.strip().isdigit() else ""
@@ -37,29 +32,6 @@ class RunLock:
     def release(self) -> None:
         """Free the run. A process that was forked meanwhile holds the file too, so closing is not enough."""
         with contextlib.suppress(OSError):
-            _unlock(self._file)
+            unlock_file(self._file)
         with contextlib.suppress(OSError):
             os.close(self._file)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        # A byte far behind the text, so that others can still read who holds the lock.
-        os.lseek(file, 1 << 20, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        os.lseek(file, 0, os.SEEK_SET)
-
-    def _unlock(file: int) -> None:
-        os.lseek(file, 1 << 20, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)

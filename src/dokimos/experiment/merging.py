@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any
 
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.core.text import listed
 from dokimos.errors import ConfigurationError
 from dokimos.experiment.failures import EVERYTHING_ERRORED
-
-MOST_NAMED = 5
 
 
 def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
@@ -88,7 +85,7 @@ def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> Run
             items[item.index] = (item, shard)
     missing = [i for i in range(size) if i not in items]
     if missing:
-        named = _listed(missing)
+        named = listed(missing)
         raise ConfigurationError(
             f"The shards do not make a whole run: of {size} items, {len(missing)} are missing, namely {named}"
             f"{_missing_shards(shards)}."
@@ -108,12 +105,6 @@ def _missing_shards(shards: Sequence[ExperimentResult]) -> str:
 def _shard_count(result: ExperimentResult) -> int | None:
     shard = result.provenance.shard
     return int(shard.partition("/")[2]) if shard else None
-
-
-def _listed(numbers: Iterable[Any]) -> str:
-    found = list(numbers)
-    named = ", ".join(map(str, islice(found, MOST_NAMED)))
-    return named if len(found) <= MOST_NAMED else f"{named} and {len(found) - MOST_NAMED} more"
 
 
 def _named(result: ExperimentResult) -> str:

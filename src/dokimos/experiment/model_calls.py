@@ -33,6 +33,8 @@ class ModelCalls:
         self.ledger = None if options.budget is None else Ledger(options.budget)
         self._clean = _cleaning(redact)
         self._cassette = _cassette_of(options, self._clean)
+        # What the environment names is shared by all runs of the process, so none of them asks everything.
+        self._asks_everything = options.shard is None and options.cassette is not None
         self._cache = _cache_of(options, self._clean)
         self._calls: RunCalls | None = None
         self._problem: str | None = None
@@ -75,7 +77,7 @@ class ModelCalls:
         """Write the cassette and let go of all files."""
         if self._cassette is not None:
             try:
-                self._cassette.save(whole=completed)
+                self._cassette.save(whole=completed and self._asks_everything)
             except (OSError, ConfigurationError) as error:
                 self._problem = f"The cassette {self._cassette.path} could not be written: {error}"
         for store in (self._calls, self._cache):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
+from dokimos.core import checks
+from dokimos.core.checks import is_count, is_number
 from dokimos.errors import ConfigurationError
 from dokimos.judges.budget import Budget
 from dokimos.judges.mode import CassetteMode
@@ -59,26 +61,17 @@ class RunOptions:
     """Keep replies of judges for other runs: True in `.dokimos/cache`, or in this file."""
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not (_is_number(self.timeout) and 0 < self.timeout < math.inf):
-            raise ConfigurationError(f"timeout must be more than 0 seconds, not {self.timeout!r}.")
-        if not _is_count(self.retries) or self.retries < 0:
-            raise ConfigurationError(f"retries must be a whole number of 0 or more, not {self.retries!r}.")
-        if self.seed is not None and not _is_count(self.seed):
-            raise ConfigurationError(f"seed must be a whole number, not {self.seed!r}.")
-        if self.redact is not None and not callable(self.redact):
-            raise ConfigurationError(f"redact must be a function from text to text, not {self.redact!r}.")
+        for name in ("journal", "retry_errors", "force", "keep_results", "auto_close_reporters"):
+            checks.flag(name, getattr(self, name))
+        checks.flag("progress", self.progress, or_none=True)
+        checks.path("run_dir", self.run_dir, "a folder")
+        checks.path("resume", self.resume, "a run id or a run folder")
+        _check_amounts(self)
         _check_calls(self)
         _check_max_errors(self.max_errors)
         if self.shard is not None:
             _check_shard(self.shard)
-        if self.resume is None and self.retry_errors:
-            raise ConfigurationError(
-                "retry_errors needs resume=RUN: it repeats the errored parts of that run."
-            )
-        if self.resume is not None and not self.journal:
-            raise ConfigurationError(
-                "resume goes on with a journal, so journal=False cannot be combined with it."
-            )
+        _check_resuming(self)
 
 
 class CallOptionKeywords(TypedDict, total=False):
@@ -109,29 +102,33 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     redact: Callable[[str], str] | None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _check_amounts(options: RunOptions) -> None:
+    if options.timeout is not None and not (is_number(options.timeout) and 0 < options.timeout < math.inf):
+        raise ConfigurationError(f"timeout must be more than 0 seconds, not {options.timeout!r:.80}.")
+    if not is_count(options.retries) or options.retries < 0:
+        raise ConfigurationError(f"retries must be a whole number of 0 or more, not {options.retries!r:.80}.")
+    if options.seed is not None and not is_count(options.seed):
+        raise ConfigurationError(f"seed must be a whole number, not {options.seed!r:.80}.")
+    if options.redact is not None and not callable(options.redact):
+        raise ConfigurationError(f"redact must be a function from text to text, not {options.redact!r:.80}.")
 
 
 def _check_calls(options: RunOptions) -> None:
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise ConfigurationError(f"budget must be a Budget(max_cost_usd=...), not {options.budget!r}.")
+    checks.path("cassette", options.cassette, "a file")
     if options.cassette_mode not in (None, *get_args(CassetteMode)):
         raise ConfigurationError(
             f"cassette_mode must be record, replay or auto, not {options.cassette_mode!r}."
         )
-    if not isinstance(options.cache, bool | str | Path):
-        raise ConfigurationError(f"cache must be True, False or a file, not {options.cache!r}.")
+    if not isinstance(options.cache, bool):
+        checks.path("cache", options.cache, "True, False or a file", or_none=False)
 
 
 def _check_max_errors(limit: int | float | None) -> None:
     if limit is None:
         return
-    if not _is_number(limit):
+    if not is_number(limit):
         raise ConfigurationError(f"max_errors must be a total (int) or a share (float), not {limit!r}.")
     if isinstance(limit, float) and not 0 <= limit <= 1:
         raise ConfigurationError(
@@ -141,7 +138,18 @@ def _check_max_errors(limit: int | float | None) -> None:
         raise ConfigurationError(f"max_errors must be 0 or more, not {limit!r}.")
 
 
-def _check_shard(shard: tuple[int, int]) -> None:
-    pair: tuple[Any, ...] = tuple(shard) if isinstance(shard, tuple | list) else ()  # type: ignore[redundant-expr]
-    if len(pair) != 2 or not all(map(_is_count, pair)) or not 1 <= pair[0] <= pair[1]:
+def _check_shard(shard: Any) -> None:
+    pair: tuple[Any, ...] = tuple(shard) if isinstance(shard, tuple | list) else ()
+    if len(pair) != 2 or not all(map(is_count, pair)) or not 1 <= pair[0] <= pair[1]:
         raise ConfigurationError(f"shard must be (i, n) with 1 <= i <= n, not {shard!r}.")
+
+
+def _check_resuming(options: RunOptions) -> None:
+    if options.resume is None and options.retry_errors:
+        raise ConfigurationError("retry_errors needs resume=RUN: it repeats the errored parts of that run.")
+    if options.resume is None and options.force:
+        raise ConfigurationError("force needs resume=RUN: it goes on with a run that no longer fits.")
+    if options.resume is not None and not options.journal:
+        raise ConfigurationError(
+            "resume goes on with a journal, so journal=False cannot be combined with it."
+        )

@@ -150,9 +150,10 @@ class LiveProgress:
 
 
 def make_progress(plan: Experiment, options: RunOptions) -> Progress:
-    """Choose by the options and by what standard error is."""
+    """Choose by the options and by what standard error is; `NO_COLOR` asks for plain lines, too."""
     if options.progress is False or sys.stderr is None:
         return Silent()
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
+    if sys.stderr.isatty() and not plain:
         return LiveProgress(plan.runs)
     return PlainProgress(plan.runs)

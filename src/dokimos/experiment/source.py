@@ -10,7 +10,7 @@ from dokimos.core.quick_init import quick_init
 from dokimos.core.text import error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
-from dokimos.errors import DatasetError, DokimosError
+from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment.journal import content_hash
 from dokimos.experiment.redaction import Redact, redacted_example
 
@@ -62,12 +62,19 @@ class ExampleSource:
                 example = next(self._examples)
             except StopIteration:
                 self.exhausted = True
+                if not self.seen:
+                    raise ConfigurationError(f"The dataset {self._dataset.name!r} has no examples.") from None
                 raise
             except DokimosError:
                 raise
             except Exception as error:
                 message = f"The data set {self._dataset.name!r} failed after {self.seen} examples"
                 raise DatasetError(f"{message}: {error_text(error)}") from error
+            if not isinstance(example, Example):
+                kind = type(example).__name__
+                raise DatasetError(
+                    f"The data set {self._dataset.name!r} gave a {kind} instead of an Example."
+                )
             index = self.seen
             self.seen += 1
             if self._shard is None or index % self._shard[1] == self._shard[0] - 1:

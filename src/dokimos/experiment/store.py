@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from dokimos.core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment.failures import CHOICE
 from dokimos.experiment.folders import list_run_folders
-from dokimos.experiment.journal import Position, StoredRun, read_manifest
+from dokimos.experiment.journal import MANIFEST_FILE, Position, StoredRun, read_manifest
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.record import evaluator_infos
 
@@ -31,6 +32,7 @@ def load_run(folder: Path) -> ExperimentResult:
     """
     stored = StoredRun(folder)
     try:
+        _check_manifest(stored)
         return _result(stored)
     finally:
         stored.close()
@@ -47,17 +49,13 @@ class RunListing:
     status: RunStatus | None
     """None while it is going on or where its process was killed."""
     size_bytes: int
+    problem: str = ""
+    """Why the run cannot be read, empty where it can be."""
 
 
 def list_runs(root: Path) -> list[RunListing]:
-    """List the runs in a folder, the oldest first; what cannot be read is left out."""
-    listings = []
-    for folder in list_run_folders(root):
-        try:
-            listings.append(_listing(folder))
-        except (JournalError, ValueError, OSError):
-            continue
-    return listings
+    """List the runs in a folder, the oldest first; one that cannot be read says why."""
+    return [_listing(folder) for folder in list_run_folders(root)]
 
 
 def prune_runs(folders: Sequence[Path]) -> list[Path]:
@@ -75,16 +73,32 @@ def prune_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def _listing(folder: Path) -> RunListing:
-    manifest = read_manifest(folder)
-    outcome = _last_record(folder / "journal.jsonl")
+    manifest: dict[str, Any] = {}
+    status, problem = None, ""
+    try:
+        manifest = read_manifest(folder)
+        outcome = _last_record(folder / "journal.jsonl")
+        status = None if outcome is None else RunStatus(str(outcome.get("status")))
+    except (JournalError, ValueError, OSError) as error:
+        problem = str(error)
     return RunListing(
         run_id=folder.name,
         folder=folder,
         name=str(manifest.get("name", "unnamed")),
         started_at=str(manifest.get("startedAt", "")),
-        status=RunStatus(outcome["status"]) if outcome is not None else None,
-        size_bytes=sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
+        status=status,
+        size_bytes=_size(folder),
+        problem=problem,
     )
+
+
+def _size(folder: Path) -> int:
+    """Add up the files of a folder in which another process may be at work."""
+    total = 0
+    for file in folder.iterdir():
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
 
 
 def _last_record(path: Path) -> dict[str, Any] | None:
@@ -107,6 +121,13 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
         if newline or reach >= size:
             return last
         reach *= 4
+
+
+def _check_manifest(stored: StoredRun) -> None:
+    for name, kind in (("name", str), ("description", str), ("metadata", dict), ("dataset", dict)):
+        found = stored.manifest.get(name)
+        if found is not None and not isinstance(found, kind):
+            raise JournalError(f"{stored.folder / MANIFEST_FILE} is damaged: {name!r} is {found!r:.40}.")
 
 
 def _result(stored: StoredRun) -> ExperimentResult:

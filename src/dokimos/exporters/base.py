@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
+from dokimos.core import checks
 from dokimos.core.results import ExperimentResult
 from dokimos.errors import ConfigurationError
 
@@ -49,7 +50,7 @@ def render(result: ExperimentResult, format: str) -> str:
     Raises:
         ConfigurationError: for a format that nobody knows.
     """
-    return exporter(format).render(result)
+    return exporter(format).render(_checked(result))
 
 
 def export(result: ExperimentResult, path: str | Path, *, format: str | None = None) -> Path:
@@ -61,9 +62,10 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
     Raises:
         ConfigurationError: for a format or an ending that nobody knows, and a path that cannot be written.
     """
+    checks.path("path", path, "the file to write", or_none=False)
     path = Path(path)
     chosen = exporter_for(path) if format is None else exporter(format)
-    content = chosen.render(result).encode("utf-8", "replace")
+    content = chosen.render(_checked(result)).encode("utf-8", "replace")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, content)
@@ -93,6 +95,12 @@ def exporter_for(path: str | Path) -> Exporter:
         f"Cannot tell the format of the report {str(path)!r} from its ending. Known formats: "
         f"{_known_formats()}. Rename the file or name a format."
     )
+
+
+def _checked(result: object) -> ExperimentResult:
+    if not isinstance(result, ExperimentResult):
+        raise ConfigurationError(f"Only an ExperimentResult can be exported, not {type(result).__name__}.")
+    return result
 
 
 def _all() -> Iterator[Exporter]:
@@ -133,11 +141,11 @@ def _known_formats() -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
+    if path.exists() and not path.is_file():
         # A pipe or a terminal cannot be replaced; a folder gives the usual error here.
-        target.write_bytes(content)
+        path.write_bytes(content)
         return
+    target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
     try:
         draft.write_bytes(content)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
-from html import escape
-from importlib.resources import files
 from itertools import zip_longest
 from typing import ClassVar, Final
 
 from dokimos.core import figures
 from dokimos.core.figures import UNKNOWN, known
-from dokimos.core.results import EvaluatorInfo, ExperimentResult, RunStatus
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.exporters.facts import facts
 from dokimos.exporters.html_charts import histogram, outcome_bar, rate_bar
 from dokimos.exporters.html_data import embedded
+from dokimos.exporters.html_page import asset, card, foreign, number_cell, page, safe
 from dokimos.exporters.items import (
     ItemRuns,
     Outcome,
-    badness,
     by_tag,
     errors_of,
     inputs_text,
     items_of,
     pass_interval,
     tag_keys,
+    worst_first,
 )
 from dokimos.stats.intervals import Interval
 
@@ -51,10 +50,9 @@ class HtmlExporter:
 
     def render(self, result: ExperimentResult) -> str:
         items = items_of(result)
-        lower = frozenset(info.name for info in result.evaluators if info.lower_is_better)
-        worst = sorted(items, key=lambda item: badness(item, lower))
+        worst = worst_first(items, result)
         keys = tag_keys(items)
-        style, script = _asset("report.css"), _asset("report.js")
+        style, script = asset("report.css"), asset("report.js")
         summary = result.summary
         body = [
             _header(result),
@@ -66,42 +64,15 @@ class HtmlExporter:
             _items(result, worst),
             _provenance(result),
         ]
-        return (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-            f"<title>{_safe(result.name)} – dokimos report</title>\n<style>{style}</style>\n</head>\n<body>\n"
-            '<a class="skip" href="#items">Skip to the items</a>\n'
-            f"<main>\n{''.join(body)}</main>\n"
-            f'<script type="application/json" id="data">{embedded(result, items, keys)}</script>\n'
-            f"<script>{script}</script>\n</body>\n</html>\n"
+        data = f'<script type="application/json" id="data">{embedded(result, items, keys)}</script>\n'
+        return page(
+            f"{result.name} – dokimos report",
+            "".join(body),
+            style=style,
+            script=script,
+            skip='<a class="skip" href="#items">Skip to the items</a>\n',
+            data=data,
         )
-
-
-def _asset(name: str) -> str:
-    return files("dokimos.exporters").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing is loaded, and only our own style and script run."""
-    return (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _safe(text: str) -> str:
-    return escape(text, quote=True)
-
-
-def _foreign(text: str) -> str:
-    """Text that is not ours: escaped, and kept from turning around what stands beside it."""
-    return f"<bdi>{_safe(text)}</bdi>"
 
 
 def _header(result: ExperimentResult) -> str:
@@ -109,12 +80,12 @@ def _header(result: ExperimentResult) -> str:
     facts = [
         f"{figures.count(result.total_count)} items",
         f"{result.run_count} runs" if result.run_count > 1 else "1 run",
-        *([f"dataset {_foreign(source.dataset_name)}"] if source.dataset_name else []),
-        *([f"<time>{_safe(source.started_at[:16].replace('T', ' '))}</time>"] if source.started_at else []),
+        *([f"dataset {foreign(source.dataset_name)}"] if source.dataset_name else []),
+        *([f"<time>{safe(source.started_at[:16].replace('T', ' '))}</time>"] if source.started_at else []),
     ]
-    description = f'<p class="description">{_foreign(result.description)}</p>' if result.description else ""
+    description = f'<p class="description">{foreign(result.description)}</p>' if result.description else ""
     return (
-        f'<header>\n<h1>{_foreign(result.name)}</h1>\n{description}<p class="facts">{" · ".join(facts)}</p>\n'
+        f'<header>\n<h1>{foreign(result.name)}</h1>\n{description}<p class="facts">{" · ".join(facts)}</p>\n'
         f"{_status(result)}{_verdict(result)}</header>\n"
     )
 
@@ -159,20 +130,13 @@ def _cards(result: ExperimentResult, summary: RunSummary) -> str:
     return f'<section class="cards" aria-label="Summary">\n{"".join(cards)}</section>\n'
 
 
-def _card(label: str, value: str, note: str, extra: str = "") -> str:
-    return (
-        f'<div class="card"><h2>{label}</h2><p class="value">{value}</p>{extra}'
-        f'<p class="note">{note}</p></div>\n'
-    )
-
-
 def _rate_card(result: ExperimentResult) -> str:
     interval = pass_interval(result)
     if result.pass_rate is None or interval is None:
-        return _card("Pass rate", UNKNOWN, "not judged")
+        return card("Pass rate", UNKNOWN, "not judged")
     judged = figures.count(result.pass_count + result.fail_count)
     spread = f"n = {judged} · 95 % interval {_span(interval)}"
-    return _card("Pass rate", figures.percent(result.pass_rate), spread, rate_bar(result.pass_rate, interval))
+    return card("Pass rate", figures.percent(result.pass_rate), spread, rate_bar(result.pass_rate, interval))
 
 
 def _span(interval: Interval) -> str:
@@ -188,7 +152,7 @@ def _error_card(result: ExperimentResult, summary: RunSummary) -> str:
     for count, what in ((summary.warned, "warnings"), (skipped, "skipped scores")):
         if count:
             parts.append(f"{count:,} {what}{runs}")
-    return _card("Errors", figures.count(result.error_count), " · ".join(parts))
+    return card("Errors", figures.count(result.error_count), " · ".join(parts))
 
 
 def _cost_card(summary: RunSummary) -> str:
@@ -197,24 +161,24 @@ def _cost_card(summary: RunSummary) -> str:
     judging = judge_cost(summary)
     tokens += "" if judging is None else f" · judge {judging}"
     if metrics.cost_usd is None:
-        return _card("Cost", UNKNOWN, f"unpriced{tokens}")
+        return card("Cost", UNKNOWN, f"unpriced{tokens}")
     coverage = (
         f"{summary.priced:,}/{summary.tokenized:,} priced" if summary.tokenized else "as the task reported"
     )
-    return _card("Cost", figures.usd(metrics.cost_usd), f"{coverage}{tokens}")
+    return card("Cost", figures.usd(metrics.cost_usd), f"{coverage}{tokens}")
 
 
 def _latency_card(summary: RunSummary) -> str:
     if summary.metrics.latency_ms is None:
-        return _card("Latency, median", UNKNOWN, "not measured")
+        return card("Latency, median", UNKNOWN, "not measured")
     p95 = known(figures.duration, summary.latency_p95_ms)
-    return _card("Latency, median", figures.duration(summary.metrics.latency_ms), f"95th percentile {p95}")
+    return card("Latency, median", figures.duration(summary.metrics.latency_ms), f"95th percentile {p95}")
 
 
 def _warnings(result: ExperimentResult) -> str:
     if not result.warnings:
         return ""
-    lines = "".join(f"<li>{_foreign(text)}</li>" for text in result.warnings)
+    lines = "".join(f"<li>{foreign(text)}</li>" for text in result.warnings)
     return f'<section class="warnings"><h2>Warnings</h2><ul>{lines}</ul></section>\n'
 
 
@@ -244,15 +208,15 @@ def _evaluator_row(
     threshold = info.threshold if info else None
     lower = info is not None and info.lower_is_better
     cells = [
-        f'<th scope="row" data-sort="{_safe(name.lower())}">'
-        f'<span class="name" data-evaluator="{_safe(name)}">{_foreign(name)}</span>'
+        f'<th scope="row" data-sort="{safe(name.lower())}">'
+        f'<span class="name" data-evaluator="{safe(name)}">{foreign(name)}</span>'
         f'<span class="rule">{_rule(threshold, lower=lower)}</span></th>',
-        _number_cell(mean, known(figures.score, mean)),
-        _number_cell(spread, known(figures.score, spread)),
-        _number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
-        _number_cell(found.passed, f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN),
+        number_cell(mean, known(figures.score, mean)),
+        number_cell(spread, known(figures.score, spread)),
+        number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
+        number_cell(found.passed, f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN),
         _error_cell(found.errors),
-        _number_cell(found.skipped, f"{found.skipped:,}" if found.skipped else UNKNOWN),
+        number_cell(found.skipped, f"{found.skipped:,}" if found.skipped else UNKNOWN),
         f"<td>{histogram(found, threshold, lower=lower)}</td>",
     ]
     return f"<tr>{''.join(cells)}</tr>\n"
@@ -268,12 +232,8 @@ def _rule(threshold: float | None, *, lower: bool) -> str:
     )
 
 
-def _number_cell(value: float | None, text: str, kind: str = "") -> str:
-    return f'<td class="num {kind}" data-sort="{"" if value is None else value}">{text}</td>'
-
-
 def _error_cell(count: float) -> str:
-    return _number_cell(count, f"{figures.count(count)} !" if count else UNKNOWN, "error" if count else "")
+    return number_cell(count, f"{figures.count(count)} !" if count else UNKNOWN, "error" if count else "")
 
 
 def _breakdowns(result: ExperimentResult, keys: tuple[str, ...]) -> str:
@@ -290,8 +250,8 @@ def _breakdowns(result: ExperimentResult, keys: tuple[str, ...]) -> str:
 def _breakdown(title: str, column: str, parts: Iterable[tuple[str, ExperimentResult]]) -> str:
     rows = "".join(_breakdown_row(label, part) for label, part in parts)
     return (
-        f'<details class="breakdown" open><summary>{_foreign(title)}</summary><div class="scroll">'
-        f'<table class="sortable"><thead><tr><th scope="col">{_foreign(column)}</th>'
+        f'<details class="breakdown" open><summary>{foreign(title)}</summary><div class="scroll">'
+        f'<table class="sortable"><thead><tr><th scope="col">{foreign(column)}</th>'
         '<th scope="col" class="num">Judged</th><th scope="col" class="num">Pass rate</th>'
         '<th scope="col" class="plain">95 % interval</th><th scope="col" class="num">Errors</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details>"
@@ -303,8 +263,8 @@ def _breakdown_row(label: str, part: ExperimentResult) -> str:
     judged = part.pass_count + part.fail_count
     bar = "" if rate is None or interval is None else rate_bar(rate, interval)
     return (
-        f'<tr><th scope="row" data-sort="{_safe(label.lower())}">{_foreign(label)}</th>'
-        f"{_number_cell(judged, figures.count(judged))}{_number_cell(rate, known(figures.percent, rate))}"
+        f'<tr><th scope="row" data-sort="{safe(label.lower())}">{foreign(label)}</th>'
+        f"{number_cell(judged, figures.count(judged))}{number_cell(rate, known(figures.percent, rate))}"
         f'<td class="bar">{bar}</td>{_error_cell(part.error_count)}</tr>'
     )
 
@@ -326,10 +286,10 @@ def _first(worst: list[ItemRuns]) -> str:
 
 def _first_row(item: ItemRuns, why: str) -> str:
     sign = "!" if item.outcome is Outcome.ERRORED else "✗"
-    key = _safe(item.key)
+    key = safe(item.key)
     return (
         f'<li><span class="sign {item.outcome}">{sign}</span> <span class="key" data-item="{key}">'
-        f'{_foreign(item.key)}</span> <span class="reason">{_foreign(why)}</span></li>'
+        f'{foreign(item.key)}</span> <span class="reason">{foreign(why)}</span></li>'
     )
 
 
@@ -350,9 +310,9 @@ def _items(result: ExperimentResult, worst: list[ItemRuns]) -> str:
 def _static_items(worst: list[ItemRuns]) -> str:
     listed = worst[:STATIC_ITEMS]
     rows = "".join(
-        f"<tr><td>{item.outcome}</td><td>{_foreign(item.key)}</td>"
-        f"<td>{_foreign(figures.one_line(inputs_text(item) or '', 200))}</td>"
-        f"<td>{_foreign(_why(item))}</td></tr>"
+        f"<tr><td>{item.outcome}</td><td>{foreign(item.key)}</td>"
+        f"<td>{foreign(figures.one_line(inputs_text(item) or '', 200))}</td>"
+        f"<td>{foreign(_why(item))}</td></tr>"
         for item in listed
     )
     return (
@@ -373,29 +333,9 @@ def _why(item: ItemRuns) -> str:
 
 
 def _provenance(result: ExperimentResult) -> str:
-    source = result.provenance
-    commit = f"{source.git_commit} (with local changes)" if source.git_dirty else source.git_commit
-    facts: dict[str, object] = {
-        "Run": source.run_id,
-        "Status": result.status,
-        "Started": source.started_at,
-        "Ended": source.ended_at,
-        "Dataset": source.dataset_name,
-        "Dataset fingerprint": source.dataset_fingerprint,
-        "Duplicate ids": source.duplicate_ids or None,
-        "Task": source.task_name,
-        "Seed": source.seed,
-        "Shard": source.shard,
-        "Parallelism": source.parallelism,
-        "Git commit": commit,
-        "dokimos": source.dokimos_version,
-        "Python": source.python_version,
-        "Command": " ".join(source.command) or None,
-        **{f"metadata: {key}": value for key, value in result.metadata.items()},
-    }
+    metadata = {f"metadata: {key}": str(value) for key, value in result.metadata.items()}
     rows = "".join(
-        f"<dt>{_safe(key)}</dt><dd>{_foreign(str(value))}</dd>"
-        for key, value in facts.items()
-        if value is not None
+        f"<dt>{safe(label)}</dt><dd>{foreign(fact)}</dd>"
+        for label, fact in {"Status": str(result.status), **facts(result), **metadata}.items()
     )
     return f'<section class="provenance"><h2>Where this comes from</h2><dl>{rows}</dl></section>\n'

@@ -110,10 +110,15 @@ def _joined(index: int, runs: list[ItemResult | None]) -> ItemRuns:
     return ItemRuns(index, first.example, tuple(runs))
 
 
-def badness(item: ItemRuns, lower_is_better: frozenset[str]) -> tuple[int, float, int]:
-    """A key that sorts the worst items first: by outcome, then the lowest score, then position."""
-    results = (result for found in item.results for result in found.eval_results)
-    return (list(Outcome).index(item.outcome), lowest_score(results, lower_is_better), item.index)
+def worst_first(items: Iterable[ItemRuns], result: ExperimentResult) -> list[ItemRuns]:
+    """Sort the items of a result: by outcome, then the lowest score, then position."""
+    outcomes, lower = list(Outcome), result.lower_is_better
+
+    def place(item: ItemRuns) -> tuple[int, float, int]:
+        scores = (score for found in item.results for score in found.eval_results)
+        return outcomes.index(item.outcome), lowest_score(scores, lower), item.index
+
+    return sorted(items, key=place)
 
 
 def pass_interval(result: ExperimentResult) -> Interval | None:

@@ -11,10 +11,10 @@ from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.exporters.facts import facts
 from dokimos.exporters.items import (
     ItemRuns,
     Outcome,
-    badness,
     by_tag,
     errors_of,
     expected_text,
@@ -23,6 +23,7 @@ from dokimos.exporters.items import (
     pass_interval,
     shown,
     tag_keys,
+    worst_first,
 )
 
 MAX_LENGTH: Final = 60_000
@@ -51,8 +52,7 @@ class MarkdownExporter:
 
     def render(self, result: ExperimentResult) -> str:
         items = items_of(result)
-        lower = frozenset(info.name for info in result.evaluators if info.lower_is_better)
-        worst = sorted(items, key=lambda item: badness(item, lower))
+        worst = worst_first(items, result)
         closing = "\n".join(_provenance(result))
         opening = "\n".join([*_head(result), *_evaluators(result), *_runs(result), *_tags(result, items)])
         room = MAX_LENGTH - len(closing) - len(opening)
@@ -61,7 +61,8 @@ class MarkdownExporter:
             _section("Errors", _of(worst, Outcome.ERRORED), _errored, room // 4),
             _section("Warnings", [item for item in worst if item.warnings], _warned, room // 8),
         )
-        return "\n".join([opening, *sections, closing]).rstrip() + "\n"
+        parts = (part.strip("\n") for part in (opening, *sections, closing))
+        return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _of(items: Iterable[ItemRuns], outcome: Outcome) -> list[ItemRuns]:
@@ -151,34 +152,32 @@ def _evaluator_row(name: str, result: ExperimentResult, summary: RunSummary) -> 
         f"{found.errors:,}",
         f"{found.skipped:,}",
     ]
-    return _table_row(cells)
+    return table_row(cells)
 
 
 def _runs(result: ExperimentResult) -> Iterator[str]:
     if result.run_count < 2:
         return
     yield "## Runs\n"
-    yield _table_row(
-        ["Run", "Pass Rate", "Passed", "Errors", *(plain(n, 40) for n in result.evaluator_names)]
-    )
+    yield table_row(["Run", "Pass Rate", "Passed", "Errors", *(plain(n, 40) for n in result.evaluator_names)])
     yield "|---|" + "---:|" * (3 + len(result.evaluator_names))
     for run in result.runs:
         scores = [known(figures.score, run.average_score(name)) for name in result.evaluator_names]
         passed = f"{run.pass_count:,}/{run.summary.judged:,}"
         rate = known(figures.percent, run.pass_rate)
-        yield _table_row([str(run.index + 1), rate, passed, f"{run.error_count:,}", *scores])
+        yield table_row([str(run.index + 1), rate, passed, f"{run.error_count:,}", *scores])
     yield ""
 
 
 def _tags(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> Iterator[str]:
     for key in tag_keys(items):
         yield f"## By {plain(key, MAX_HEADING)}\n"
-        yield _table_row(["Value", "Items", "Pass Rate", "Errors"])
+        yield table_row(["Value", "Items", "Pass Rate", "Errors"])
         yield "|---|---:|---:|---:|"
         for tag, part in by_tag(result, key).items():
             rate = known(figures.percent, part.pass_rate)
             cells = [plain(tag, MAX_HEADING), figures.count(part.total_count), rate]
-            yield _table_row([*cells, figures.count(part.error_count)])
+            yield table_row([*cells, figures.count(part.error_count)])
         yield ""
 
 
@@ -245,31 +244,14 @@ def _value(label: str, text: str | None) -> list[str]:
 
 
 def _provenance(result: ExperimentResult) -> Iterator[str]:
-    source = result.provenance
-    command = " ".join(source.command) or None
-    dirty = " (with local changes)" if source.git_dirty else ""
-    facts = {
-        "Run": source.run_id,
-        "dokimos": source.dokimos_version,
-        "Python": source.python_version,
-        "Git commit": f"{source.git_commit}{dirty}" if source.git_commit else None,
-        "Dataset": source.dataset_name,
-        "Dataset fingerprint": source.dataset_fingerprint,
-        "Task": source.task_name,
-        "Seed": source.seed,
-        "Shard": source.shard,
-        "Started": source.started_at,
-        "Ended": source.ended_at,
-        "Command": command,
-    }
-    found = [(label, value) for label, value in facts.items() if value is not None]
-    if found:
+    if found := facts(result):
         yield "## Provenance\n"
         yield "| | |\n|---|---|"
-        yield from (_table_row([label, code(str(value))]) for label, value in found)
+        yield from (table_row([label, code(fact)]) for label, fact in found.items())
 
 
-def _table_row(cells: Iterable[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
+    """Return a row of a table; bars in its cells do not divide them."""
     return "| " + " | ".join(_PIPE.sub(r"\|", cell) for cell in cells) + " |"
 
 

@@ -100,6 +100,13 @@
     };
   });
 
+  const produced = new Set(["output", "toolCalls"]);
+  for (const item of items) {
+    for (const { outputs } of item.runs.filter(Boolean)) {
+      for (let i = 0; i < outputs.length; i += 2) produced.add(text(outputs[i]));
+    }
+  }
+
   const haystack = (item) => {
     if (item.haystack === null) {
       const parts = [item.key, ...item.tags.flat()];
@@ -385,6 +392,8 @@
   ];
   const comparison = (label, expected, actual) => {
     if (expected == null) return block(label, actual);
+    // What only evaluators look at, such as the keys of relevant documents, has no output to stand beside.
+    if (actual == null && !produced.has(label)) return block(`Expected ${label}`, expected);
     const suffix = label === "output" ? "" : ` ${label}`;
     const diff = actual == null || expected === actual ? null : wordDiff(expected, actual);
     const note = actual == null ? "" : expected === actual ? "identical" : diff ? "" : "too long to mark differences";

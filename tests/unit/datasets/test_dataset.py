@@ -128,3 +128,44 @@ def test_a_path_and_a_text_together_are_refused():
 
 def test_a_dataset_has_no_duplicate_ids():
     assert TEN.duplicate_ids == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Dataset(3), "A Dataset holds Examples, not int"),
+        (lambda: Dataset([], name=3), "name must be text, not 3"),
+        (lambda: Dataset([], description=None), "description must be text, not None"),
+        (lambda: Dataset.load(3), "Give the path or URI of a data set, not 3"),
+        (lambda: Dataset.stream(None), "Give the path or URI of a data set, not None"),
+        (lambda: Dataset.load(b"a.json"), "Give the path or URI of a data set, not b'a.json'"),
+        (lambda: Dataset.from_json(3), "Give the path of a file, not 3"),
+        (lambda: Dataset.from_json(text=b"[]"), "text must be text, not bytes"),
+        (lambda: Dataset.from_jsonl(text="{}", columns="q=input"), "columns must be a mapping such as"),
+        (lambda: Dataset.from_csv(text="q", columns={"q": None}), "columns must map names to names"),
+        (lambda: Dataset.from_rows([], columns=[]), "columns must be a mapping such as"),
+        (lambda: TEN.sample("2"), "needs n in 0..10, .* not '2'"),
+        (lambda: TEN.sample(True), "needs n in 0..10, .* not True"),
+        (lambda: TEN.sample(2, seed=None), "seed must be a whole number, not None"),
+        (lambda: TEN.split(0.5, seed="x"), "seed must be a whole number, not 'x'"),
+        (lambda: TEN.split("0.5"), "takes shares and whole numbers, not '0.5'"),
+        (lambda: TEN.split(None), "takes shares and whole numbers, not None"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_configuration_errors(wrong, message):
+    with pytest.raises(ConfigurationError, match=message):
+        wrong()
+
+
+def test_a_path_that_is_too_long_is_an_error_with_its_beginning():
+    with pytest.raises(DatasetError, match=r"^x{200}….*: Cannot be read: File name too long"):
+        Dataset.load("x" * 5000)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_a_table_that_another_mark_divides_says_how_to_read_it(mark):
+    text = f"input{mark}output\na{mark}b\n"
+    with pytest.raises(DatasetError) as caught:
+        Dataset.from_csv(text=text)
+    assert f"delimiter={mark!r}" in str(caught.value)
+    assert list(Dataset.from_csv(text=text, delimiter=mark)) == [Example.of("a", "b")]

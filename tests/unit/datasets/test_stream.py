@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,3 +97,55 @@ def test_the_name_of_a_json_document_is_known_before_its_examples_are_read(tmp_p
 
 def test_the_repr_is_short():
     assert repr(DatasetStream(list, "n")) == "DatasetStream('n')"
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """Standard input as a pipe that stays open, and the function that writes into it."""
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as reading, os.fdopen(write_end, "wb", buffering=0) as writing:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=reading))
+        yield writing
+
+
+@pytest.mark.parametrize("rows", [b'{"input": "a"}\n|{"input": "b"}\n', b"input\na\n|b\n"])
+def test_a_row_of_a_pipe_is_handed_out_before_the_next_has_come(pipe, rows):
+    first, second = rows.split(b"|")
+    pipe.write(first)
+    stream = Dataset.stream("-")
+    examples = iter(stream)
+    assert next(examples) == Example.of("a")
+    pipe.write(second)
+    assert next(examples) == Example.of("b")
+    pipe.close()
+    assert list(examples) == []
+    assert list(stream) == [Example.of("a"), Example.of("b")]
+    assert stream.fingerprint == Dataset([Example.of("a"), Example.of("b")]).fingerprint
+
+
+def test_a_named_pipe_is_read_as_what_is_in_it(tmp_path):
+    for name, content in (("rows", '{"input": "a"}\n{"input": "b"}\n'), ("rows.csv", "input\na\nb\n")):
+        os.mkfifo(tmp_path / name)
+        writer = threading.Thread(target=(tmp_path / name).write_text, args=(content,))
+        writer.start()
+        stream = Dataset.stream(tmp_path / name)
+        assert list(stream) == list(stream) == [Example.of("a"), Example.of("b")]
+        writer.join()
+
+
+def test_each_example_is_handed_out_at_once():
+    made = []
+
+    def read():
+        for i in range(200):
+            made.append(i)
+            yield Example.of(i)
+
+    for position, _ in enumerate(DatasetStream(read), 1):
+        assert len(made) == position
+
+
+def test_without_a_standard_input_there_is_an_error(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(DatasetError, match="There is no standard input to read from"):
+        Dataset.stream("-")

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import gzip
+import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,6 +113,29 @@ def test_parquet_is_loaded_and_streamed(tmp_path):
     assert Dataset.load(path, columns) == Dataset(Dataset.stream(path, columns), "d")
     with pytest.raises(DatasetError, match=r"d.parquet:1: .*'question': 'input'"):
         Dataset.load(path)
+
+
+def test_parquet_is_read_from_a_package_and_from_standard_input(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    folder = tmp_path / "parquet_package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    dataset = Dataset([Example.of("a", "b", id="1")], "d")
+    dataset.save(folder / "d.parquet")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Dataset.load("package:parquet_package/d.parquet") == dataset
+    content = (folder / "d.parquet").read_bytes()
+    for given in (content, gzip.compress(content)):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
+        assert list(Dataset.load("-")) == list(dataset)
+
+
+def test_a_parquet_file_that_was_zipped_is_read(tmp_path):
+    pytest.importorskip("pyarrow")
+    dataset = Dataset([Example.of("a", "b")], "d")
+    dataset.save(tmp_path / "d.parquet")
+    (tmp_path / "d.parquet.gz").write_bytes(gzip.compress((tmp_path / "d.parquet").read_bytes()))
+    assert Dataset.load(tmp_path / "d.parquet.gz") == dataset
 
 
 def test_a_broken_parquet_file_is_an_error(tmp_path):

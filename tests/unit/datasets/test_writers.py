@@ -84,6 +84,13 @@ def test_a_single_column_keeps_its_empty_texts(tmp_path):
     assert Dataset.load(tmp_path / "d.csv") == dataset
 
 
+@pytest.mark.parametrize("write", [Dataset.save, Dataset.to_parquet])
+def test_parquet_is_not_zipped_again(tmp_path, write):
+    with pytest.raises(DatasetError, match=r"d\.parquet\.gz: Parquet compresses itself; leave \.gz away"):
+        write(RICH, tmp_path / "d.parquet.gz")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["d.json", "d.csv", "d.parquet"])
 def test_an_empty_dataset_survives(tmp_path, name):
     Dataset([], "d").save(tmp_path / name)

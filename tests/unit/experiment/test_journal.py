@@ -100,11 +100,10 @@ def test_the_output_is_on_disk_before_an_evaluator_sees_it(numbers: Numbers) -> 
 
 
 def test_the_output_of_a_sync_task_is_written_in_its_thread_and_never_waits_for_the_loop(
-    numbers: Numbers,
+    numbers: Numbers, wait_until: Callable[..., None]
 ) -> None:
     """Two tasks return together; while the first is scored, the second is on disk already."""
     import threading
-    import time
 
     together = threading.Barrier(2)
     written: list[int] = []
@@ -113,11 +112,14 @@ def test_the_output_of_a_sync_task_is_written_in_its_thread_and_never_waits_for_
         together.wait(5)
         return "x"
 
+    def on_disk() -> int:
+        [folder] = ROOT.iterdir()
+        return sum('"t":"item"' in line for line in lines_of(folder))
+
     @evaluator
     def looks(case: EvalTestCase) -> bool:
-        time.sleep(0.1)
-        [folder] = ROOT.iterdir()
-        written.append(sum('"t":"item"' in line for line in lines_of(folder)))
+        wait_until(lambda: on_disk() == 2, 5)
+        written.append(on_disk())
         return True
 
     plan(numbers(2), task, looks, parallelism=2).run()
@@ -591,7 +593,8 @@ def test_runs_are_listed_with_their_state(numbers: Numbers) -> None:
     broken.mkdir()
     (broken / "run.json").write_text("{")
     found = {listing.name: listing for listing in list_runs(ROOT)}
-    assert found.keys() == {"done", "killed"}
+    assert found.keys() == {"done", "killed", "unnamed"}
+    assert "run.json is damaged" in found["unnamed"].problem
     assert found["done"].status is RunStatus.COMPLETED
     assert found["killed"].status is None
     assert found["done"].run_id == done.run_id
@@ -623,6 +626,17 @@ def test_pruning_keeps_what_a_process_works_on(numbers: Numbers) -> None:
     assert prune_runs([one, two]) == [one]
     assert list_run_folders(ROOT) == [two]
     lock.release()
+
+
+@pytest.mark.parametrize("part", [{"name": 3}, {"description": []}, {"metadata": "x"}, {"dataset": [1]}])
+def test_a_manifest_whose_parts_are_of_another_kind_is_damaged(
+    numbers: Numbers, part: dict[str, Any]
+) -> None:
+    folder = folder_of(plan(numbers(1), Counted()).run())
+    manifest = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(manifest | part))
+    with pytest.raises(JournalError, match=rf"run\.json is damaged: '{next(iter(part))}' is "):
+        load_run(folder)
 
 
 def test_a_folder_that_holds_no_run_is_refused(tmp_path: Path) -> None:

@@ -37,13 +37,13 @@ async def echo_async(example: Example) -> str:
 
 @pytest.mark.parametrize("task", [echo, echo_async])
 async def test_run_works_where_a_loop_is_already_running(numbers: Numbers, task: object) -> None:
-    plan = Experiment(numbers(5), task, [ExactMatch()], parallelism=2, progress=False)  # type: ignore[arg-type]
+    plan = Experiment(numbers(5), task, [ExactMatch()], parallelism=2, progress=False)
     assert plan.run().pass_rate == 1.0
 
 
 @pytest.mark.parametrize("task", [echo, echo_async])
 async def test_run_async_runs_on_the_loop_of_the_caller(numbers: Numbers, task: object) -> None:
-    plan = Experiment(numbers(5), task, [ExactMatch()], parallelism=2, progress=False)  # type: ignore[arg-type]
+    plan = Experiment(numbers(5), task, [ExactMatch()], parallelism=2, progress=False)
     assert (await plan.run_async()).pass_rate == 1.0
 
 
@@ -70,7 +70,7 @@ async def test_two_runs_go_on_together_on_one_loop(numbers: Numbers) -> None:
 
 @pytest.mark.parametrize("task", [echo, echo_async])
 def test_runs_from_several_threads_at_once_do_not_disturb_each_other(numbers: Numbers, task: object) -> None:
-    plan = Experiment(numbers(10), task, [ExactMatch()], parallelism=3, progress=False)  # type: ignore[arg-type]
+    plan = Experiment(numbers(10), task, [ExactMatch()], parallelism=3, progress=False)
 
     def run(_: int) -> ExperimentResult:
         return plan.run()

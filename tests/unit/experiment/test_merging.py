@@ -180,7 +180,7 @@ def test_rescoring_keeps_errors_of_evaluators_as_values(numbers: Numbers) -> Non
 
 
 def test_rescoring_needs_the_items(numbers: Numbers) -> None:
-    with pytest.raises(ValueError, match="keep_results=False"):
+    with pytest.raises(ConfigurationError, match="keep_results=False"):
         Experiment.rescore(plan(numbers(2)).run(keep_results=False), [ExactMatch()])
 
 

@@ -39,7 +39,7 @@ class Terminal(io.TextIOWrapper):
 
 def run(data: Any, **settings: Any) -> ExperimentResult:
     def task(example: Example) -> TaskResult:
-        time.sleep(0.03)
+        time.sleep(0.03)  # longer than the interval between two lines
         if example.inputs["input"] == "1":
             raise ValueError("no")
         return TaskResult({"output": "x"}, CallMetrics(1, 1, cost_usd=0.25))
@@ -115,16 +115,11 @@ def test_a_terminal_shows_one_line_that_stays_in_place(
 
 
 @pytest.mark.usefixtures("eager")
-def test_no_color_is_honoured_on_a_terminal(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal(tty=True))
-    run(numbers(20))
-    assert "\x1b[3" not in terminal.shown()
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_dumb_terminal_gets_plain_lines(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
+@pytest.mark.parametrize(("variable", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
+def test_a_terminal_that_wants_no_control_characters_gets_plain_lines(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(tty=True))
     run(numbers(3))
     assert "3/3" in terminal.shown()

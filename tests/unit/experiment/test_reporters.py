@@ -87,7 +87,7 @@ def test_a_reporter_that_raises_is_named_at_the_end_and_changes_nothing(numbers:
 def test_a_reporter_that_gives_no_handle_is_named(numbers: Numbers) -> None:
     class Forgetful(MemoryReporter):
         def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
-            return None  # type: ignore[return-value]
+            return None
 
     [warning] = run(numbers(1), Forgetful()).warnings
     assert "must return a RunHandle, not NoneType" in warning

@@ -48,7 +48,7 @@ def test_results_keep_dataset_order_whatever_finishes_first(numbers: Numbers, ki
     finished: list[str] = []
 
     def task(example: Example) -> str:
-        time.sleep(random.Random(example.id).uniform(0, 0.02))
+        time.sleep(random.Random(example.id).uniform(0, 0.02))  # some take longer than others
         finished.append(echo(example))
         return echo(example)
 
@@ -67,6 +67,7 @@ def test_results_keep_dataset_order_whatever_finishes_first(numbers: Numbers, ki
 def test_never_more_than_parallelism_tasks_run_at_once(numbers: Numbers, kind: str) -> None:
     running = most = 0
     lock = threading.Lock()
+    together, together_async = threading.Barrier(4), asyncio.Barrier(4)
 
     def enter(step: int) -> None:
         nonlocal running, most
@@ -76,13 +77,13 @@ def test_never_more_than_parallelism_tasks_run_at_once(numbers: Numbers, kind: s
 
     def task(example: Example) -> str:
         enter(1)
-        time.sleep(0.01)
+        together.wait(20)
         enter(-1)
         return "x"
 
     async def task_async(example: Example) -> str:
         enter(1)
-        await asyncio.sleep(0.01)
+        await together_async.wait()
         enter(-1)
         return "x"
 
@@ -109,7 +110,7 @@ def test_a_stream_is_pulled_only_as_fast_as_workers_are_free() -> None:
 
     result = plan(DatasetStream(read), task, parallelism=3).run()
     assert result.pass_count == 5 * BATCH
-    assert max(ahead) <= BATCH + 3
+    assert max(ahead) <= 3
     assert result.provenance.dataset_size == 5 * BATCH
     assert result.provenance.dataset_fingerprint is not None
 
@@ -305,56 +306,9 @@ def never(example: Example) -> str:
     raise AssertionError("the task was called")
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"dataset": None}, "needs a dataset"),
-        ({"dataset": "data.jsonl"}, r"Dataset.load\('data.jsonl'\)"),
-        ({"dataset": 42}, "not int"),
-        ({"dataset": []}, "has no examples"),
-        ({"task": None}, "needs a task"),
-        ({"task": "echo"}, "must be callable, not str"),
-        ({"evaluators": []}, "at least one evaluator"),
-        ({"evaluators": 3}, "sequence or a function, not int"),
-        ({"evaluators": [ExactMatch]}, r"write ExactMatch\(\.\.\.\)"),
-        ({"evaluators": [lambda case: 1.0]}, "decorate it with @evaluator"),
-        ({"evaluators": [ExactMatch(), ExactMatch()]}, "Two evaluators are called 'Exact Match'"),
-        ({"runs": 0}, "runs must be a whole number of at least 1, not 0"),
-        ({"runs": 1.0}, "runs must be"),
-        ({"parallelism": 0}, "parallelism must be"),
-        ({"parallelism": True}, "parallelism must be"),
-        ({"timeout": 0}, "timeout must be more than 0"),
-        ({"timeout": float("nan")}, "timeout must be more than 0"),
-        ({"timeout": "5"}, "timeout must be more than 0 seconds, not '5'"),
-        ({"retries": -1}, "retries must be"),
-        ({"retries": 1.5}, "retries must be"),
-        ({"max_errors": -1}, "max_errors must be 0 or more"),
-        ({"max_errors": 1.5}, "share must be in 0..1"),
-        ({"max_errors": float("nan")}, "share must be in 0..1"),
-        ({"max_errors": "3"}, "max_errors must be a total"),
-        ({"shard": (0, 3)}, "1 <= i <= n"),
-        ({"shard": (4, 3)}, "1 <= i <= n"),
-        ({"shard": "1/3"}, "1 <= i <= n"),
-        ({"shard": (1.0, 3)}, "1 <= i <= n"),
-        ({"seed": "x"}, "seed must be a whole number"),
-        ({"redact": "x"}, "redact must be a function"),
-        ({"retry_errors": True}, "retry_errors needs resume=RUN"),
-        ({"resume": "x", "journal": False}, "journal=False cannot be combined"),
-        ({"paralelism": 3}, "no option 'paralelism'. Did you mean 'parallelism'"),
-        ({"time_out": 3}, "Did you mean 'timeout'"),
-    ],
-)
-def test_what_is_configured_wrongly_is_said_before_anything_runs(
-    numbers: Numbers, parts: dict[str, Any], message: str
-) -> None:
-    given: dict[str, Any] = {"dataset": numbers(1), "task": never, "evaluators": [ExactMatch()]} | parts
-    with pytest.raises(ConfigurationError, match=message):
-        Experiment(given.pop("dataset"), given.pop("task"), given.pop("evaluators"), **given)
-
-
 def test_an_option_that_does_not_exist_is_refused_by_run_too(numbers: Numbers) -> None:
     with pytest.raises(ConfigurationError, match="Did you mean 'retries'"):
-        plan(numbers(1), never).run(retrys=2)  # type: ignore[call-arg]
+        plan(numbers(1), never).run(retrys=2)
 
 
 def test_options_may_be_given_as_an_object_and_overridden_by_keywords(numbers: Numbers) -> None:

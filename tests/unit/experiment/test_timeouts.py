@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,16 +108,20 @@ def test_the_wall_time_of_a_run_in_which_everything_hangs_is_bounded(
 def test_what_an_abandoned_call_returns_later_is_not_written_down(
     numbers: Numbers, release: threading.Event
 ) -> None:
-    late = threading.Event()
+    forgotten = threading.Event()
+
+    class Late(str):
+        """An answer of which one can tell when nobody holds it any more."""
 
     def task(example: Example) -> str:
         if number(example) == 0:
             release.wait(30)
-            late.set()
+            answer = Late("0")
+            weakref.finalize(answer, forgotten.set)
+            return answer
         if number(example) == 2:
             release.set()
-            late.wait(5)
-            time.sleep(0.02)
+            forgotten.wait(5)
         return str(number(example))
 
     result = run(numbers(3), task, timeout=0.3)
@@ -124,6 +129,7 @@ def test_what_an_abandoned_call_returns_later_is_not_written_down(
     assert result.item_results[0].error == check_message
     [folder] = (Path(".dokimos") / "runs").iterdir()
     assert load_run(folder).item_results[0].error == check_message
+    assert forgotten.is_set()
 
 
 def test_a_timed_out_call_is_repeated_where_that_is_asked_for(

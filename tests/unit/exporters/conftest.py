@@ -9,14 +9,8 @@ import pytest
 from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import (
-    EvalResult,
-    EvaluatorInfo,
-    ExperimentResult,
-    ItemResult,
-    Provenance,
-    RunResult,
-)
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 INFOS = (
     EvaluatorInfo(name="Exact Match", registry_name="exact_match", threshold=1.0),
@@ -110,6 +104,6 @@ def make_result() -> Callable[..., ExperimentResult]:
             ),
             "evaluators": INFOS,
         }
-        return ExperimentResult(runs=tuple(repeats), **(given | fields))  # type: ignore[arg-type]
+        return ExperimentResult(runs=tuple(repeats), **(given | fields))
 
     return make

@@ -122,3 +122,23 @@ def test_lone_surrogates_never_stop_a_report(make_result, tmp_path, format):
 @pytest.mark.parametrize("format", list(base.BUILT_IN))
 def test_every_format_has_a_report_of_nothing(format):
     assert "unnamed" in render(ExperimentResult(), format) or format == "csv"
+
+
+def test_only_results_are_exported_and_only_to_paths(tmp_path):
+    with pytest.raises(ConfigurationError, match="Only an ExperimentResult can be exported, not str"):
+        export("result", tmp_path / "x.json")
+    with pytest.raises(ConfigurationError, match="Only an ExperimentResult can be exported, not dict"):
+        render({}, "json")
+    for path in (None, 3, ""):
+        with pytest.raises(ConfigurationError, match="path must be the file to write, not"):
+            export(ExperimentResult(), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_a_report_may_go_into_a_pipe():
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as reading:
+        with os.fdopen(write_end, "wb"):
+            export(ExperimentResult(name="piped"), f"/dev/fd/{write_end}", format="markdown")
+        assert reading.read().startswith(b"# Experiment: piped")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
 
 from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, Provenance, RunResult, RunStatus
+from dokimos.core.provenance import Provenance
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.exporters.base import render
 from dokimos.exporters.markdown import MAX_LENGTH, code, fenced, plain
 
@@ -158,3 +160,26 @@ def test_a_markdown_reader_sees_only_our_own_structure(hostile):
     assert {"html_block", "html_inline", "link_open", "image", "hr"}.isdisjoint(foreign)
     for kind in ("heading_open", "table_open", "tr_open", "td_open", "list_item_open", "blockquote_open"):
         assert foreign.count(kind) == plain_words.count(kind)
+
+
+def test_sections_are_one_blank_line_apart(make_result):
+    everything_passed = ExperimentResult(
+        runs=(RunResult(item_results=(ItemResult(0, Example.of("q")),)),), provenance=Provenance(run_id="r")
+    )
+    for result in (make_result(runs=3), make_result(), everything_passed):
+        text = render(result, "markdown")
+        assert "\n\n\n" not in text
+        assert re.search(r"[^\n]\n\n## Provenance\n\n\| \| \|\n", text)
+
+
+def test_where_it_comes_from_is_told_whole(make_result):
+    source = Provenance(
+        run_id="r1", resumed_at="2026-11-22T02:00:00+00:00", duplicate_ids=2, parallelism=4, git_commit="abc",
+        git_dirty=True, command=("dokimos", "run", "evals.py"),
+    )  # fmt: skip
+    for format in ("markdown", "html"):
+        text = render(replace(make_result(), provenance=source), format)
+        for fact in ("Resumed", "2026-11-22T02:00:00+00:00", "Duplicate ids", "abc (with local changes)"):
+            assert fact in text
+        assert "dokimos run evals.py" in text
+        assert "Dataset fingerprint" not in text

@@ -1,0 +1,29 @@
+"""Evaluations as tests: assertions, data sets as parameters, and the pytest plugin."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from dokimos.testing.assertions import assert_eval as assert_eval
+    from dokimos.testing.assertions import assert_no_regression as assert_no_regression
+    from dokimos.testing.assertions import assert_scores as assert_scores
+    from dokimos.testing.cases import dataset_source as dataset_source
+    from dokimos.testing.recorder import ItemRecorder as ItemRecorder
+
+# Lazy, as pytest imports this package with the plugin, in suites that have nothing to do with dokimos too.
+_MODULE_OF: Final = {
+    "ItemRecorder": "recorder",
+    "assert_eval": "assertions",
+    "assert_no_regression": "assertions",
+    "assert_scores": "assertions",
+    "dataset_source": "cases",
+}
+__all__ = ["ItemRecorder", "assert_eval", "assert_no_regression", "assert_scores", "dataset_source"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

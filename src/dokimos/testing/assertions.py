@@ -1,0 +1,144 @@
+"""Assertions on cases and results, which report everything that fails at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dokimos.core.results import EvalResult, ExperimentResult
+from dokimos.core.run_scope import current_scope, enter_scope
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import ConfigurationError, EvalAssertionError
+from dokimos.evaluators.base import Evaluator
+from dokimos.experiment.evaluating import all_inline, evaluate_all, evaluate_inline
+from dokimos.experiment.wanted import Wanted, compare
+from dokimos.testing.cassettes import current_cassette
+from dokimos.testing.recorder import current_recorder
+
+if TYPE_CHECKING:
+    from dokimos.core.example import Example
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.gate import GateConfig, GateVerdict
+
+
+def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]) -> tuple[EvalResult, ...]:
+    """Score a case by all evaluators, given one by one or as a list, and return the results.
+
+    Works in sync and async tests. Under the pytest plugin, the case and its results are recorded.
+
+    Raises:
+        EvalAssertionError: naming every evaluator that fails or errors, with score, threshold and reason.
+        ConfigurationError: when there is no evaluator, or what was given is none.
+    """
+    __tracebackhide__ = True
+    chosen = _flat(evaluators)
+    results = _evaluated(chosen, _checked(case))
+    recorder = current_recorder()
+    if recorder is not None:
+        recorder.case(case, results, chosen)
+    failures = [_described(result) for result in results if result.fails_item]
+    if failures:
+        raise EvalAssertionError("\n".join(failures))
+    return results
+
+
+def assert_scores(
+    result: ExperimentResult, scores: Mapping[str, float] | None = None, *, pass_rate: float | None = None
+) -> None:
+    """Check that a result reaches mean scores (`{"Faithfulness": 0.8}`) and a pass rate, all in 0..1.
+
+    For an evaluator whose scores are to be kept low, the level is the highest mean allowed.
+
+    Raises:
+        EvalAssertionError: naming everything that falls short.
+        ConfigurationError: when nothing is asked for, or there is nothing to compare with.
+    """
+    __tracebackhide__ = True
+    wanted = [Wanted(level, name) for name, level in (scores or {}).items()]
+    if pass_rate is not None:
+        wanted.insert(0, Wanted(pass_rate))
+    if not wanted:
+        raise ConfigurationError("assert_scores() needs scores to reach, pass_rate=..., or both.")
+    for one in wanted:
+        if not 0 <= one.level <= 1:
+            raise ConfigurationError(f"assert_scores(): a level must be in 0..1, not {one.level!r}.")
+    misses, problems = compare(wanted, result)
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    if misses:
+        raise EvalAssertionError("\n".join(misses))
+
+
+def assert_no_regression(
+    result: ExperimentResult,
+    name: str | Path | None = None,
+    *,
+    config: GateConfig | None = None,
+    rerun: Experiment | Callable[[Sequence[Example]], ExperimentResult] | None = None,
+) -> GateVerdict:
+    """Check that a result is not worse than its baseline, write the verdict and return it.
+
+    Args:
+        result: What the candidate achieved.
+        name: The baseline's name, or the path of its file; the result's own name unless given.
+        config: How to decide; the documented defaults unless given.
+        rerun: What runs suspicious items again, where the configuration asks for that.
+
+    Raises:
+        RegressionError: when the gate fails, with what regressed and how to accept it.
+        ConfigurationError: when the result has no name to find its baseline by.
+    """
+    __tracebackhide__ = True
+    from dokimos.gate import assert_no_regression as check
+
+    plugin = sys.modules.get("dokimos.testing.plugin")
+    return check(result, name, config=config, root=plugin.current_root() if plugin else None, rerun=rerun)
+
+
+def _checked(case: EvalTestCase) -> EvalTestCase:
+    if not isinstance(case, EvalTestCase):
+        raise ConfigurationError(
+            f"assert_eval() takes an EvalTestCase, not {type(case).__name__}; "
+            "example.to_test_case(output) makes one."
+        )
+    return case
+
+
+def _flat(evaluators: Sequence[Evaluator | Iterable[Evaluator]]) -> list[Evaluator]:
+    found: list[Evaluator] = []
+    for given in evaluators:
+        found += [given] if isinstance(given, Evaluator) else given
+    for one in found:
+        if not isinstance(one, Evaluator):
+            raise ConfigurationError(f"assert_eval() takes evaluators, not {one!r}.")
+    if not found:
+        raise ConfigurationError("assert_eval() needs at least one evaluator.")
+    return found
+
+
+def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[EvalResult, ...]:
+    if all_inline(evaluators):
+        return evaluate_inline(evaluators, case, None)
+    from dokimos.core.concurrency import run_sync
+
+    cassette = current_cassette()
+    known = () if cassette is None else (cassette,)
+
+    async def main() -> tuple[EvalResult, ...]:
+        scope = current_scope()
+        enter_scope(replace(scope, call_stores=(*known, *scope.call_stores)))
+        return await evaluate_all(evaluators, case)
+
+    return run_sync(main())
+
+
+def _described(result: EvalResult) -> str:
+    if result.error is not None:
+        return f"Evaluation {result.name!r} errored: {result.error}"
+    threshold = "" if result.threshold is None else f" (threshold={result.threshold:.2f})"
+    score = "none" if result.score is None else f"{result.score:.2f}"
+    reason = f"\n  Reason: {result.reason}" if result.reason else ""
+    return f"Evaluation {result.name!r} failed: score={score}{threshold}{reason}"

@@ -1,0 +1,180 @@
+"""Data sets as parameters of tests."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.example import Example
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import ConfigurationError, DatasetError
+
+if TYPE_CHECKING:
+    import pytest
+
+    from dokimos.reporting.protocol import Reporter
+
+LONGEST_SLUG: Final = 40
+LONGEST_ID: Final = 100
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+DatasetLike = Dataset | Iterable[Example] | str | Path
+
+
+def dataset_source(
+    dataset: DatasetLike | None = None,
+    *,
+    json: str | None = None,
+    jsonl: str | None = None,
+    runs: int = 1,
+    argument: str = "example",
+    ids: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    reporter: Reporter | str | None = None,
+) -> pytest.MarkDecorator:
+    """Run a test once for each example of a data set; the same as `@pytest.mark.dokimos(...)`.
+
+    Args:
+        dataset: A data set, a path (relative to the test module, else to pytest's root) or a URI.
+        json: The text of a JSON data set, in its place.
+        jsonl: The text of a JSONL data set, in its place.
+        runs: How often each example is run.
+        argument: The test's argument that receives the example.
+        ids: A template for the tests' ids, with `{index}` (from 1), `{id}`, `{input}` and `{run}` (from 1).
+        metadata: Goes to the reporter with the run.
+        reporter: Receives the test function's cases as one run; an object, or `module:attribute`.
+    """
+    import pytest
+
+    given = {
+        "dataset": dataset, "json": json, "jsonl": jsonl, "runs": runs, "argument": argument,
+        "ids": ids, "metadata": metadata, "reporter": reporter,
+    }  # fmt: skip
+    return pytest.mark.dokimos(**{key: value for key, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseSource:
+    """What the marker of a test function says."""
+
+    dataset: DatasetLike | None = None
+    json: str | None = None
+    jsonl: str | None = None
+    runs: int = 1
+    argument: str = "example"
+    ids: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    reporter: Reporter | str | None = None
+
+    @classmethod
+    def of(cls, marker: pytest.Mark) -> CaseSource:
+        """Read a marker. Raises `ConfigurationError` where it makes no sense."""
+        names = cls.__dataclass_fields__
+        unknown = [name for name in marker.kwargs if name not in names]
+        if unknown:
+            known = ", ".join(names)
+            raise ConfigurationError(f"@pytest.mark.dokimos has no {unknown[0]}=; there are {known}.")
+        if len(marker.args) + ("dataset" in marker.kwargs) > 1:
+            raise ConfigurationError("@pytest.mark.dokimos takes one data set.")
+        source = cls(**dict(zip(("dataset",), marker.args, strict=False)), **marker.kwargs)
+        if sum(given is not None for given in (source.dataset, source.json, source.jsonl)) > 1:
+            raise ConfigurationError("@pytest.mark.dokimos takes one of dataset=, json= and jsonl=.")
+        if isinstance(source.runs, bool) or not isinstance(source.runs, int) or source.runs < 1:
+            raise ConfigurationError(f"runs= must be a whole number of at least 1, not {source.runs!r}.")
+        return source
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the marker names a data set, or only asks for the test to be recorded."""
+        return any(given is not None for given in (self.dataset, self.json, self.jsonl))
+
+    def load(self, module: Path, root: Path) -> Dataset:
+        """Return the data set. Raises `DatasetError`, also where it is empty."""
+        data = self._load(module, root)
+        if not len(data):
+            raise DatasetError(f"The data set {data.name!r} is empty, so there is nothing to test.")
+        return data
+
+    def _load(self, module: Path, root: Path) -> Dataset:
+        if self.json is not None:
+            return Dataset.from_json(text=self.json)
+        if self.jsonl is not None:
+            return Dataset.from_jsonl(text=self.jsonl)
+        if isinstance(self.dataset, str | Path):
+            return Dataset.load(_located(self.dataset, module, root))
+        if isinstance(self.dataset, Dataset):
+            return self.dataset
+        return Dataset(() if self.dataset is None else self.dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test to be made: an example, its place and the id of the test."""
+
+    example: Example
+    position: int
+    """Place in the data set."""
+    index: int
+    """Place among all cases of the test function, whose repeats come one after the other."""
+    run_index: int
+    id: str
+
+
+def cases(data: Dataset, *, runs: int = 1, ids: str | None = None) -> Iterator[Case]:
+    """Return the cases of a data set with ids that tell them apart."""
+    for run_index in range(runs):
+        used: set[str] = set()
+        suffix = f"-run{run_index + 1}" if runs > 1 else ""
+        for position, example in enumerate(data):
+            name = _unused(_id_of(example, position, run_index, ids), used)
+            yield Case(example, position, run_index * len(data) + position, run_index, name + suffix)
+
+
+def _located(dataset: str | Path, module: Path, root: Path) -> str | Path:
+    text = str(dataset)
+    if _SCHEME.match(text) or Path(text).is_absolute():
+        return dataset
+    found = next((folder / text for folder in (module.parent, root) if (folder / text).exists()), None)
+    return dataset if found is None else found
+
+
+def _id_of(example: Example, position: int, run_index: int, template: str | None) -> str:
+    if not template:
+        return example.id or slug(example.input or "") or f"row-{position + 1}"
+    values = {
+        "index": position + 1, "id": example.id or "", "input": example.input or "", "run": run_index + 1,
+    }  # fmt: skip
+    try:
+        made = template.format(**values)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise ConfigurationError(
+            f"The ids template {template!r} cannot be filled in ({error}); "
+            "it may hold {index}, {id}, {input} and {run}."
+        ) from None
+    return " ".join(made.split())[:LONGEST_ID] or f"row-{position + 1}"
+
+
+def slug(text: str) -> str:
+    """Return a text in a form that is easy to type after `-k`, such as `how-do-i-reset-it`."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain)
+    made = ""
+    for word in words:
+        longer = f"{made}-{word}" if made else word
+        if len(longer) > LONGEST_SLUG:
+            break
+        made = longer
+    return made or "".join(words)[:LONGEST_SLUG]
+
+
+def _unused(wanted: str, used: set[str]) -> str:
+    made, number = wanted, 1
+    while made in used:
+        number += 1
+        made = f"{wanted}-{number}"
+    used.add(made)
+    return made

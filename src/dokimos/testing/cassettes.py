@@ -1,0 +1,59 @@
+"""Cassettes of tests: one beside each test module, shared by all that the module asks."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from dokimos.experiment.model_calls import CASSETTE_VARIABLE, MODE_VARIABLE
+
+if TYPE_CHECKING:
+    from dokimos.judges.cassette import Cassette
+    from dokimos.judges.mode import CassetteMode
+
+FOLDER: Final = "cassettes"
+
+_open: dict[tuple[str, str], Cassette] = {}
+
+
+def cassette_of_module(module: Path) -> Path:
+    """Return where the cassette of a test module is: `tests/cassettes/test_x.cassette.jsonl`."""
+    return module.parent / FOLDER / f"{module.stem}.cassette.jsonl"
+
+
+def use_cassette(path: Path, mode: str) -> None:
+    """Let everything that is asked from now on in this process go through a cassette."""
+    os.environ[CASSETTE_VARIABLE] = str(path)
+    os.environ[MODE_VARIABLE] = mode
+
+
+def use_no_cassette() -> None:
+    """Undo `use_cassette`."""
+    os.environ.pop(CASSETTE_VARIABLE, None)
+    os.environ.pop(MODE_VARIABLE, None)
+
+
+def current_cassette() -> Cassette | None:
+    """Return the cassette that the environment names, opened once in a process.
+
+    Raises:
+        ConfigurationError: when there is none to replay, or it is damaged.
+    """
+    path, mode = os.environ.get(CASSETTE_VARIABLE), os.environ.get(MODE_VARIABLE) or "auto"
+    if not path:
+        return None
+    if (path, mode) not in _open:
+        from dokimos.judges.cassette import Cassette
+
+        if not _open:
+            atexit.register(save_cassettes)
+        _open[path, mode] = Cassette(path, cast("CassetteMode", mode))
+    return _open[path, mode]
+
+
+def save_cassettes() -> None:
+    """Write the cassettes that have grown."""
+    for cassette in _open.values():
+        cassette.save()

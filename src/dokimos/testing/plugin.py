@@ -1,0 +1,246 @@
+"""The pytest plugin: data sets as parameters, recorded cases, one report for the whole session.
+
+Suites that do not use it pay for a few attribute look-ups: nothing else of dokimos is imported before a test
+is marked, a fixture asked for or an option given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from dokimos.testing.cases import CaseSource
+    from dokimos.testing.recorder import ItemRecorder
+    from dokimos.testing.session import SessionRecord
+
+UPDATE_VARIABLE: Final = "DOKIMOS_UPDATE_BASELINE"
+MODES: Final = ("record", "replay", "auto")
+
+_session = pytest.StashKey["SessionRecord"]()
+_recorder = pytest.StashKey["ItemRecorder"]()
+_roots: list[Path] = []  # several where a test runs pytest itself
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dokimos", "evaluations (dokimos)")
+    group.addoption(
+        "--dokimos-report", action="append", default=[], metavar="FILE",
+        help="write what all tests recorded as one result: .html, .json, .md, .csv or .xml (repeatable)",
+    )  # fmt: skip
+    group.addoption(
+        "--dokimos-fail-under", action="append", default=[], metavar="LEVEL",
+        help="fail the session below a pass rate (0.9, 90%%) or a mean score (Name=0.8) (repeatable)",
+    )  # fmt: skip
+    group.addoption(
+        "--dokimos-cassette", choices=MODES,
+        help="record or replay the replies of judges, in cassettes/ beside each test module",
+    )  # fmt: skip
+    group.addoption(
+        "--dokimos-update-baseline", action="store_true",
+        help="let assert_no_regression accept what it is given as the new baseline",
+    )  # fmt: skip
+    parser.addini("dokimos_ids", "template for the ids of cases, such as '{index}: {input}'", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "dokimos(dataset, *, json, jsonl, runs, argument, ids, metadata, reporter): "
+        "run the test for each example of a data set",
+    )
+    config.addinivalue_line(
+        "markers", "dokimos_live(env): skip the test where one of these environment variables is not set"
+    )
+    _roots.append(config.rootpath)
+    config.addinivalue_line("markers", "dokimos_case(position, index, run_index): set by dokimos")
+    if config.getoption("dokimos_update_baseline"):
+        os.environ[UPDATE_VARIABLE] = "true"
+    if config.getoption("dokimos_report") or config.getoption("dokimos_fail_under"):
+        _session_of(config)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Collector(config), "dokimos-collector")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.rootpath in _roots:
+        _roots.remove(config.rootpath)
+
+
+def current_root() -> Path | None:
+    """Return the root folder of the session that is running, None outside pytest."""
+    return _roots[-1] if _roots else None
+
+
+class _Collector:
+    """Hears of every report in the process that the user started, also of those of xdist's workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        case = getattr(report, "dokimos", None)
+        if case is not None:
+            _session_of(self._config).add(case)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("dokimos")
+    if marker is None:
+        return
+    from dokimos.errors import DokimosError
+    from dokimos.testing.cases import CaseSource, cases
+
+    try:
+        source = CaseSource.of(marker)
+        if not source.has_data:
+            return
+        _require_argument(metafunc, source.argument)
+        template = source.ids or metafunc.config.getini("dokimos_ids") or None
+        data = source.load(metafunc.definition.path, metafunc.config.rootpath)
+        found = list(cases(data, runs=source.runs, ids=template))
+    except DokimosError as error:
+        raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
+    metafunc.parametrize(
+        source.argument,
+        [
+            pytest.param(
+                case.example,
+                id=case.id,
+                marks=pytest.mark.dokimos_case(case.position, case.index, case.run_index),
+            )
+            for case in found
+        ],
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("dokimos_live"):
+        reason = _missing_for(marker)
+        if reason is not None and item.config.getoption("dokimos_cassette") != "replay":
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    mode = item.config.getoption("dokimos_cassette")
+    marked = item.get_closest_marker("dokimos") is not None
+    if not (mode or marked or _session in item.config.stash):
+        return (yield)
+    from dokimos.testing.cassettes import cassette_of_module, use_cassette, use_no_cassette
+    from dokimos.testing.recorder import set_current_recorder
+
+    recorder = _recorder_of(item)
+    set_current_recorder(recorder)
+    source = _source_of(item)
+    if source.reporter is not None and not hasattr(item.config, "workerinput"):
+        _session_of(item.config).note_reporter(item, source)
+    if mode:
+        use_cassette(cassette_of_module(item.path), mode)
+    try:
+        return (yield)
+    finally:
+        set_current_recorder(None)
+        if mode:
+            use_no_cassette()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    recorder = item.stash.get(_recorder, None)
+    if recorder is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
+        from dokimos.testing.session import reported_case
+
+        report.dokimos = reported_case(item, report, recorder, _source_of(item))
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    config = session.config
+    if config.getoption("dokimos_cassette"):
+        from dokimos.testing.cassettes import save_cassettes
+
+        save_cassettes()
+    record = config.stash.get(_session, None)
+    if record is not None and not hasattr(config, "workerinput"):
+        record.finish(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+        if record.failed and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    record = config.stash.get(_session, None)
+    if record is not None:
+        record.summarise(terminalreporter)
+
+
+@pytest.fixture
+def dokimos_recorder(request: pytest.FixtureRequest) -> ItemRecorder:
+    """Takes the outputs, evaluation results and metrics of this test for reporters and the report."""
+    return _recorder_of(request.node)
+
+
+def _session_of(config: pytest.Config) -> SessionRecord:
+    if _session not in config.stash:
+        from dokimos.errors import DokimosError
+        from dokimos.testing.session import SessionRecord
+
+        try:
+            config.stash[_session] = SessionRecord(
+                config.rootpath.name,
+                reports=config.getoption("dokimos_report"),
+                fail_under=config.getoption("dokimos_fail_under"),
+            )
+        except DokimosError as error:
+            raise pytest.UsageError(str(error)) from None
+    return config.stash[_session]
+
+
+def _recorder_of(item: pytest.Item) -> ItemRecorder:
+    if _recorder not in item.stash:
+        item.stash[_recorder] = _new_recorder(item)
+    return item.stash[_recorder]
+
+
+def _new_recorder(item: Any) -> ItemRecorder:
+    from dokimos.testing.recorder import ItemRecorder
+
+    place = item.get_closest_marker("dokimos_case")
+    if place is None:
+        return ItemRecorder()
+    _, index, run_index = place.args
+    return ItemRecorder(item.callspec.params[_source_of(item).argument], index=index, run_index=run_index)
+
+
+def _source_of(item: pytest.Item) -> CaseSource:
+    from dokimos.testing.cases import CaseSource
+
+    marker = item.get_closest_marker("dokimos")
+    return CaseSource() if marker is None else CaseSource.of(marker)
+
+
+def _require_argument(metafunc: pytest.Metafunc, argument: str) -> None:
+    if argument not in metafunc.fixturenames:
+        from dokimos.errors import ConfigurationError
+
+        raise ConfigurationError(
+            f"the test is marked dokimos, but takes no argument {argument!r} for the example; "
+            "add it, or name another with argument=..."
+        )
+
+
+def _missing_for(marker: pytest.Mark) -> str | None:
+    """Return why a live test has to be skipped, None where it can run."""
+    given = marker.kwargs.get("env", marker.args)
+    names = [given] if isinstance(given, str) else list(given)
+    missing = [name for name in names if not os.environ.get(name)]
+    if not missing:
+        return None
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"

@@ -1,0 +1,105 @@
+"""What one test says about its case, for reporters and the report of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dokimos.core.example import Example
+from dokimos.core.keys import OUTPUT
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, ItemResult
+from dokimos.core.test_case import EvalTestCase
+
+if TYPE_CHECKING:
+    from dokimos.core.provenance import EvaluatorInfo
+    from dokimos.evaluators.base import Evaluator
+
+
+class ItemRecorder:
+    """Takes the outputs, results and metrics of one test; every method returns the recorder itself."""
+
+    def __init__(self, example: Example | None = None, *, index: int = 0, run_index: int = 0) -> None:
+        self.example = example
+        """The example of the test, None until one is known."""
+        self.index = index
+        self.run_index = run_index
+        self._outputs: dict[str, Any] = {}
+        self._results: dict[str, EvalResult] = {}
+        self._metrics: CallMetrics | None = None
+        self.evaluators: dict[str, EvaluatorInfo] = {}
+        """How the evaluators were configured that `assert_eval` ran."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is known of the case."""
+        return self.example is None and not self._outputs and not self._results and self._metrics is None
+
+    def actual_output(self, value: Any, key: str = OUTPUT) -> ItemRecorder:
+        """Record one output of the application."""
+        self._outputs[key] = value
+        return self
+
+    def actual_outputs(self, outputs: Mapping[str, Any]) -> ItemRecorder:
+        """Record several outputs."""
+        self._outputs.update(outputs)
+        return self
+
+    def eval_result(self, result: EvalResult) -> ItemRecorder:
+        """Record what an evaluator found; a later result of the same name takes its place."""
+        self._results[result.name] = result
+        return self
+
+    def eval_results(self, results: Iterable[EvalResult]) -> ItemRecorder:
+        """Record what several evaluators found."""
+        for result in results:
+            self.eval_result(result)
+        return self
+
+    def metrics(self, metrics: CallMetrics) -> ItemRecorder:
+        """Record tokens, cost and latency of the application's call."""
+        self._metrics = metrics
+        return self
+
+    def case(
+        self, case: EvalTestCase, results: Iterable[EvalResult], evaluators: Iterable[Evaluator] = ()
+    ) -> ItemRecorder:
+        """Record a case that was asserted on; what was recorded by hand stays."""
+        self.evaluators |= {evaluator.name: evaluator.info() for evaluator in evaluators}
+        if self.example is None:
+            self.example = Example(case.inputs, case.expected_outputs, metadata=case.metadata, id=case.id)
+        self._outputs = {**case.actual_outputs, **self._outputs}
+        self._metrics = self._metrics or case.metrics
+        return self.eval_results(results)
+
+    def item(self, *, index: int, id: str, error: str | None = None) -> ItemResult:
+        """Return what was recorded as the result of one item that goes by the name of its test."""
+        return ItemResult(
+            index,
+            replace(self.example or Example(), id=id),
+            actual_outputs=dict(self._outputs),
+            eval_results=tuple(self._results.values()),
+            metrics=self._metrics,
+            error=error,
+        )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an evaluator's verdict already says that the case fails."""
+        return any(result.fails_item for result in self._results.values())
+
+
+# A process runs one test at a time, whose threads and event loops all see this.
+_current: ItemRecorder | None = None
+
+
+def current_recorder() -> ItemRecorder | None:
+    """Return the recorder of the test that is running, None where nobody records."""
+    return _current
+
+
+def set_current_recorder(recorder: ItemRecorder | None) -> None:
+    """Make a recorder that of the test that is running."""
+    global _current
+    _current = recorder

@@ -1,0 +1,269 @@
+"""All that the tests of one session recorded, as one result."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos.core.text import counted
+from dokimos.core.wire import from_json, to_json
+from dokimos.errors import ConfigurationError, DokimosError
+from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
+from dokimos.experiment.reporting import Handles, Reporters
+from dokimos.experiment.wanted import compare, parse_wanted
+from dokimos.exporters.base import export, exporter_for
+from dokimos.reporting.protocol import ReportedStatus, Reporter
+from dokimos.testing.cases import CaseSource
+from dokimos.testing.recorder import ItemRecorder
+from dokimos.version import __version__
+
+if TYPE_CHECKING:
+    import pytest
+
+LONGEST_ERROR: Final = 500
+
+WireCase = dict[str, Any]
+"""What a test process tells the one that reports: plain values only, as xdist sends no others."""
+
+
+def reported_case(item: Any, report: Any, recorder: ItemRecorder, source: CaseSource) -> WireCase | None:
+    """Return what a test recorded, None where it was skipped or there is nothing to tell."""
+    if report.skipped or (recorder.is_empty and item.get_closest_marker("dokimos") is None):
+        return None
+    place = item.get_closest_marker("dokimos_case")
+    position = place.args[0] if place else 0
+    error = _error_of(report) if report.failed and not recorder.has_failed else None
+    result = recorder.item(index=recorder.index, id=_name_of(item, recorder.run_index, source), error=error)
+    return {
+        "test": _function_of(item),
+        "position": position,
+        "run": recorder.run_index,
+        "item": to_json(result),
+        "evaluators": to_json(tuple(recorder.evaluators.values())),
+        "module": _module_of(item) if source.reporter is not None else None,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    test: str
+    position: int
+    run: int
+    item: ItemResult
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    """A reporter's run of one test function."""
+
+    reporters: Reporters
+    handles: Handles = field(default_factory=list)
+
+
+class SessionRecord:
+    """Collects cases, forwards them to reporters, and writes the reports at the end."""
+
+    def __init__(self, name: str, *, reports: Sequence[str], fail_under: Sequence[str]) -> None:
+        for path in reports:
+            exporter_for(path)
+        self._name = name
+        self._reports = reports
+        self._wanted = parse_wanted(fail_under, "--dokimos-fail-under")
+        self._started = _now()
+        self._cases: list[_Case] = []
+        self._evaluators: dict[str, EvaluatorInfo] = {}
+        self._sources: dict[str, CaseSource] = {}
+        self._runs: dict[str, _OpenRun] = {}
+        self._lines: list[str] = []
+        self._problems: list[str] = []
+
+    @property
+    def failed(self) -> bool:
+        """Whether the session has to fail on our account."""
+        return bool(self._problems)
+
+    def note_reporter(self, item: pytest.Item, source: CaseSource) -> None:
+        """Remember the reporter of a test function that runs in this process."""
+        self._sources[_function_of(item)] = source
+
+    def add(self, case: WireCase) -> None:
+        """Take up one case, as soon as its test has ended."""
+        found = _Case(
+            test=case["test"],
+            position=case["position"],
+            run=case["run"],
+            item=from_json(ItemResult, case["item"]),
+        )
+        self._cases.append(found)
+        for info in from_json(tuple[EvaluatorInfo, ...], case["evaluators"]):
+            self._evaluators.setdefault(info.name, info)
+        run = self._run_of(found.test, case["module"])
+        if run is not None:
+            run.reporters.item(found.item)
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Complete the reporters' runs, compare with the levels asked for and write the reports."""
+        status = ReportedStatus.CANCELLED if interrupted else ReportedStatus.SUCCESS
+        for run in self._runs.values():
+            run.reporters.complete(run.handles, status)
+            self._lines += [f"! {warning}" for warning in run.reporters.warnings()]
+        result = self.result(RunStatus.INTERRUPTED if interrupted else RunStatus.COMPLETED)
+        if self._wanted:
+            misses, problems = compare(self._wanted, result)
+            self._problems += misses + [f"--dokimos-fail-under: {problem}" for problem in problems]
+        for path in self._reports:
+            try:
+                self._lines.append(f"report  {export(result, path)}")
+            except DokimosError as error:
+                self._problems.append(str(error))
+
+    def result(self, status: RunStatus = RunStatus.COMPLETED) -> ExperimentResult:
+        """Return everything recorded so far, in an order that does not depend on which test ended first."""
+        commit, dirty = git_state()
+        provenance = Provenance(
+            dokimos_version=__version__,
+            python_version=python_version(),
+            git_commit=commit,
+            git_dirty=dirty,
+            started_at=self._started,
+            ended_at=_now(),
+            command=scrubbed_command(),
+        )
+        return ExperimentResult(
+            name=self._name,
+            runs=tuple(self._repeats()),
+            provenance=provenance,
+            evaluators=tuple(sorted(self._evaluators.values(), key=lambda info: info.name)),
+            status=status,
+        )
+
+    def summarise(self, terminal: Any) -> None:
+        """Print what was found, where there is anything to tell."""
+        if not (self._cases or self._lines or self._problems):
+            return
+        terminal.section("dokimos", sep="=")
+        terminal.line(_summary(self.result()))
+        for line in self._lines:
+            terminal.line(line)
+        for problem in self._problems:
+            terminal.line(f"FAILED  {problem}", red=True)
+
+    def _repeats(self) -> Iterator[RunResult]:
+        cases = sorted(self._cases, key=lambda case: (case.test, case.position, case.item.key))
+        keys = dict.fromkeys(case.item.key for case in cases)
+        place = {key: index for index, key in enumerate(keys)}
+        for run_index in sorted({case.run for case in cases}):
+            items = (
+                ItemResult(
+                    place[case.item.key],
+                    case.item.example,
+                    actual_outputs=case.item.actual_outputs,
+                    eval_results=case.item.eval_results,
+                    metrics=case.item.metrics,
+                    error=case.item.error,
+                )
+                for case in cases
+                if case.run == run_index
+            )
+            yield RunResult(index=run_index, item_results=tuple(items))
+
+    def _run_of(self, test: str, module: Mapping[str, Any] | None) -> _OpenRun | None:
+        if test not in self._runs:
+            source = self._sources.get(test) or (None if module is None else _source_in(module, self._lines))
+            if source is None or source.reporter is None:
+                return None
+            run = _OpenRun(Reporters([_resolved(source.reporter)]))
+            run.handles = run.reporters.start(test, source.metadata)
+            self._runs[test] = run
+        return self._runs[test]
+
+
+def _summary(result: ExperimentResult) -> str:
+    parts = [counted(len(result.item_results), "case")]
+    if result.pass_rate is not None:
+        parts.append(f"{result.pass_rate * 100:.1f} % passed")
+    if result.error_count:
+        parts.append(f"{result.error_count:g} errored")
+    means = ((name, result.average_score(name)) for name in result.evaluator_names)
+    parts += [f"{name} {mean:.3f}" for name, mean in means if mean is not None]
+    return " | ".join(parts)
+
+
+def _function_of(item: Any) -> str:
+    """Return the id of a test function without its parameters."""
+    name = getattr(item, "originalname", None) or item.name
+    return str(item.nodeid).removesuffix(item.name) + str(name)
+
+
+def _name_of(item: Any, run_index: int, source: CaseSource) -> str:
+    """Return a name that a case has in each repeat."""
+    if source.runs == 1:
+        return str(item.nodeid)
+    return str(item.nodeid).replace(f"-run{run_index + 1}", "")
+
+
+def _error_of(report: Any) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = str(report.longrepr) if crash is None else str(crash.message)
+    return text[:LONGEST_ERROR].strip() or "the test failed"
+
+
+def _module_of(item: Any) -> dict[str, Any]:
+    """Say where the marker of a test can be found again, in a process that has not collected it."""
+    owners = [owner.name for owner in item.listchain() if type(owner).__name__ == "Class"]
+    return {
+        "name": item.module.__name__,
+        "path": str(item.path),
+        "function": ".".join([*owners, item.originalname]),
+        "sys_path": list(sys.path),
+    }
+
+
+def _source_in(module: Mapping[str, Any], lines: list[str]) -> CaseSource | None:
+    try:
+        found: Any = _imported(module)
+        for name in module["function"].split("."):
+            found = getattr(found, name)
+        marker = next(mark for mark in found.pytestmark if mark.name == "dokimos")
+        return CaseSource.of(marker)
+    except Exception as error:  # importing a test module runs the user's code
+        lines.append(f"! The reporter of {module['function']} could not be reached: {error}")
+        return None
+
+
+def _imported(module: Mapping[str, Any]) -> Any:
+    sys.path.extend(path for path in module["sys_path"] if path not in sys.path)
+    try:
+        found = importlib.import_module(module["name"])
+        if Path(found.__file__ or "") == Path(module["path"]):
+            return found
+    except ImportError:
+        pass
+    spec = importlib.util.spec_from_file_location(module["name"], module["path"])
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"{module['path']} cannot be imported.")
+    found = sys.modules[module["name"]] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def _resolved(reporter: Reporter | str) -> Reporter:
+    if not isinstance(reporter, str):
+        return reporter
+    module, _, attribute = reporter.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    return cast("Reporter", found() if isinstance(found, type) else found)
+
+
+def _now() -> str:
+    return datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")

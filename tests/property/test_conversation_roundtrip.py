@@ -1,0 +1,49 @@
+"""A conversation survives its JSON form and the messages of every form that can tell it whole."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dokimos import ConversationTrajectory, Message, ToolCall
+from dokimos.core.conversation import trajectory_from
+from dokimos.core.wire import from_json, to_json, to_tree
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+said = texts.filter(str.strip)
+payloads = st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts, max_size=2)
+calls = st.builds(ToolCall, said, payloads, result=texts)
+messages = st.one_of(
+    st.builds(Message.user, said),
+    st.builds(Message.system, said),
+    st.builds(Message.assistant, said, st.lists(calls, max_size=3)),
+)
+conversations = st.builds(ConversationTrajectory, st.lists(messages, max_size=6), texts, metadata=payloads)
+
+
+@given(conversations)
+def test_a_conversation_is_read_back_from_its_json(conversation):
+    assert from_json(ConversationTrajectory, to_json(conversation)) == conversation
+    assert from_json(ConversationTrajectory, conversation.to_json()) == conversation
+    assert trajectory_from(to_tree(conversation), key="trajectory") == conversation
+
+
+@given(conversations, st.sampled_from(["openai", "openai-responses", "langchain", "otel"]))
+def test_messages_are_read_back_from_every_form_that_holds_them_all(conversation, form):
+    read = ConversationTrajectory.from_messages(conversation.to_messages(form))
+
+    assert read.messages == conversation.messages
+
+
+@given(conversations)
+def test_anthropic_loses_nothing_but_system_messages(conversation):
+    read = ConversationTrajectory.from_messages(conversation.to_messages("anthropic"))
+
+    assert read.messages == tuple(m for m in conversation.messages if m.role != "system")
+
+
+@given(conversations)
+def test_every_call_belongs_to_one_turn(conversation):
+    turns = conversation.turns()
+
+    assert [turn.reply for turn in turns] == list(conversation.assistant_messages)
+    assert conversation.tool_calls == tuple(call for turn in turns for call in turn.reply.tool_calls)
+    assert all(turn.before == conversation.messages[: len(turn.before)] for turn in turns)

@@ -1,0 +1,321 @@
+"""The pytest plugin, in sessions of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dokimos import ExperimentResult, load_result
+
+pytest_plugins = ["pytester"]
+
+ROWS = """
+{"id": "refund", "input": "How long can I return goods?", "expectedOutput": "30 days"}
+{"input": "Do I need a receipt?", "expectedOutput": "yes"}
+"""
+SUPPORT = """
+import pytest
+from dokimos.evaluators import ExactMatch
+from dokimos.testing import assert_eval
+
+@pytest.mark.dokimos("support.jsonl")
+def test_support(example):
+    assert_eval(example.to_test_case("30 days"), ExactMatch())
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makefile(".jsonl", support=ROWS)
+    pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def written(project: pytest.Pytester, name: str = "out.json") -> ExperimentResult:
+    return load_result(project.path / name)
+
+
+def test_a_test_runs_once_for_each_example_under_readable_ids(project):
+    project.makepyfile(SUPPORT)
+    run = project.runpytest("-v")
+    run.assert_outcomes(passed=1, failed=1)
+    run.stdout.fnmatch_lines(["*test_support?refund? PASSED*", "*test_support?do-i-need-a-receipt? FAILED*"])
+    run.stdout.fnmatch_lines(["*Evaluation 'Exact Match' failed: score=0.00 (threshold=1.00)"])
+
+
+def test_the_failure_shows_the_test_and_not_our_code(project):
+    project.makepyfile(SUPPORT)
+    run = project.runpytest()
+    run.stdout.no_fnmatch_line("*assertions.py*")
+
+
+def test_examples_are_chosen_by_k(project):
+    project.makepyfile(SUPPORT)
+    project.runpytest("-k", "refund").assert_outcomes(passed=1, deselected=1)
+
+
+def test_last_failed_runs_the_failed_example_again(project):
+    project.makepyfile(SUPPORT)
+    project.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    project.runpytest().assert_outcomes(passed=1, failed=1)
+    project.runpytest("--lf").assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_the_whole_session_becomes_one_result(project, arguments):
+    project.makepyfile(
+        SUPPORT
+        + """
+@pytest.mark.dokimos(jsonl='{"input": "a"}', runs=2)
+async def test_recorded(example, dokimos_recorder):
+    dokimos_recorder.actual_output("b")
+
+def test_unrelated():
+    pass
+"""
+    )
+    run = project.runpytest("--dokimos-report=out.json", "--dokimos-report=out.html", *arguments)
+    run.stdout.fnmatch_lines(["4 cases | 50.0 % passed | Exact Match 0.500", "report  out.json"])
+    result = written(project)
+    items = {item.example.id.partition("::")[2]: item for item in result.runs[0].item_results}
+    assert list(items) == ["test_recorded[a]", "test_support[refund]", "test_support[do-i-need-a-receipt]"]
+    assert [item.index for item in items.values()] == [0, 1, 2]
+    assert items["test_recorded[a]"].actual_output == "b"
+    assert items["test_support[refund]"].success is True
+    assert [item.index for item in result.runs[1].item_results] == [0]
+    assert result.evaluators[0].name == "Exact Match"
+    assert "test_support" in (project.path / "out.html").read_text()
+
+
+def test_a_test_that_fails_by_itself_is_an_errored_item_and_a_skipped_one_is_none(project):
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.dokimos(jsonl='{"input": "a"}\\n{"input": "b"}')
+        def test_it(example):
+            if example.input == "a":
+                pytest.skip("not today")
+            assert example.input == "c"
+        """
+    )
+    project.runpytest("--dokimos-report=out.json")
+    (item,) = written(project).item_results
+    assert (item.example.input, item.success) == ("b", False)
+    assert item.error is not None
+    assert item.error.startswith("AssertionError: assert 'b' == 'c'")
+
+
+REPORTER = """
+import json, pathlib, pytest
+from dokimos import BaseReporter, RunHandle
+
+class Log(BaseReporter):
+    def write(self, *entry):
+        with open(pathlib.Path(__file__).with_name("log.jsonl"), "a") as file:
+            file.write(json.dumps(entry) + chr(10))
+    def start_run(self, name, metadata):
+        self.write("start", name, dict(metadata))
+        return RunHandle(name)
+    def report_item(self, handle, item):
+        self.write("item", item.index, item.actual_output)
+    def complete_run(self, handle, status):
+        self.write("complete", status)
+
+log = Log()
+
+@pytest.mark.dokimos("support.jsonl", metadata={"model": "m"}, reporter=log)
+def test_support(example, dokimos_recorder):
+    if example.id == "refund":
+        dokimos_recorder.actual_output("30 days")
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_a_reporter_gets_one_run_for_the_test_function(project, arguments):
+    path = project.makepyfile(REPORTER)
+    project.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
+    log = [json.loads(line) for line in path.with_name("log.jsonl").read_text().splitlines()]
+    assert log[0] == ["start", f"{path.name}::test_support", {"model": "m"}]
+    assert sorted(log[1:3], key=str) == [["item", 0, "30 days"], ["item", 1, None]]
+    assert log[3:] == [["complete", "SUCCESS"]]
+
+
+def test_a_reporter_that_raises_is_named_and_fails_nothing(project):
+    project.makepyfile(REPORTER.replace('self.write("item"', 'raise OSError("gone"); self.write("item"'))
+    run = project.runpytest()
+    run.assert_outcomes(passed=2)
+    run.stdout.fnmatch_lines(["! Log failed 2 times, first with OSError: gone"])
+
+
+def test_a_level_that_is_missed_fails_the_session(project):
+    project.makepyfile(
+        """
+        import pytest
+        from dokimos.evaluators import ExactMatch
+
+        @pytest.mark.dokimos("support.jsonl")
+        def test_support(example, dokimos_recorder):
+            dokimos_recorder.eval_result(ExactMatch().evaluate(example.to_test_case("30 days")))
+        """
+    )
+    run = project.runpytest("--dokimos-fail-under=90%", "--dokimos-fail-under=Exact Match=0.5")
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+    run.assert_outcomes(passed=2)
+    run.stdout.fnmatch_lines(["FAILED  pass rate 50.0 % is below 90.0 %"])
+    run.stdout.no_fnmatch_line("*Exact Match 0.5000*below*")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--dokimos-fail-under=90", "--dokimos-fail-under '90' must be a share"),
+        ("--dokimos-report=out.xyz", "Cannot tell the format of the report 'out.xyz'"),
+    ],
+)
+def test_an_option_that_makes_no_sense_ends_the_session_at_once(project, option, message):
+    project.makepyfile(SUPPORT)
+    run = project.runpytest(option)
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in run.stderr.str() + run.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("marker", "signature", "message"),
+    [
+        ('"nothing.jsonl"', "example", "nothing.jsonl"),
+        ('"support.jsonl"', "row", "takes no argument 'example'"),
+        ('datset="support.jsonl"', "example", "has no datset="),
+        ('jsonl=""', "example", "There are no examples"),
+    ],
+)
+def test_a_marker_that_makes_no_sense_is_a_collection_error_without_a_traceback(
+    project, marker, signature, message
+):
+    project.makepyfile(
+        f"import pytest\n@pytest.mark.dokimos({marker})\ndef test_it({signature}):\n    pass\n"
+    )
+    run = project.runpytest()
+    run.assert_outcomes(errors=1)
+    assert message in run.stdout.str()
+    run.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_ids_follow_the_template_of_the_marker_or_the_ini_file(project):
+    project.makeini("[pytest]\ndokimos_ids = {index}. {id}\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    project.makepyfile(SUPPORT)
+    project.runpytest("-v").stdout.fnmatch_lines(["*test_support?1. refund?*"])
+
+
+def test_a_live_test_is_skipped_with_its_reason(project, monkeypatch):
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.dokimos_live(env="SOME_API_KEY")
+        def test_live():
+            assert False, "it ran"
+        """
+    )
+    monkeypatch.delenv("SOME_API_KEY", raising=False)
+    run = project.runpytest("-rs")
+    run.assert_outcomes(skipped=1)
+    run.stdout.fnmatch_lines(["*SOME_API_KEY is not set*"])
+    monkeypatch.setenv("SOME_API_KEY", "k")
+    project.runpytest().assert_outcomes(failed=1)
+
+
+JUDGED = """
+from dokimos import EvalTestCase, Experiment, Example
+from dokimos.evaluators import LLMJudge
+from dokimos.testing import assert_eval
+import pathlib
+
+def judge(prompt):
+    with open(pathlib.Path(__file__).with_name("asked"), "a") as file:
+        file.write("x")
+    return '{"reason": "Fine.", "score": 1.0}'
+
+right = LLMJudge(criteria="Is it right?", judge=judge)
+
+def test_one():
+    assert_eval(EvalTestCase.of("q1", "a"), right)
+
+def test_two():
+    assert Experiment([Example.of("q2")], lambda e: "a", [right]).run(journal=False).pass_rate == 1.0
+"""
+
+
+def test_judges_are_recorded_beside_the_module_and_replayed_without_being_asked(project):
+    path = project.makepyfile(JUDGED)
+    asked = path.with_name("asked")
+    project.runpytest_subprocess("--dokimos-cassette=record").assert_outcomes(passed=2)
+    assert asked.read_text() == "xx"
+    cassette = path.parent / "cassettes" / f"{path.stem}.cassette.jsonl"
+    assert len(cassette.read_text().splitlines()) == 2
+    project.runpytest_subprocess("--dokimos-cassette=replay").assert_outcomes(passed=2)
+    assert asked.read_text() == "xx"
+
+
+def test_recording_one_test_again_keeps_the_recordings_of_the_others(project):
+    path = project.makepyfile(JUDGED)
+    project.runpytest_subprocess("--dokimos-cassette=record")
+    project.runpytest_subprocess("--dokimos-cassette=record", "-k", "two")
+    assert path.with_name("asked").read_text() == "xxx"
+    project.runpytest_subprocess("--dokimos-cassette=replay").assert_outcomes(passed=2)
+
+
+def test_a_call_that_was_not_recorded_fails_in_replay(project):
+    path = project.makepyfile(JUDGED)
+    project.runpytest_subprocess("--dokimos-cassette=record")
+    path.write_text(path.read_text().replace('"q1"', '"q3"'))
+    run = project.runpytest_subprocess("--dokimos-cassette=replay")
+    run.assert_outcomes(passed=1, failed=1)
+    run.stdout.fnmatch_lines(["*has no recording of this call*"])
+
+
+SILENT = """
+import sys
+
+def test_nothing_of_dokimos_was_imported():
+    ours = {name for name in sys.modules if name.partition(".")[0] == "dokimos"}
+    assert ours == {"dokimos", "dokimos.version", "dokimos.testing", "dokimos.testing.plugin"}
+"""
+
+
+def test_a_suite_that_does_not_use_the_plugin_neither_sees_nor_pays_for_it(project):
+    project.makepyfile(SILENT)
+    run = project.runpytest_subprocess()
+    run.assert_outcomes(passed=1)
+    run.stdout.no_fnmatch_line("*= dokimos =*")
+
+
+def test_help_names_every_option(project):
+    run = project.runpytest("--help")
+    for option in (
+        "--dokimos-report",
+        "--dokimos-fail-under",
+        "--dokimos-cassette",
+        "--dokimos-update-baseline",
+    ):
+        run.stdout.fnmatch_lines([f"*{option}*"])
+
+
+def test_markers_are_listed(project):
+    project.runpytest("--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.dokimos(*", "@pytest.mark.dokimos_live(*"]
+    )
+
+
+def test_a_module_can_say_its_root(project):
+    project.makepyfile(
+        """
+        from pathlib import Path
+        from dokimos.testing import plugin
+
+        def test_root(request):
+            assert plugin.current_root() == request.config.rootpath
+        """
+    )
+    project.runpytest().assert_outcomes(passed=1)
