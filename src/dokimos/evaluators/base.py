@@ -172,7 +172,7 @@ class Evaluator:
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
         required = self.requires if self.evaluation_params is None else self.evaluation_params
-        for path, read in _readers(tuple(required)):
+        for path, read in _readers(required if type(required) is tuple else tuple(required)):
             if read(case) is None:
                 raise MissingInputError(f"{self.name} needs {_described_path(path)}, which this case lacks.")
         if self.response_path is None:
@@ -182,7 +182,8 @@ class Evaluator:
     def _result(self, outcome: ScoreLike) -> EvalResult:
         score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
         value = _in_range(self.name, score.value)
-        _check_explanation(self.name, score)
+        if type(score.reason) is not str or type(score.metadata) is not dict:
+            _check_explanation(self.name, score)
         return EvalResult(
             self.name,
             value,
@@ -282,7 +283,7 @@ def _check_explanation(name: str, score: Score) -> None:
     """Refuse what could not be read back later: a run must not become unreadable by one wrong reason."""
     if not isinstance(score.reason, str):
         raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
-    if type(score.metadata) is not dict and not isinstance(score.metadata, Mapping):
+    if not isinstance(score.metadata, Mapping):
         raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
 
 

@@ -35,18 +35,19 @@ def _without_common_ends(a: str, b: str) -> tuple[str, str]:
 
 
 def _distance(pattern: str, text: str) -> int:
-    positions: dict[str, int] = {}
-    for index, character in enumerate(pattern):
-        positions[character] = positions.get(character, 0) | 1 << index
-    mask, last = (1 << len(pattern)) - 1, 1 << (len(pattern) - 1)
-    rises, falls, distance = mask, 0, len(pattern)  # where the column's cells go up and down by one
+    places: dict[str, int] = {}  # the bits of each character say where it occurs
+    places_of, bit = places.get, 1
+    for character in pattern:
+        places[character] = places_of(character, 0) | bit
+        bit += bit
+    mask = bit - 1
+    rises, falls = mask, 0  # where the column's cells go up and down by one
     for character in text:
-        matches = positions.get(character, 0) | falls
+        matches = places_of(character, 0) | falls
         diagonal = (((matches & rises) + rises) ^ rises) | matches
         right_up = falls | ~(diagonal | rises) & mask
         right_down = rises & diagonal
-        distance += bool(right_up & last) - bool(right_down & last)
         shifted = right_up << 1 | 1
         rises = (right_down << 1 | ~(diagonal | shifted)) & mask
         falls = shifted & diagonal & mask
-    return distance
+    return len(text) + rises.bit_count() - falls.bit_count()

@@ -98,6 +98,6 @@ def test_wrong_limits_are_refused():
     with pytest.raises(ConfigurationError, match="max_ms must be a number of at least 0, not -1"):
         Latency(max_ms=-1)
     with pytest.raises(ConfigurationError, match="max_tokens must be a whole number"):
-        Tokens(max_tokens=1.5)  # type: ignore[arg-type]
+        Tokens(max_tokens=1.5)
     with pytest.raises(ConfigurationError, match="kind must be one of"):
-        Tokens(max_tokens=1, kind="all")  # type: ignore[arg-type]
+        Tokens(max_tokens=1, kind="all")

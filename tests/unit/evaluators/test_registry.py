@@ -41,6 +41,16 @@ NAMES = [
     "hit_rate",
     "mrr",
     "ndcg",
+    "tool_call_validity",
+    "tool_correctness",
+    "tool_trajectory",
+    "tool_errors",
+    "tool_efficiency",
+    "forbidden_tools",
+    "max_tool_calls",
+    "tool_graph",
+    "tool_name_reliability",
+    "tool_description_reliability",
     "llm_judge",
     "g_eval",
     "jury",
@@ -67,6 +77,19 @@ NAMES = [
     "context_sufficiency",
     "noise_sensitivity",
     "citation_faithfulness",
+    "task_completion",
+    "tool_argument_hallucination",
+    "tool_selection",
+    "plan_quality",
+    "plan_adherence",
+    "step_efficiency",
+    "trajectory",
+    "per_turn",
+    "knowledge_retention",
+    "role_adherence",
+    "turn_relevance",
+    "conversation_completeness",
+    "user_frustration",
     "function",
 ]
 JUDGE = {"judge": "ollama:some-model"}
@@ -83,7 +106,12 @@ MINIMAL = {
     "cost": {"max_usd": 0.5},
     "tokens": {"max_tokens": 100},
     "meteor": {"synonyms": False},
+    "trajectory": {"criteria": ["helpfulness"], **JUDGE},
+    "per_turn": {"evaluator": "exact_match"},
     "function": {"function": "checks_of_test:check"},
+    "forbidden_tools": {"tools": ["delete"]},
+    "max_tool_calls": {"max": 5},
+    "tool_graph": {"rules": [{"before": ["a", "b"]}]},
 }
 
 
@@ -236,7 +264,7 @@ class TestPlugins:
         with pytest.raises(ConfigurationError, match="snake_case"):
             registry.register("My Eval")(Contains)
         with pytest.raises(ConfigurationError, match="subclass of Evaluator"):
-            registry.register("other")(int)  # type: ignore[type-var]
+            registry.register("other")(int)
 
     def test_installed_plugins_are_found_and_a_broken_one_is_named_and_harms_no_other(self, monkeypatch):
         good = EntryPoint("my_regex", "dokimos.evaluators.text:Regex", registry.ENTRY_POINTS)

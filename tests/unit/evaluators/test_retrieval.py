@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from typing import Any
 
 import pytest
@@ -240,5 +241,7 @@ def test_k_must_be_a_whole_number_of_at_least_1(k):
 
 
 def test_long_lists_take_no_pairwise_comparison():
-    items = [{"id": i} for i in range(20_000)]
+    items = [{"id": i} for i in range(5_000)]
+    start = time.process_time()
     assert score(Recall, items, items, matching={"field": "id"}) == 1.0
+    assert time.process_time() - start < 3

@@ -13,7 +13,8 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
+from dokimos.evaluators.nlp.stemming import Stemmer
+from dokimos.evaluators.nlp.tokens import highest, nonblank_reference_texts
 from dokimos.evaluators.nlp.wordnet import NoSynonyms, load_wordnet
 
 ALPHA: Final = 0.9
@@ -51,13 +52,12 @@ class Meteor(Evaluator):
         output = _words(case.actual_output or "")
         if not output:
             return Score(0.0, "The output is empty.")
-        scores = (self._compared(output, _words(text)) for text in references)
-        return max(scores, key=lambda score: score.value)
+        return highest([self._compared(output, _words(text)) for text in references])
 
     def _compared(self, output: list[str], expected: list[str]) -> Score:
         align = require("nltk.translate.meteor_score", extra="nlp").align_words
         wordnet = load_wordnet() if self.synonyms else NoSynonyms()
-        pairs, _, unmatched = align(output, expected, wordnet=wordnet)
+        pairs, _, unmatched = align(output, expected, stemmer=Stemmer(), wordnet=wordnet)
         if not pairs:
             return Score(0.0, f"The output has none of the expected words: {listed(expected)}.")
         runs = _count_runs(pairs)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import re
+import string
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, TypeAlias
 
 from dokimos.core.extras import require
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option
-from dokimos.evaluators.nlp.tokens import common_subsequence_length, f_measure, nonblank_reference_texts
+from dokimos.evaluators.nlp.stemming import porter_stem
+from dokimos.evaluators.nlp.tokens import (
+    common_subsequence_length,
+    f_measure,
+    highest,
+    nonblank_reference_texts,
+)
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
+Units: TypeAlias = Sequence[Hashable]
 
 _NAMES: Final = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 _UNITS: Final = {
-    "rouge1": ("word", ""),
-    "rouge2": ("word pair", ""),
-    "rougeL": ("word", " in the same order"),
+    "rouge1": ("word", "words", ""),
+    "rouge2": ("word pair", "word pairs", ""),
+    "rougeL": ("word", "words", " in the same order"),
 }
-_WORD: Final = re.compile(r"[a-z0-9]+")
+_WORD_BYTES: Final = frozenset((string.ascii_letters + string.digits).encode())
+_BLANKED: Final = bytes(byte if byte in _WORD_BYTES else ord(" ") for byte in range(256)).lower()
+"""Translates every byte of UTF-8 that is not part of a word to a blank, and the others to lower case."""
 _SHORTEST_STEMMED: Final = 4
 
 
@@ -56,57 +63,35 @@ class Rouge(Evaluator):
         super().__post_init__()
 
     def score(self, case: EvalTestCase) -> Score:
-        output = self._words(case.actual_output or "")
-        scores = (self._compared(output, self._words(text)) for text in nonblank_reference_texts(case))
-        return max(scores, key=lambda score: score.value)
+        output = self._units(case.actual_output or "")
+        return highest([self._compared(output, self._units(text)) for text in nonblank_reference_texts(case)])
 
-    def _words(self, text: str) -> list[str]:
-        words = _WORD.findall(text.lower())
-        return [_stem(word) for word in words] if self.use_stemmer else words
+    def _units(self, text: str) -> Units:
+        """Return what is counted: words, as bytes where they need no stem, or pairs of them."""
+        # Other letters first: some have an ASCII letter for their small one.
+        encoded = text.encode() if text.isascii() else text.lower().encode("utf-8", "replace")
+        # Translating bytes takes a quarter of the time of a regular expression over text.
+        blanked = encoded.translate(_BLANKED)
+        words: Units = list(map(_stemmed, blanked.decode().split())) if self.use_stemmer else blanked.split()
+        return list(pairwise(words)) if self.variant == "rouge2" else words
 
-    def _compared(self, output: list[str], expected: list[str]) -> Score:
+    def _compared(self, output: Units, expected: Units) -> Score:
+        unit, units, how = _UNITS[self.variant]
         if not output or not expected:
             side = "expected text" if output else "output"
-            return Score(0.0, f"The {side} has no words that ROUGE counts (letters a-z and digits).")
-        shared, in_output, in_expected = _COUNTS[self.variant](output, expected)
-        unit, how = _UNITS[self.variant]
+            return Score(0.0, f"The {side} has no {units} that ROUGE counts (letters a-z and digits).")
+        count = common_subsequence_length if self.variant == "rougeL" else _shared
+        shared, in_output, in_expected = count(expected, output), len(output), len(expected)
         return Score(
             f_measure(shared, in_output, in_expected),
-            f"The output has {in_output} and the expected text {counted(in_expected, unit)}; "
-            f"they share {shared}{how}.",
+            f"The output has {in_output} and the expected text {in_expected} "
+            f"{unit if in_expected == 1 else units}; they share {shared}{how}.",
         )
 
 
-def _subsequence_counts(output: list[str], expected: list[str]) -> tuple[int, int, int]:
-    return common_subsequence_length(expected, output), len(output), len(expected)
+def _stemmed(word: str) -> str:
+    return porter_stem(word) if len(word) >= _SHORTEST_STEMMED else word
 
 
-def _word_counts(output: list[str], expected: list[str]) -> tuple[int, int, int]:
-    return _shared(output, expected), len(output), len(expected)
-
-
-def _pair_counts(output: list[str], expected: list[str]) -> tuple[int, int, int]:
-    return _shared(list(pairwise(output)), list(pairwise(expected))), len(output) - 1, len(expected) - 1
-
-
-_COUNTS: Final[dict[str, Callable[[list[str], list[str]], tuple[int, int, int]]]] = {
-    "rouge1": _word_counts,
-    "rouge2": _pair_counts,
-    "rougeL": _subsequence_counts,
-}
-
-
-def _shared(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+def _shared(first: Units, second: Units) -> int:
     return (Counter(first) & Counter(second)).total()
-
-
-@lru_cache(maxsize=20_000)
-def _stem(word: str) -> str:
-    if len(word) < _SHORTEST_STEMMED:
-        return word
-    return cast("str", _stemmer().stem(word))
-
-
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    return require("nltk.stem.porter", extra="nlp").PorterStemmer()

@@ -10,7 +10,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.tokens import f_measure, reference_texts, without_punctuation
+from dokimos.evaluators.nlp.tokens import f_measure, highest, reference_texts, without_punctuation
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _ARTICLE: Final = re.compile(r"\b(?:an?|the)\b")
@@ -33,8 +33,7 @@ class TokenF1(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         output = self._words(case.actual_output or "")
-        scores = (_compared(output, self._words(text)) for text in reference_texts(case))
-        return max(scores, key=lambda score: score.value)
+        return highest([_compared(output, self._words(text)) for text in reference_texts(case)])
 
     def _words(self, text: str) -> list[str]:
         text = without_punctuation(text.lower())
@@ -68,12 +67,12 @@ def _compared_with_nothing(output: list[str]) -> Score:
 def _differences(output: list[str], expected: list[str]) -> tuple[list[str], list[str]]:
     """Return the distinct expected words that the output lacks, and all its words that were not expected."""
     unmatched: dict[str, int] = {}
+    count_of = unmatched.get
     for word in expected:
-        unmatched[word] = unmatched.get(word, 0) + 1
+        unmatched[word] = count_of(word, 0) + 1
     surplus = []
     for word in output:
-        count = unmatched.get(word)
-        if count:
+        if count := count_of(word):
             unmatched[word] = count - 1
         else:
             surplus.append(word)

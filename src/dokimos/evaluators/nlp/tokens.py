@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import string
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from dokimos.core.keys import OUTPUT
+from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 
-_ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+_PUNCTUATION: Final = string.punctuation.encode()
 
 
 def reference_texts(case: EvalTestCase) -> tuple[str, ...]:
@@ -37,16 +39,23 @@ def nonblank_reference_texts(case: EvalTestCase) -> tuple[str, ...]:
     Raises `EvaluationError` when there is none, or one is blank.
     """
     texts = reference_texts(case)
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            which = "The expected output" if len(texts) == 1 else f"Reference {number} of {len(texts)}"
-            raise EvaluationError(f"{which} is blank ({text!r:.20}), so there is no text to compare with.")
-    return texts
+    if all(map(str.strip, texts)):
+        return texts
+    number, text = next((number, text) for number, text in enumerate(texts, start=1) if not text.strip())
+    which = "The expected output" if len(texts) == 1 else f"Reference {number} of {len(texts)}"
+    raise EvaluationError(f"{which} is blank ({text!r:.20}), so there is no text to compare with.")
+
+
+def highest(scores: Sequence[Score]) -> Score:
+    """Return the score with the highest value, the first of equals."""
+    return scores[0] if len(scores) == 1 else max(scores, key=attrgetter("value"))
 
 
 def without_punctuation(text: str) -> str:
     """Delete the 32 ASCII punctuation characters; other signs stay."""
-    return text.translate(_ASCII_PUNCTUATION)
+    # As bytes, because it takes a third of the time, and no other sign of UTF-8 contains an ASCII byte.
+    left = text.encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION)
+    return left.decode("utf-8", "surrogatepass")
 
 
 def f_measure(shared: int, output_size: int, expected_size: int) -> float:
@@ -57,23 +66,17 @@ def f_measure(shared: int, output_size: int, expected_size: int) -> float:
 def common_subsequence_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Return the length of the longest common subsequence.
 
-    Bit-parallel (Hyyrö 2004): one integer holds a whole row of the table, a bit cleared where the row grows,
-    so a step costs three operations on integers of `len(first)` bits.
+    Bit-parallel (Hyyrö 2004): one integer holds a whole row of the table, a bit cleared where the row grows.
+    The carry that leaves the row when it grows is kept above it, one more bit each time.
     """
-    positions = _positions(first)
-    every = (1 << len(first)) - 1
-    row = every
-    for element in second:
-        places = positions.get(element)
-        if places:
-            hits = row & places
-            row = ((row + hits) | (row - hits)) & every
-    return len(first) - row.bit_count()
-
-
-def _positions(sequence: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Map each element to the integer whose bits say where it occurs."""
-    positions: dict[Hashable, int] = {}
-    for place, element in enumerate(sequence):
-        positions[element] = positions.get(element, 0) | (1 << place)
-    return positions
+    places: dict[Hashable, int] = {}  # the bits of each element say where it occurs
+    places_of, bit = places.get, 1
+    for element in first:
+        places[element] = places_of(element, 0) | bit
+        bit += bit
+    row = bit - 1
+    for hits in map(places_of, second):
+        if hits:
+            hits &= row
+            row = (row + hits) | (row - hits)
+    return row.bit_length() - len(first)

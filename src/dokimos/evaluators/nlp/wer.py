@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -32,8 +34,8 @@ class WordErrorRate(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         output = self._words(case.actual_output or "")
-        scores = (_compared(output, self._words(text)) for text in reference_texts(case))
-        return min(scores, key=lambda score: score.value)
+        scores = [_compared(output, self._words(text)) for text in reference_texts(case)]
+        return min(scores, key=attrgetter("value"))
 
     def _words(self, text: str) -> list[str]:
         if self.ignore_case:
@@ -65,8 +67,6 @@ def _first_difference(output: list[str], expected: list[str]) -> str:
 
 def _as_characters(output: list[str], expected: list[str]) -> tuple[str, str]:
     """Turn equal words into equal characters, so that the distance of words is one of strings."""
-    numbers: dict[str, int] = {}
-    first, second = (
-        "".join(chr(numbers.setdefault(word, len(numbers))) for word in words) for words in (output, expected)
-    )
-    return first, second
+    distinct = dict.fromkeys(chain(output, expected))
+    character_of = dict(zip(distinct, map(chr, range(len(distinct))), strict=True)).__getitem__
+    return "".join(map(character_of, output)), "".join(map(character_of, expected))
