@@ -244,7 +244,12 @@ class DatasetStream(Iterable[Example]):
     """
 
     def __init__(
-        self, read: Callable[[], Iterable[Example]], name: str = "unnamed", description: str = ""
+        self,
+        read: Callable[[], Iterable[Example]],
+        name: str = "unnamed",
+        description: str = "",
+        *,
+        waits: bool = False,
     ) -> None:
         if not callable(read):
             raise ConfigurationError(
@@ -254,6 +259,8 @@ class DatasetStream(Iterable[Example]):
         self.description = checks.text("description", description)
         self.fingerprint: str | None = None
         """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
+        self.waits = waits
+        """Whether the next example may take long to come; then an experiment asks for it in a thread."""
         self.duplicate_ids = 0
         """How many examples of the last whole iteration had an id that had come before."""
         self._read = read

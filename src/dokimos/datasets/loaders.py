@@ -65,7 +65,7 @@ def stream_source(source: Source, format: FileFormat, columns: Columns = None) -
     read = _reader(source, format, columns, head, ",")
     if format == "json":
         next(read(), None)
-    return DatasetStream(read, head.name or source.name, head.description)
+    return DatasetStream(read, head.name or source.name, head.description, waits=source.waits)
 
 
 def _reader(

@@ -35,6 +35,8 @@ class Source:
     name: str
     """What a data set from it is called unless it says so itself."""
     raw: Callable[[], BinaryIO]
+    waits: bool = False
+    """Whether it is a pipe, of which the next bytes may take long to come."""
 
     @classmethod
     def of_path(cls, path: str | os.PathLike[str]) -> Source:
@@ -47,7 +49,9 @@ class Source:
         except OSError as error:
             raise DatasetError(f"Cannot be read: {error.strerror or error}", path=_short(path)) from error
         if not file.is_file():
-            return cls(str(path), stem(file.name), Spool(lambda: file.open("rb"), ours=True).open)
+            return cls(
+                str(path), stem(file.name), Spool(lambda: file.open("rb", buffering=0), ours=True).open, True
+            )
         return cls(str(path), stem(file.name), lambda: file.open("rb", buffering=1 << 18))
 
     @classmethod
@@ -117,7 +121,9 @@ def standard_input() -> Source:
     pipe = getattr(sys.stdin, "buffer", None)
     if pipe is None:
         raise DatasetError("There is no standard input to read from.", path="-")
-    return Source("<stdin>", "stdin", Spool(lambda: pipe, ours=False).open)
+    # Unbuffered where that can be had: a thread left waiting in a buffered read would hold up the exit.
+    unbuffered = getattr(pipe, "raw", pipe)
+    return Source("<stdin>", "stdin", Spool(lambda: unbuffered, ours=False).open, True)
 
 
 def sniff(source: Source) -> FileFormat:

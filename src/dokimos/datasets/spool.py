@@ -53,7 +53,7 @@ class Spool:
             self._pipe = self._open_pipe()
             if self._ours:
                 weakref.finalize(self, self._pipe.close)
-        piece = self._pipe.read1(_PIECE)
+        piece = getattr(self._pipe, "read1", self._pipe.read)(_PIECE)
         if not piece:
             self._ended = True
             if self._ours:

@@ -10,15 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal, DecimalException
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from dokimos.core.jsonable import is_wire_type, jsonable
+from dokimos.core.jsonable import MAX_DEPTH, is_wire_type, jsonable
 from dokimos.core.text import quoted, shortened
 
 Tree: TypeAlias = Any
 Mode: TypeAlias = Literal["strict", "lenient"]
-
-MAX_DEPTH: Final = 100
 
 
 def parse_json(text: str) -> Tree:

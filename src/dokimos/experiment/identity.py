@@ -64,11 +64,6 @@ class Identity:
             "sources": self.sources,
         }
 
-    @staticmethod
-    def fingerprint(plan: Experiment) -> str | None:
-        """Return the data set's fingerprint where it can be had without reading a stream."""
-        return plan.dataset.fingerprint
-
     def source_warnings(self, now: Identity) -> list[str]:
         """Name what is called the same but whose source has changed since."""
         return [

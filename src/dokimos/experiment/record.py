@@ -313,7 +313,7 @@ class RunRecord:
             if recorded.get(sourced.index, sourced.hash) != sourced.hash:
                 differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
         differences += [f"item {index} is gone" for index in sorted(recorded.keys() - found)]
-        fingerprint = self._identity.fingerprint(self._plan)
+        fingerprint = self._plan.dataset.fingerprint
         before = (stored.manifest.get("dataset") or {}).get("fingerprint")
         if not differences and before is not None and fingerprint is not None and before != fingerprint:
             differences.append("examples that had not run yet differ")

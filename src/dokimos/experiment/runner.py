@@ -232,7 +232,7 @@ class _Pass:
         return RunStatus.COMPLETED
 
     async def _worker(self) -> None:
-        for sourced in self.source:
+        while (sourced := await self.source.take()) is not None:
             try:
                 item = await self._item(sourced)
             except BudgetExceededError:

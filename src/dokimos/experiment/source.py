@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
 from dokimos.core.quick_init import quick_init
 from dokimos.core.text import error_text
@@ -42,6 +44,8 @@ class ExampleSource:
         self._shard = shard
         self._with_json = with_json
         self._examples = iter(dataset)
+        self._waits = isinstance(dataset, DatasetStream) and dataset.waits
+        self._turn = asyncio.Lock()
 
     @property
     def planned(self) -> int | None:
@@ -52,6 +56,13 @@ class ExampleSource:
             return len(self._dataset)
         first, step = self._shard
         return len(range(first - 1, len(self._dataset), step))
+
+    async def take(self) -> SourcedExample | None:
+        """Return the next example, None at the end; others go on while a slow source is waited for."""
+        if not self._waits:
+            return next(self, None)
+        async with self._turn:
+            return await call_in_thread(next, self, None)
 
     def __iter__(self) -> Iterator[SourcedExample]:
         return self

@@ -64,9 +64,7 @@ def _one_wanted(spec: str, option: str) -> Wanted:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        raise ConfigurationError(
-            f'{option} {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".'
-        )
+        raise ConfigurationError(f'{option} {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".')
     return Wanted(number, name.strip() if equals else None)
 
 

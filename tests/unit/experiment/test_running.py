@@ -19,7 +19,7 @@ from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
-from dokimos.errors import ConfigurationError, TooManyErrors
+from dokimos.errors import ConfigurationError, DatasetError, TooManyErrors
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import Contains, ExactMatch
@@ -521,3 +521,34 @@ def test_nothing_is_repeated_unless_asked_for(numbers: Numbers) -> None:
 
     plan(numbers(2), task).run()
     assert len(attempts) == 2
+
+
+def test_tasks_go_on_while_a_slow_source_is_waited_for():
+    finished = threading.Event()
+
+    def rows():
+        yield Example.of("first")
+        assert finished.wait(5), "the first task was held up by the second row"
+        yield Example.of("second")
+
+    async def task(example: Example) -> str:
+        await asyncio.sleep(0.01)
+        finished.set()
+        return "done"
+
+    stream = DatasetStream(rows, waits=True)
+    result = Experiment(stream, task, [ExactMatch()], parallelism=2).run(journal=False)
+    assert [item.actual_output for item in result.item_results] == ["done", "done"]
+
+
+def test_a_slow_source_that_fails_breaks_the_run_with_what_was_finished():
+    def rows():
+        yield Example.of("first")
+        raise OSError("the pipe burst")
+
+    stream = DatasetStream(rows, name="pipe", waits=True)
+    with pytest.raises(
+        DatasetError, match="'pipe' failed after 1 examples: OSError: the pipe burst"
+    ) as broken:
+        Experiment(stream, lambda example: "done", [ExactMatch()]).run(journal=False)
+    assert broken.value.result.total_count == 1
