@@ -13,16 +13,19 @@ from dokimos.version import __version__ as __version__
 if TYPE_CHECKING:
     from dokimos import errors as errors
     from dokimos import evaluators as evaluators
+    from dokimos import simulation as simulation
     from dokimos.core.agent import AgentTrace as AgentTrace
     from dokimos.core.agent import ToolCall as ToolCall
     from dokimos.core.agent import ToolDefinition as ToolDefinition
+    from dokimos.core.conversation import ConversationTrajectory as ConversationTrajectory
+    from dokimos.core.conversation import Message as Message
     from dokimos.core.example import Example as Example
     from dokimos.core.metrics import CallMetrics as CallMetrics
     from dokimos.core.metrics import PriceTable as PriceTable
+    from dokimos.core.provenance import Provenance as Provenance
     from dokimos.core.results import EvalResult as EvalResult
     from dokimos.core.results import ExperimentResult as ExperimentResult
     from dokimos.core.results import ItemResult as ItemResult
-    from dokimos.core.results import Provenance as Provenance
     from dokimos.core.results import RunResult as RunResult
     from dokimos.core.results import RunStatus as RunStatus
     from dokimos.core.results import Score as Score
@@ -52,13 +55,19 @@ if TYPE_CHECKING:
     from dokimos.judges.protocol import as_judge as as_judge
     from dokimos.reporting.memory import MemoryReporter as MemoryReporter
     from dokimos.reporting.protocol import BaseReporter as BaseReporter
+    from dokimos.reporting.protocol import ReportedStatus as ReportedStatus
     from dokimos.reporting.protocol import Reporter as Reporter
+    from dokimos.reporting.protocol import RunHandle as RunHandle
+    from dokimos.testing.assertions import assert_eval as assert_eval
+    from dokimos.testing.assertions import assert_no_regression as assert_no_regression
+    from dokimos.testing.assertions import assert_scores as assert_scores
 
 _MODULE_OF: Final[dict[str, str]] = {
     "AgentTrace": "core.agent",
     "BaseReporter": "reporting.protocol",
     "Budget": "judges.budget",
     "CallMetrics": "core.metrics",
+    "ConversationTrajectory": "core.conversation",
     "Dataset": "datasets.dataset",
     "DatasetStream": "datasets.dataset",
     "EvalResult": "core.results",
@@ -71,9 +80,12 @@ _MODULE_OF: Final[dict[str, str]] = {
     "JudgeLM": "judges.protocol",
     "JudgeReply": "judges.protocol",
     "MemoryReporter": "reporting.memory",
+    "Message": "core.conversation",
     "PriceTable": "core.metrics",
-    "Provenance": "core.results",
+    "Provenance": "core.provenance",
+    "ReportedStatus": "reporting.protocol",
     "Reporter": "reporting.protocol",
+    "RunHandle": "reporting.protocol",
     "RunOptions": "experiment.options",
     "RunResult": "core.results",
     "RunStatus": "core.results",
@@ -82,6 +94,9 @@ _MODULE_OF: Final[dict[str, str]] = {
     "ToolCall": "core.agent",
     "ToolDefinition": "core.agent",
     "as_judge": "judges.protocol",
+    "assert_eval": "testing.assertions",
+    "assert_no_regression": "testing.assertions",
+    "assert_scores": "testing.assertions",
     "evaluate": "experiment.experiment",
     "evaluator": "evaluators.function",
     "export": "exporters.base",
@@ -96,7 +111,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "render": "exporters.base",
     "to_json": "core.wire",
 }
-_SUBMODULES: Final = ("errors", "evaluators")
+_SUBMODULES: Final = ("errors", "evaluators", "simulation")
 
 __all__ = ["__version__", *_SUBMODULES, *_MODULE_OF]
 

@@ -10,12 +10,17 @@ DokimosError
 ├── JudgeError             a judge that gives no usable answer
 │   ├── JudgeReplyError    ... because its reply cannot be used
 │   └── JudgeUnavailableError  ... because it cannot be reached or refuses
+├── SimulationError        a simulated conversation that broke off
 ├── RunError               a run that cannot start or go on
 │   ├── JournalError       ... because its record cannot be read or written
 │   ├── RunLockedError     ... because another process has it
 │   ├── TooManyErrors      ... because its tasks keep failing
 │   └── BudgetExceededError  ... because its budget is spent
+├── EvalAssertionError     evaluations that a test asserts and that fail; an AssertionError too
+├── RegressionError        a result that a gate does not let through; an AssertionError too
 ├── ReporterError          a reporter that cannot do its work
+├── TraceError             spans that cannot be read
+├── IntegrationError       a framework's agent or result that cannot be used
 └── MissingExtraError      an optional package that is not installed
 """
 
@@ -25,7 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dokimos.core.conversation import ConversationTrajectory
+    from dokimos.core.metrics import CallMetrics
     from dokimos.core.results import ExperimentResult
+    from dokimos.gate.verdict import GateVerdict
 
 
 class DokimosError(Exception):
@@ -85,9 +93,22 @@ class JudgeError(DokimosError):
 class JudgeReplyError(JudgeError):
     """A judge's reply could not be read, or was not what was asked for, also after one repair."""
 
+    def __init__(self, message: str, *, metrics: CallMetrics | None = None) -> None:
+        self.metrics = metrics
+        """What that reply cost, where nobody has counted it yet."""
+        super().__init__(message)
+
 
 class JudgeUnavailableError(JudgeError):
     """A judge could not be reached, or refused; names provider, model, status and what the provider said."""
+
+
+class SimulationError(DokimosError):
+    """A simulated conversation broke off; `trajectory` holds what was said until then."""
+
+    def __init__(self, message: str, trajectory: ConversationTrajectory) -> None:
+        self.trajectory = trajectory
+        super().__init__(message)
 
 
 class RunError(DokimosError):
@@ -117,8 +138,28 @@ class BudgetExceededError(RunError):
     """A call was not made because the budget of its run is spent."""
 
 
+class EvalAssertionError(DokimosError, AssertionError):
+    """What a test asserts of an evaluation is not so; the message names everything that fails."""
+
+
+class RegressionError(DokimosError, AssertionError):
+    """A regression gate does not let a result through; `verdict` says why."""
+
+    def __init__(self, message: str, verdict: GateVerdict | None = None) -> None:
+        self.verdict = verdict
+        super().__init__(message)
+
+
 class ReporterError(DokimosError):
     """A reporter cannot do its work; a run never fails because of it."""
+
+
+class TraceError(DokimosError):
+    """What should be spans cannot be read, or is too large."""
+
+
+class IntegrationError(DokimosError):
+    """What a framework gave, or was given, cannot be used: a blank reply, missing sources, no agent."""
 
 
 class MissingExtraError(DokimosError, ImportError):
