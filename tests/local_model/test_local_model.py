@@ -30,14 +30,26 @@ pytestmark = [
 JUDGED = sorted(
     name
     for name in registry.BUILT_IN
-    if issubclass(registry.find(name), JudgedEvaluator | Jury) and name not in ("jury", "llm_judge", "g_eval")
+    if issubclass(registry.find(name), JudgedEvaluator | Jury)
+    and name not in ("jury", "llm_judge", "g_eval", "trajectory")
 )
 CHUNKS = ["Acme takes goods back within 30 days.", "Acme was founded in 1998."]
+TALK = [
+    {"role": "user", "content": "How long can I return goods? I bought a lamp."},
+    {"role": "assistant", "content": "Within 30 days. What did you buy?"},
+    {"role": "user", "content": "A lamp, as I said!"},
+    {"role": "assistant", "content": "Then you can return the lamp within 30 days."},
+]
 CASE = EvalTestCase(
     {"input": "How long can I return goods?"},
-    {"output": "You can return goods within 30 days [1].", "context": CHUNKS, "retrievalContext": CHUNKS},
+    {
+        "output": "You can return goods within 30 days [1].",
+        "context": CHUNKS,
+        "retrievalContext": CHUNKS,
+        "trajectory": TALK,
+    },
     expected_outputs={"output": "Within 30 days."},
-    metadata={"baselineOutput": "I do not know."},
+    metadata={"baselineOutput": "I do not know.", "role": "You answer questions about returning goods."},
 )
 
 LABELLED = [

@@ -15,6 +15,7 @@ from dokimos.version import __version__
 EXIT_BELOW: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_BROKEN: Final = 3
+EXIT_INCONCLUSIVE: Final = 4
 EXIT_INTERRUPTED: Final = 130
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -27,6 +28,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "dokimos.cli.rescore:rescore",
         "Score the outputs of a result again, without calling the task.",
     ),
+    "compare": ("dokimos.cli.compare:compare", "Say what changed between two results, item by item."),
+    "gate": ("dokimos.cli.gate:gate", "Fail where a result is worse than its baseline."),
+    "plan": ("dokimos.cli.plan:plan", "Say how many items and repeats it takes to see a drop."),
+    "noise": ("dokimos.cli.noise:noise", "Say how often a gate would fire although nothing changed."),
     "cache": ("dokimos.cli.cache:cache", "Look at the kept replies of judges, or delete them."),
     "merge": ("dokimos.cli.merge:merge", "Join the shards of a run."),
     "judge": ("dokimos.cli.judge:judge", "Look into what a judge is worth: attack it."),
@@ -71,7 +76,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 passed, 1 below what was asked for, 2 wrong usage or configuration, "
-    "3 the run broke, 130 interrupted.",
+    "3 the run broke, 4 inconclusive (gate), 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="dokimos")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

@@ -151,6 +151,11 @@ def execute(
     return presentation.show(result)
 
 
+def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
+    """Carry out a run for a command that presents something else than its result."""
+    return _run(target, settings, ())
+
+
 def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
     from dokimos.cli.targets import absolute_target
     from dokimos.experiment.runner import Launch

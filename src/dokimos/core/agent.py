@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from dokimos.core.convert import convert
+from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import WIRE_CONFIG, jsonable, text_form
-from dokimos.core.keys import INPUT, OUTPUT, REASONING_STEPS, TASKS, TOOL_CALLS, TOOLS
+from dokimos.core.keys import (
+    INPUT,
+    INVALID_ARGUMENTS,
+    OUTPUT,
+    REASONING_STEPS,
+    TASKS,
+    TOOL_CALLS,
+    TOOLS,
+)
 from dokimos.errors import EvaluationError, TypeConversionError
 
 if TYPE_CHECKING:
@@ -17,9 +26,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_ARGUMENT_KEYS: Final = ("arguments", "input", "args")
+"""Where the dialects of a tool call have its arguments: ours and OpenAI's, Anthropic's, LangChain's."""
+
+
+class _Told:
+    """Holds the text that the arguments of a call were read from, which is no field of it."""
+
+    __slots__ = ("_text",)
+
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(_Told):
     """One call of a tool, with its result as text where it is known."""
 
     name: str
@@ -32,19 +50,66 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         _check_name("tool call", self.name)
-        _check_arguments(self.name, self.arguments)
+        if type(self.arguments) is not dict:
+            _check_arguments(self.name, self.arguments)
         object.__setattr__(self, "arguments", dict(self.arguments))
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any]) -> ToolCall:
-        """Read the keys name, arguments, result and metadata; a structured result becomes compact JSON."""
-        result = data.get("result")
+        """Read the keys name, arguments, result and metadata; a structured result becomes compact JSON.
+
+        The calls in messages of OpenAI, Anthropic and LangChain are read too. Arguments may be JSON text;
+        text that is no JSON object is kept as it is under "invalidArguments" in the metadata.
+        """
+        function = data.get("function")
+        if isinstance(function, Mapping):
+            data = {**data, **function}
+        given = next((data[key] for key in _ARGUMENT_KEYS if data.get(key) is not None), None)
+        metadata = data.get("metadata") or {}
+        if isinstance(given, str):
+            return cls.of_text(
+                data.get("name") or "", given, result=text_form(data.get("result")), metadata=metadata
+            )
         return cls(
-            data.get("name") or "",
-            data.get("arguments") or {},
-            result=text_form(result),
-            metadata=data.get("metadata") or {},
+            data.get("name") or "", given or {}, result=text_form(data.get("result")), metadata=metadata
         )
+
+    @classmethod
+    def of_text(
+        cls,
+        name: str,
+        arguments: str,
+        *,
+        result: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ToolCall:
+        """Make a call whose arguments are JSON text, as models write them; blank text means none.
+
+        Text that is no JSON object is kept under "invalidArguments" in the metadata, and no arguments are
+        there: the model is at fault, and evaluators say so.
+        """
+        parsed = parse_object(arguments)
+        if parsed is None:
+            return cls(name, {}, result=result, metadata={**(metadata or {}), INVALID_ARGUMENTS: arguments})
+        if cls is not ToolCall or not name or name.isspace():
+            return cls(name, parsed, result=result, metadata=metadata or {})  # which says what is wrong
+        # Filled while it is open, which is much faster. The parsed map is nobody else's and needs no copy.
+        call: Any = _OpenCall()
+        call.name, call.arguments, call.result, call._text = name, parsed, result, arguments
+        call.metadata = {} if metadata is None else metadata
+        call.__class__ = cls
+        told: ToolCall = call
+        return told
+
+    def is_told_alike(self, other: ToolCall) -> bool:
+        """Say whether the arguments of both were read from the same text; False says nothing."""
+        text = getattr(self, "_text", None)
+        return text is not None and text == getattr(other, "_text", None)
+
+    @property
+    def invalid_arguments(self) -> str | None:
+        """What the model wrote in the place of arguments where that is no JSON object, else None."""
+        return self.metadata.get(INVALID_ARGUMENTS)
 
     @staticmethod
     def result_json(value: Any) -> str:
@@ -70,6 +135,12 @@ class ToolCall:
         return convert(self.arguments, target, what=f"arguments of tool {self.name!r}")
 
 
+class _OpenCall(_Told):
+    """A call that can still be written to."""
+
+    __slots__ = ("arguments", "metadata", "name", "result")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
     """A tool that an agent may call; `input_schema` is a JSON Schema of its arguments."""
@@ -83,6 +154,87 @@ class ToolDefinition:
 
     def __post_init__(self) -> None:
         _check_name("tool definition", self.name)
+
+    @classmethod
+    def from_map(cls, data: Mapping[str, Any]) -> ToolDefinition:
+        """Read a description of a tool: ours, or that of OpenAI (both APIs), Anthropic or MCP.
+
+        Raises `ValueError` where there is no name, or the schema is no map.
+        """
+        from dokimos.core import tool_description
+
+        return tool_description.from_map(data)
+
+    @classmethod
+    def from_function(
+        cls, function: Callable[..., Any], *, name: str = "", description: str = ""
+    ) -> ToolDefinition:
+        """Describe a Python function as a tool by its signature, annotations and docstring.
+
+        Descriptions of parameters are read from the docstring (Google, NumPy or Sphinx style) and from
+        `Annotated[type, "text"]`. Raises `ValueError` for a parameter without a JSON form.
+        """
+        from dokimos.core import tool_description
+
+        return tool_description.from_function(function, name=name, description=description)
+
+    @classmethod
+    def from_model(cls, model: type, *, name: str = "", description: str = "") -> ToolDefinition:
+        """Describe a tool whose arguments are the fields of a pydantic model, dataclass or TypedDict."""
+        from dokimos.core import tool_description
+
+        return tool_description.from_model(model, name=name, description=description)
+
+    @classmethod
+    def from_object(cls, tool: Any) -> ToolDefinition:
+        """Describe whatever stands for a tool: a definition, map, function, model, or another's object.
+
+        An object of somebody else's, such as MCP's `Tool`, is read by its attributes `name`, `description`
+        and `inputSchema`, `input_schema` or `parameters`. Raises `ValueError`.
+        """
+        from dokimos.core import tool_description
+
+        return tool_description.from_object(tool)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the declared parameters."""
+        return tuple(self._properties)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the parameters that must be there, those included that are not declared."""
+        return tuple(self.input_schema.get("required") or ())
+
+    def schema_of(self, parameter: str) -> Mapping[str, Any]:
+        """Return the schema of a parameter, {} where nothing is known about it."""
+        schema = self._properties.get(parameter)
+        return schema if isinstance(schema, Mapping) else {}
+
+    def to_openai(
+        self, api: Literal["chat", "responses"] = "chat", *, strict: bool | None = None
+    ) -> dict[str, Any]:
+        """Return the tool as OpenAI's Chat Completions (and compatible servers) or Responses take it."""
+        from dokimos.core import tool_description
+
+        return tool_description.to_openai(self, api, strict=strict)
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """Return the tool as Anthropic's Messages take it."""
+        from dokimos.core import tool_description
+
+        return tool_description.to_anthropic(self)
+
+    def to_mcp(self) -> dict[str, Any]:
+        """Return the tool as an MCP server lists it."""
+        from dokimos.core import tool_description
+
+        return tool_description.to_mcp(self)
+
+    @property
+    def _properties(self) -> Mapping[str, Any]:
+        properties = self.input_schema.get("properties")
+        return properties if isinstance(properties, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +252,22 @@ class AgentTrace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         object.__setattr__(self, "reasoning_steps", tuple(self.reasoning_steps))
+
+    @classmethod
+    def from_messages(cls, messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
+        """Read the messages of one run: OpenAI's (Chat Completions or Responses) or Anthropic's, as maps.
+
+        Results are found by the id of their call; a call without one has the result None. The final response
+        is the text of the last assistant message, if it comes after the last tool call.
+        """
+        from dokimos.core.messages import trace_of_messages
+
+        return trace_of_messages(messages)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools called, each once, in the order of their first call."""
+        return tuple(dict.fromkeys(call.name for call in self.tool_calls))
 
     def to_outputs(self) -> dict[str, Any]:
         """Return the trace under the conventional output keys."""
@@ -120,6 +288,8 @@ class AgentTrace:
 
 
 def _check_name(what: str, name: Any) -> None:
+    if type(name) is str and name and not name.isspace():
+        return
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
 
@@ -134,15 +304,40 @@ def tool_calls_from(value: Any, *, key: str) -> tuple[ToolCall, ...]:
     """Read a sequence of `ToolCall`s or maps. Raises `EvaluationError` naming `key` and the index."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise EvaluationError(f"{key!r} must be a list of tool calls, not {type(value).__name__}.")
-    return tuple(_tool_call(element, f"{key}[{index}]") for index, element in enumerate(value))
+    return tuple(
+        [
+            element if type(element) is ToolCall else _tool_call(element, f"{key}[{index}]")
+            for index, element in enumerate(value)
+        ]
+    )
 
 
 def _tool_call(element: Any, place: str) -> ToolCall:
-    if isinstance(element, ToolCall):
-        return element
     if not isinstance(element, Mapping):
         raise EvaluationError(f"{place} must be a ToolCall or a map, not {type(element).__name__}.")
     try:
         return ToolCall.from_map(element)
+    except (ValueError, TypeError) as cause:
+        raise EvaluationError(f"{place}: {cause}") from cause
+
+
+def tool_definitions_from(value: Any, *, key: str) -> tuple[ToolDefinition, ...]:
+    """Read a sequence of tools, each as `ToolDefinition.from_object` takes it.
+
+    Raises `EvaluationError` naming `key` and the index.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise EvaluationError(f"{key!r} must be a list of tools, not {type(value).__name__}.")
+    return tuple(
+        [
+            element if type(element) is ToolDefinition else _tool_definition(element, f"{key}[{index}]")
+            for index, element in enumerate(value)
+        ]
+    )
+
+
+def _tool_definition(element: Any, place: str) -> ToolDefinition:
+    try:
+        return ToolDefinition.from_object(element)
     except (ValueError, TypeError) as cause:
         raise EvaluationError(f"{place}: {cause}") from cause

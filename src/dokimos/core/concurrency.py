@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 T = TypeVar("T")
 
@@ -223,8 +223,17 @@ def run_sync(main: Coroutine[Any, Any, T]) -> T:
     return _run_in_own_thread(main)
 
 
+_brief: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def loop_ends_soon() -> bool:
+    """Say whether the event loop that is running is one of `run_sync`, and ends with it."""
+    return asyncio.get_running_loop() in _brief
+
+
 def _run_in_own_loop(main: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.new_event_loop()
+    _brief.add(loop)
     executor = DaemonThreads("dokimos-executor")
     loop.set_default_executor(executor)
     try:

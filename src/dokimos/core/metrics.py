@@ -51,11 +51,12 @@ class CallMetrics:
         """Add what is known on either side; the model and first chunk are kept where both agree on one."""
         if not isinstance(other, CallMetrics):
             return NotImplemented
-        return CallMetrics(**{f.name: _sum(f.name, self, other) for f in fields(CallMetrics)})
+        return CallMetrics(**{name: _sum(name, self, other) for name in _NAMES})
 
 
 _KINDS: Final = (int, float)
-_NUMBERS: Final = tuple(f.name for f in fields(CallMetrics) if f.name != "model")
+_NAMES: Final = tuple(f.name for f in fields(CallMetrics))
+_NUMBERS: Final = tuple(name for name in _NAMES if name != "model")
 _numbers: Final = attrgetter(*_NUMBERS)
 
 

@@ -14,6 +14,7 @@ from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_init
+from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
@@ -307,6 +308,22 @@ class ExperimentResult:
         """Sample standard deviation (n - 1) of the repeats' mean scores; 0.0 for fewer than two."""
         means = self._run_means(name)
         return stdev(means) if len(means) > 1 else 0.0
+
+    def pass_at_k(self, k: int, evaluator: str | None = None) -> float | None:
+        """Mean over the items of the chance that at least one of k attempts passes; each repeat is one.
+
+        `evaluator` counts its own verdict instead of the item's. See `dokimos.core.repeats` for the rest.
+
+        Raises:
+            ValueError: when k is more than the number of repeats, or the items were not kept.
+        """
+        self._require_items("pass_at_k()")
+        return pass_at_k(self.runs, k, evaluator)
+
+    def pass_hat_k(self, k: int, evaluator: str | None = None) -> float | None:
+        """Mean over the items of the chance that all of k attempts pass; like `pass_at_k`."""
+        self._require_items("pass_hat_k()")
+        return pass_hat_k(self.runs, k, evaluator)
 
     def evaluator_summary(self, name: str) -> EvaluatorSummary | None:
         """Counts and scores of one evaluator over all repeats."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,16 +51,10 @@ class Usage:
         self.calls += other.calls - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ItemMemo:
-    """What evaluators of one item have worked out and share, such as the claims in its output."""
-
-    known: dict[Any, asyncio.Future[Any]] = field(default_factory=dict)
-
-
 _scope: ContextVar[RunScope] = ContextVar("dokimos_run_scope", default=RunScope(memo=None))  # noqa: B039 - frozen
 _usage: ContextVar[Usage | None] = ContextVar("dokimos_usage", default=None)
-_memo: ContextVar[ItemMemo | None] = ContextVar("dokimos_item_memo", default=None)
+_memo: ContextVar[dict[Any, asyncio.Future[Any]] | None] = ContextVar("dokimos_item_memo", default=None)
+"""What evaluators of one item have worked out and share, such as the claims in its output."""
 
 
 def current_scope() -> RunScope:
@@ -79,28 +72,33 @@ def current_usage() -> Usage | None:
     return _usage.get()
 
 
-@contextlib.contextmanager
-def counting_usage() -> Iterator[Usage]:
+class counting_usage:  # used like a function; as a generator it would take three times as long
     """Count the model calls made inside the block, also for the block around it."""
-    usage = Usage()
-    outer = _usage.get()
-    token = _usage.set(usage)
-    try:
-        yield usage
-    finally:
-        _usage.reset(token)
-        if outer is not None:
-            outer.include(usage)
+
+    __slots__ = ("_outer", "_token", "_usage")
+
+    def __enter__(self) -> Usage:
+        self._outer = _usage.get()
+        self._usage = Usage()
+        self._token = _usage.set(self._usage)
+        return self._usage
+
+    def __exit__(self, *exc_info: object) -> None:
+        _usage.reset(self._token)
+        if self._outer is not None:
+            self._outer.include(self._usage)
 
 
-@contextlib.contextmanager
-def sharing_within_item() -> Iterator[None]:
+class sharing_within_item:
     """Let the evaluators called inside the block share what `once_per_item` works out."""
-    token = _memo.set(ItemMemo())
-    try:
-        yield
-    finally:
-        _memo.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _memo.set({})
+
+    def __exit__(self, *exc_info: object) -> None:
+        _memo.reset(self._token)
 
 
 async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -111,7 +109,7 @@ async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]
     memo = _memo.get()
     if memo is None:
         return await work_out()
-    return await shared(memo.known, key, work_out)
+    return await shared(memo, key, work_out)
 
 
 async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -136,6 +134,22 @@ async def shared(
     """Await the one task for `key`, starting it if there is none; it goes on if a waiter is cancelled."""
     future = pending.get(key)
     if future is None or future.get_loop() is not asyncio.get_running_loop():
-        future = pending[key] = asyncio.ensure_future(make())
-    result: T = await asyncio.shield(future)
+        future = pending[key] = asyncio.get_running_loop().create_task(make())
+    if not future.done():
+        await _its_end(future)
+    result: T = future.result()
     return result
+
+
+def _its_end(future: asyncio.Future[Any]) -> asyncio.Future[None]:
+    """Return what is done when `future` is, and may be cancelled alone: a cheaper `asyncio.shield`."""
+    waiter = asyncio.get_running_loop().create_future()
+
+    def tell(ended: asyncio.Future[Any]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+        elif not ended.cancelled():
+            ended.exception()  # nobody waits any more, so nobody else takes notice
+
+    future.add_done_callback(tell)
+    return waiter

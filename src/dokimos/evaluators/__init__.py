@@ -11,7 +11,37 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.evaluators.registry import BUILT_IN
 
 if TYPE_CHECKING:
+    from dokimos.evaluators.agent.argument_matching import ArgumentMatcher as ArgumentMatcher
+    from dokimos.evaluators.agent.plans import PlanAdherence as PlanAdherence
+    from dokimos.evaluators.agent.plans import PlanQuality as PlanQuality
+    from dokimos.evaluators.agent.plans import StepEfficiency as StepEfficiency
+    from dokimos.evaluators.agent.task_completion import TaskCompletion as TaskCompletion
+    from dokimos.evaluators.agent.tool_argument_hallucination import (
+        ToolArgumentHallucination as ToolArgumentHallucination,
+    )
+    from dokimos.evaluators.agent.tool_call_validity import ToolCallValidity as ToolCallValidity
+    from dokimos.evaluators.agent.tool_correctness import ToolCorrectness as ToolCorrectness
+    from dokimos.evaluators.agent.tool_description_reliability import (
+        ToolDescriptionReliability as ToolDescriptionReliability,
+    )
+    from dokimos.evaluators.agent.tool_efficiency import ToolEfficiency as ToolEfficiency
+    from dokimos.evaluators.agent.tool_errors import ToolErrors as ToolErrors
+    from dokimos.evaluators.agent.tool_graph import ToolGraph as ToolGraph
+    from dokimos.evaluators.agent.tool_limits import ForbiddenTools as ForbiddenTools
+    from dokimos.evaluators.agent.tool_limits import MaxToolCalls as MaxToolCalls
+    from dokimos.evaluators.agent.tool_name_reliability import ToolNameReliability as ToolNameReliability
+    from dokimos.evaluators.agent.tool_selection import ToolSelection as ToolSelection
+    from dokimos.evaluators.agent.tool_trajectory import ToolTrajectory as ToolTrajectory
     from dokimos.evaluators.base import Evaluator as Evaluator
+    from dokimos.evaluators.calibration import calibrate as calibrate
+    from dokimos.evaluators.calibration import calibrate_async as calibrate_async
+    from dokimos.evaluators.conversation.per_turn import PerTurn as PerTurn
+    from dokimos.evaluators.conversation.replies import KnowledgeRetention as KnowledgeRetention
+    from dokimos.evaluators.conversation.replies import RoleAdherence as RoleAdherence
+    from dokimos.evaluators.conversation.replies import TurnRelevance as TurnRelevance
+    from dokimos.evaluators.conversation.trajectory import Trajectory as Trajectory
+    from dokimos.evaluators.conversation.whole import ConversationCompleteness as ConversationCompleteness
+    from dokimos.evaluators.conversation.whole import UserFrustration as UserFrustration
     from dokimos.evaluators.function import FunctionEvaluator as FunctionEvaluator
     from dokimos.evaluators.function import evaluator as evaluator
     from dokimos.evaluators.json_schema import JsonSchema as JsonSchema
@@ -69,7 +99,10 @@ if TYPE_CHECKING:
 
 _TARGET_OF: Final[dict[str, str]] = {
     "Evaluator": "dokimos.evaluators.base:Evaluator",
+    "ArgumentMatcher": "dokimos.evaluators.agent.argument_matching:ArgumentMatcher",
     "evaluator": "dokimos.evaluators.function:evaluator",
+    "calibrate": "dokimos.evaluators.calibration:calibrate",
+    "calibrate_async": "dokimos.evaluators.calibration:calibrate_async",
     "compare_pairwise": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise",
     "compare_pairwise_async": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise_async",
     **{target.rpartition(":")[2]: target for target in BUILT_IN.values()},

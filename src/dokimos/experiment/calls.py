@@ -95,7 +95,9 @@ class TaskCaller:
         except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
             raise
         except BaseException as error:  # test frameworks and others derive their failures from it
-            return TaskOutcome(error=describe_error(error))
+            paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
+            metrics = paid if isinstance(paid, CallMetrics) else None
+            return TaskOutcome(metrics=metrics, error=describe_error(error))
 
     async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
         call = asyncio.create_task(_without_exit(self._task.run(example, returned)))

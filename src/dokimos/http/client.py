@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from dokimos.errors import JudgeUnavailableError
+from dokimos.http.answer import Answer, NoAnswer
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
     Complaint,
@@ -28,7 +29,7 @@ from dokimos.http.secret import Secret, scrubbed, shown_url
 from dokimos.http.waits import pause_asked, retry_after
 
 if TYPE_CHECKING:
-    from dokimos.http.session import Answer, Session
+    from dokimos.http.session import Session
 
 OFFLINE: Final = "DOKIMOS_OFFLINE"
 ATTEMPTS: Final = 5
@@ -57,8 +58,7 @@ class Target:
     attempts: int = ATTEMPTS
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The JSON that was answered, and how long the successful attempt took."""
 
     data: Any
@@ -68,18 +68,18 @@ class Reply:
 async def post_json(
     target: Target,
     url: str,
-    body: Mapping[str, Any],
+    content: bytes,
     *,
     headers: Mapping[str, str],
     secrets: tuple[Secret, ...] = (),
     tokens: int = 0,
 ) -> Reply:
-    """Send a JSON body and return the JSON of the reply, trying again where that may help.
+    """Send JSON and return the JSON of the reply, trying again where that may help.
 
     Args:
         target: The endpoint and how patient to be with it.
         url: Where to send it.
-        body: What to send.
+        content: The JSON to send.
         headers: Headers, the key among them.
         secrets: What must not appear in an error.
         tokens: An estimate of the tokens it will take, for a ceiling on them.
@@ -88,7 +88,6 @@ async def post_json(
         RequestRefused: when the server says that the request itself is wrong.
         JudgeUnavailableError: when there is no answer, after all attempts.
     """
-    content = json.dumps(body).encode()
     line = await _line_to(target)
     return await _Sending(line, target, url, content, headers, secrets, tokens).reply()
 
@@ -149,8 +148,6 @@ class _Sending:
 
     async def _attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
-        from dokimos.http.session import NoAnswer
-
         gate = self._line.gate
         round_sent = await gate.enter(self._tokens)
         start = time.perf_counter()

@@ -5,33 +5,17 @@ from __future__ import annotations
 import io
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
+from dokimos.http.answer import Answer, NoAnswer
+
 CONNECT_SECONDS: Final = 15.0
 _LARGE: Final = 2**20
 """aiohttp wants a larger body as a file."""
-
-
-class NoAnswer(Exception):
-    """A request had no complete answer; the text says why."""
-
-    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
-        self.timed_out = timed_out
-        super().__init__(reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
 
 
 class Session:

@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
-from urllib.parse import urlsplit
 
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts
 from dokimos.judges.openai import no_answer_in
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
+from dokimos.judges.request import ModelRequest, given, trusted_key
 from dokimos.judges.schemas import ANSWER, without_bounds
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
@@ -42,10 +42,9 @@ class AnthropicMessages(HttpJudge):
         return os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
 
     def key_variable(self) -> str | None:
-        if (urlsplit(self.url).hostname or "").endswith("anthropic.com"):
-            return ANTHROPIC_KEY
-        trusted = os.environ.get("ANTHROPIC_BASE_URL", "").rstrip("/") == self.url
-        return ANTHROPIC_KEY if trusted and os.environ.get(ANTHROPIC_KEY) else None
+        return trusted_key(
+            self.url, domain="anthropic.com", url_variable="ANTHROPIC_BASE_URL", key_variable=ANTHROPIC_KEY
+        )
 
     def path(self) -> str:
         return f"{self.url.removesuffix('/v1')}/v1/messages"
@@ -54,25 +53,16 @@ class AnthropicMessages(HttpJudge):
         return {"x-api-key": key}
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
-        given = {"top_p": self.top_p, "temperature": self.temperature}
-        return {name: value for name, value in given.items() if value is not None}
+        return given(top_p=self.top_p, temperature=self.temperature)
 
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, Any]:
         return {
             "model": self.model,
             "max_tokens": self.max_tokens or DEFAULT_MAX_TOKENS,
-            "messages": [{"role": "user", "content": prompt}],
-            **({} if system is None else {"system": system}),
-            **settings,
-            **_shape(schema, mode),
+            "messages": [{"role": "user", "content": request.prompt}],
+            **given(system=request.system),
+            **request.settings,
+            **_shape(request.schema, request.mode),
         }
 
     def read(self, data: Any) -> Completion:
@@ -84,8 +74,10 @@ class AnthropicMessages(HttpJudge):
         return Completion(
             json.dumps(called[0], ensure_ascii=False) if called else text,
             _FINISH.get(str(part(data, "stop_reason")), "stop"),
-            _tokens(part(data, "usage")),
         )
+
+    def tokens(self, data: Any) -> TokenCounts:
+        return _tokens(part(data, "usage"))
 
 
 def _shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:

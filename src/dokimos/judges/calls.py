@@ -6,12 +6,16 @@ import hashlib
 import json
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
+from dokimos.errors import JudgeReplyError
 from dokimos.judges.fencing import with_marker
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, identity_of
+
+if TYPE_CHECKING:
+    from dokimos.judges.budget import Reservation
 
 
 class CallStore(Protocol):
@@ -47,15 +51,8 @@ class CallRequest:
         self.repeat = repeat
         self.sample = sample
         self.schema_text = _schema_text(schema)
-        parts = (
-            json.dumps(self.identity),
-            json.dumps(prompt),
-            self.schema_text,
-            str(repeat),
-            str(sample),
-        )
-        canonical = f"[{', '.join(parts)}]"
-        self.key = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        canonical = f"[{_json(self.identity)}, {_json(prompt)}, {self.schema_text}, {repeat}, {sample}]"
+        self.key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
 
 
 def _schema_text(schema: JsonSchemaDict | None) -> str:
@@ -71,6 +68,7 @@ def _schema_text(schema: JsonSchemaDict | None) -> str:
 
 
 MOST_SCHEMAS: Final = 256
+_json: Final = json.JSONEncoder().encode
 _schema_texts: dict[int, tuple[JsonSchemaDict | None, str]] = {}
 
 
@@ -110,8 +108,6 @@ async def _known_or_called(judge: JudgeLM, request: CallRequest, scope: RunScope
             return reply
     reply = await _called(judge, request, scope)
     await _keep(stores, request, reply)
-    if usage is not None:
-        usage.add(reply.metrics)
     return reply
 
 
@@ -125,16 +121,27 @@ async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> Judg
     token = _asked.set(_own_stores(judge))
     try:
         reply = await judge.complete(with_marker(request.prompt), schema=request.schema)
+    except JudgeReplyError as unusable:
+        _count(unusable.metrics, reservation)  # a reply of no use is paid for like any other
+        raise
     except BaseException:
         if reservation is not None:
             reservation.fail()
         raise
     finally:
         _asked.reset(token)
-    if reservation is not None:
-        reservation.settle(reply.metrics)
+    _count(reply.metrics, reservation)
     # None would say that this run did not make the call.
     return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
+
+
+def _count(metrics: CallMetrics | None, reservation: Reservation | None) -> None:
+    """Take up what a call cost, as far as it is known."""
+    if reservation is not None:
+        reservation.settle(metrics)
+    usage = current_usage()
+    if usage is not None:
+        usage.add(metrics)
 
 
 def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:

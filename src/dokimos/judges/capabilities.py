@@ -81,7 +81,7 @@ class Capabilities:
     """What one model at one endpoint takes."""
 
     def __init__(self) -> None:
-        self.refused: set[str] = set()
+        self.refused: frozenset[str] = frozenset()
         self._floor = Mode.SCHEMA
         self._floor_of: dict[str, Mode] = {}
         self._proven: set[bool] = set()
@@ -124,7 +124,7 @@ class Capabilities:
         if parameter is not None:
             group = _LOGPROBS if parameter in _LOGPROBS else (parameter,)
             known = self.refused.issuperset(group)  # by another call that was sent at the same time
-            self.refused.update(group)
+            self.refused |= frozenset(group)
             return Concession("" if known else group[0])
         if attempt.mode is not Mode.TEXT and _is_about_shape(complaint):
             self._step_down(complaint, attempt)

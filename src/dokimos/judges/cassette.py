@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from dokimos.core.file_lock import one_at_a_time
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
 from dokimos.judges.fencing import MARKER
 from dokimos.judges.mode import CassetteMode
@@ -40,19 +41,20 @@ class Cassette:
         self.path = Path(path)
         self.mode = mode
         self._clean = without_secrets() if clean is None else clean
+        self._seen = _state(self.path)
+        """What the file was like when it was last read or written here."""
         self._known = self._loaded()
-        self._used: dict[str, Recording] = {}
-        """What was asked for since, whether it was known before or not."""
+        self._added: dict[str, Recording] = {}
+        """What was asked since."""
         self._mutex = threading.Lock()
         self._dirty = False
         self._misses = 0
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        recording = self._used.get(key)
+        recording = self._added.get(key)
         if recording is None and self.mode != "record":
             recording = self._known.get(key)
         if recording is not None:
-            self._used[key] = recording
             return recording.reply
         if self.mode == "replay":
             raise JudgeUnavailableError(self._missing(request))
@@ -73,7 +75,7 @@ class Cassette:
     def save(self, *, whole: bool = False) -> None:
         """Write the file whole or not at all; a `whole` recording drops what it did not ask for.
 
-        What other processes have added meanwhile is kept.
+        What other processes have written meanwhile is kept: then nothing is dropped.
 
         Raises:
             OSError: when the file cannot be written.
@@ -82,14 +84,18 @@ class Cassette:
         with self._mutex:
             if not self._dirty and not whole:
                 return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with one_at_a_time(self.path.with_name(f".{self.path.name}.lock")):
+                alone = _state(self.path) == self._seen
+                kept = {} if whole and alone else self._loaded()
+                _write(self.path, kept | self._added)
+                self._seen = _state(self.path)
             self._dirty = False
-            kept = {} if whole else self._loaded() | self._known
-            _write(self.path, kept | self._used)
 
     def _add(self, recording: Recording) -> None:
         readable = replace(recording, prompt=recording.prompt.replace(MARKER, SHOWN_MARKER))
         with self._mutex:
-            self._used[recording.key] = readable
+            self._added[recording.key] = readable
             self._dirty = True
 
     def _loaded(self) -> dict[str, Recording]:
@@ -187,6 +193,15 @@ def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto
     return CassetteJudge(as_judge(judge), _open[place])
 
 
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever a file is written, None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def _read(path: Path, lines: Iterable[bytes]) -> Iterator[Recording]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -201,7 +216,6 @@ def _read(path: Path, lines: Iterable[bytes]) -> Iterator[Recording]:
 
 
 def _write(path: Path, recordings: dict[str, Recording]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

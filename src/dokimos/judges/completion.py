@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from dokimos.core.text import shortened
-from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import TokenLogprob
 
 Finish = Literal["stop", "length", "filter", "refusal"]
@@ -28,7 +27,6 @@ class Completion(NamedTuple):
 
     text: str
     finish: Finish
-    tokens: TokenCounts
     logprobs: tuple[TokenLogprob, ...] | None = None
 
 
@@ -62,17 +60,17 @@ def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, 
     return tuple(found) if found else None
 
 
-def expect_answer(completion: Completion, label: str, max_tokens: int | None) -> None:
-    """Raise `JudgeReplyError` where a model did not answer, or not to the end."""
+def shortcoming(completion: Completion, max_tokens: int | None) -> str | None:
+    """Say how a model did not answer, or not to the end; None where it did."""
     if completion.finish == "stop":
-        return
+        return None
     shown = f" It was: {shortened(completion.text, SHOWN)!r}" if completion.text else ""
     if completion.finish == "length":
         limit = "its limit of tokens" if max_tokens is None else f"max_tokens={max_tokens}"
-        raise JudgeReplyError(f"{label}: the reply was cut off at {limit}; allow more tokens.{shown}")
+        return f"the reply was cut off at {limit}; allow more tokens.{shown}"
     if completion.finish == "filter":
-        raise JudgeReplyError(f"{label}: the reply was stopped by the provider's content filter.{shown}")
-    raise JudgeReplyError(f"{label}: the model refused to answer.{shown}")
+        return f"the reply was stopped by the provider's content filter.{shown}"
+    return f"the model refused to answer.{shown}"
 
 
 def _alternatives(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -30,10 +30,12 @@ def judge(
 ) -> HttpJudge | CassetteJudge:
     """Return the judge that a name stands for.
 
+    Names are `openai:MODEL` (Responses at OpenAI itself, Chat Completions at any other base URL),
+    `openai-chat:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `azure:DEPLOYMENT`, `ollama:MODEL`, or
+    the URL of a server that speaks Chat Completions with the model after a `#`.
+
     Args:
-        name: `openai:MODEL` (Responses at OpenAI itself, Chat Completions at any other base URL),
-            `openai-chat:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `azure:DEPLOYMENT`,
-            `ollama:MODEL`, or the URL of a server that speaks Chat Completions with the model after a `#`.
+        name: Which provider and model.
         cassette: A file with its replies, see `with_cassette`.
         mode: `record` asks anew, `replay` never asks, `auto` asks what the cassette lacks.
         settings: What the judge's class takes: `base_url`, `api_key`, `temperature`, `prices` ...

@@ -9,8 +9,8 @@ from run to run, so that replies can be found again by it, and only what is sent
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import secrets
 import unicodedata
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -40,8 +40,8 @@ def fenced(label: str, text: str) -> str:
     """Return `text` between marked lines that say it is data called `label`, with a bar before each line."""
     if _undefended.get():
         return f'{label}:\n"""\n{text}\n"""'
-    lines = "\n".join(f"| {line}" for line in neutralised(text).split("\n"))
-    return f'<material {MARKER} name="{label}">\n{lines}\n</material {MARKER}>'
+    lines = neutralised(text).replace("\n", "\n| ")
+    return f'<material {MARKER} name="{label}">\n| {lines}\n</material {MARKER}>'
 
 
 def fence_rule() -> str:
@@ -85,7 +85,7 @@ def neutralised(text: str) -> str:
 
 def with_marker(prompt: str) -> str:
     """Return the prompt as it is sent, with a marker of its own."""
-    return prompt.replace(MARKER, secrets.token_hex(MARKER_BYTES)) if MARKER in prompt else prompt
+    return prompt.replace(MARKER, os.urandom(MARKER_BYTES).hex()) if MARKER in prompt else prompt
 
 
 def _visible(character: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, TokenCounts, count, part, parts, token_logprobs
 from dokimos.judges.openai import no_answer_in
-from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
+from dokimos.judges.request import ModelRequest, chat_messages, given
 
 OLLAMA_URL: Final = "http://127.0.0.1:11434"
 OLLAMA_PORT: Final = 11434
@@ -45,27 +45,15 @@ class OllamaNative(HttpJudge):
             return {}
         return {"logprobs": True, "top_logprobs": self.top_logprobs}
 
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        user = {"role": "user", "content": prompt}
-        messages = [user] if system is None else [{"role": "system", "content": system}, user]
-        shape = (
-            {} if schema is None or mode is Mode.TEXT else {"format": "json" if mode is Mode.JSON else schema}
-        )
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        shape = None if request.mode is Mode.TEXT else request.schema
         return {
             "model": self.model,
-            "messages": messages,
+            "messages": chat_messages(request),
             "stream": False,
             "options": self._options(),
-            **settings,
-            **shape,
+            **request.settings,
+            **given(format=shape and ("json" if request.mode is Mode.JSON else shape)),
         }
 
     def read(self, data: Any) -> Completion:
@@ -75,21 +63,22 @@ class OllamaNative(HttpJudge):
         return Completion(
             content,
             "length" if part(data, "done_reason") == "length" else "stop",
-            TokenCounts(
-                tokens_in=count(part(data, "prompt_eval_count")), tokens_out=count(part(data, "eval_count"))
-            ),
             token_logprobs(parts(data, "logprobs")),
         )
 
+    def tokens(self, data: Any) -> TokenCounts:
+        return TokenCounts(
+            tokens_in=count(part(data, "prompt_eval_count")), tokens_out=count(part(data, "eval_count"))
+        )
+
     def _options(self) -> dict[str, Any]:
-        given = {
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "seed": self.seed,
-            "num_predict": self.max_tokens,
-            "num_ctx": self.num_ctx,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return given(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=self.seed,
+            num_predict=self.max_tokens,
+            num_ctx=self.num_ctx,
+        )
 
 
 def ollama_url(host: str) -> str:

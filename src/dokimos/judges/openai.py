@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from dokimos.core.text import shortened
 from dokimos.errors import ConfigurationError, JudgeReplyError
@@ -16,9 +15,11 @@ from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
+from dokimos.judges.request import ModelRequest, chat_messages, given, is_at, trusted_key
 from dokimos.judges.schemas import ANSWER, sent_schema
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
+OPENAI_DOMAIN: Final = "openai.com"
 OPENAI_KEY: Final = "OPENAI_API_KEY"
 AZURE_API_VERSION: Final = "2024-10-21"
 
@@ -31,19 +32,14 @@ def openai_url() -> str:
     return os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
 
 
-@cache
 def is_openai(url: str) -> bool:
     """Say whether a URL is OpenAI's own API."""
-    return (urlsplit(url).hostname or "").endswith("openai.com")
+    return is_at(url, OPENAI_DOMAIN)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class OpenAIChat(HttpJudge):
-    """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, LM Studio, Ollama, and proxies.
-
-    `OPENAI_API_KEY` is sent to OpenAI and to the `OPENAI_BASE_URL` of the environment; another `base_url`
-    gets the key that it is given as `api_key`, or none.
-    """
+class _OpenAI(HttpJudge):
+    """Where OpenAI is, and which key it gets, whichever of its protocols is spoken."""
 
     provider: ClassVar[str] = "openai"
     modes: ClassVar[tuple[Mode, ...]] = _STRICTEST_FIRST
@@ -52,31 +48,36 @@ class OpenAIChat(HttpJudge):
         return openai_url()
 
     def key_variable(self) -> str | None:
-        return _openai_key_for(self.url)
-
-    def path(self) -> str:
-        return f"{self.url}/chat/completions"
+        return trusted_key(
+            self.url, domain=OPENAI_DOMAIN, url_variable="OPENAI_BASE_URL", key_variable=OPENAI_KEY
+        )
 
     def authorization(self, key: str) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {key}"}
 
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OpenAIChat(_OpenAI):
+    """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, LM Studio, Ollama, and proxies.
+
+    `OPENAI_API_KEY` is sent to OpenAI and to the `OPENAI_BASE_URL` of the environment; another `base_url`
+    gets the key that it is given as `api_key`, or none.
+    """
+
+    def path(self) -> str:
+        return f"{self.url}/chat/completions"
+
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
         return _chat_settings(self, known, newest=is_openai(self.url))
 
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        messages = _messages(prompt, system)
-        return {"model": self.model, "messages": messages, **settings, **_chat_shape(schema, mode)}
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        return {"model": self.model, **_chat_body(request)}
 
     def read(self, data: Any) -> Completion:
         return _read_chat(data, self.label)
+
+    def tokens(self, data: Any) -> TokenCounts:
+        return _chat_tokens(part(data, "usage"))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,63 +112,44 @@ class AzureOpenAI(HttpJudge):
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
         return _chat_settings(self, known, newest=True)
 
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        return {"messages": _messages(prompt, system), **settings, **_chat_shape(schema, mode)}
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        return _chat_body(request)
 
     def read(self, data: Any) -> Completion:
         return _read_chat(data, self.label)
 
+    def tokens(self, data: Any) -> TokenCounts:
+        return _chat_tokens(part(data, "usage"))
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class OpenAIResponses(HttpJudge):
+class OpenAIResponses(_OpenAI):
     """A model behind OpenAI's Responses API. Replies are not stored there."""
 
-    provider: ClassVar[str] = "openai"
-    modes: ClassVar[tuple[Mode, ...]] = _STRICTEST_FIRST
     lacks: ClassVar[tuple[str, ...]] = ("seed",)
-
-    def default_url(self) -> str:
-        return openai_url()
-
-    def key_variable(self) -> str | None:
-        return _openai_key_for(self.url)
 
     def path(self) -> str:
         return f"{self.url}/responses"
 
-    def authorization(self, key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {key}"}
-
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
-        given: dict[str, Any] = {
-            "top_p": self.top_p,
-            "temperature": self.temperature,
-            "max_output_tokens": self.max_tokens,
-        }
-        if self.top_logprobs is not None:
-            given |= {"top_logprobs": self.top_logprobs, "include": ["message.output_text.logprobs"]}
-        return {name: value for name, value in given.items() if value is not None}
+        include = None if self.top_logprobs is None else ["message.output_text.logprobs"]
+        return given(
+            top_p=self.top_p,
+            temperature=self.temperature,
+            max_output_tokens=self.max_tokens,
+            top_logprobs=self.top_logprobs,
+            include=include,
+        )
 
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        instructions = {} if system is None else {"instructions": system}
-        shape = _responses_shape(schema, mode)
-        return {"model": self.model, "input": prompt, "store": False, **instructions, **settings, **shape}
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "input": request.prompt,
+            "store": False,
+            **given(instructions=request.system),
+            **request.settings,
+            **_responses_shape(request.schema, request.mode),
+        }
 
     def read(self, data: Any) -> Completion:
         output = parts(data, "output")
@@ -181,9 +163,11 @@ class OpenAIResponses(HttpJudge):
         return Completion(
             text or refusal,
             "refusal" if refusal else _responses_finish(data),
-            _responses_tokens(part(data, "usage")),
             token_logprobs(entry for each in written for entry in parts(each, "logprobs")),
         )
+
+    def tokens(self, data: Any) -> TokenCounts:
+        return _responses_tokens(part(data, "usage"))
 
 
 def no_answer_in(data: Any, label: str) -> JudgeReplyError:
@@ -192,28 +176,22 @@ def no_answer_in(data: Any, label: str) -> JudgeReplyError:
     return JudgeReplyError(f"{label}: the server's reply holds no answer: {shown}")
 
 
-def _openai_key_for(url: str) -> str | None:
-    """Name the variable with the key, for endpoints that the user has said to be OpenAI's."""
-    if is_openai(url):
-        return OPENAI_KEY
-    trusted = os.environ.get("OPENAI_BASE_URL", "").rstrip("/") == url
-    return OPENAI_KEY if trusted and os.environ.get(OPENAI_KEY) else None
-
-
-def _messages(prompt: str, system: str | None) -> list[dict[str, str]]:
-    user = {"role": "user", "content": prompt}
-    return [user] if system is None else [{"role": "system", "content": system}, user]
-
-
 def _chat_settings(judge: HttpJudge, known: Capabilities, *, newest: bool) -> dict[str, Any]:
-    given: dict[str, Any] = {"seed": judge.seed, "top_p": judge.top_p, "temperature": judge.temperature}
-    if judge.top_logprobs is not None:
-        given |= {"logprobs": True, "top_logprobs": judge.top_logprobs}
     names = ("max_completion_tokens", "max_tokens") if newest else ("max_tokens", "max_completion_tokens")
     accepted = [name for name in names if name not in known.refused]
-    if accepted:
-        given[accepted[0]] = judge.max_tokens
-    return {name: value for name, value in given.items() if value is not None}
+    return given(
+        seed=judge.seed,
+        top_p=judge.top_p,
+        temperature=judge.temperature,
+        logprobs=None if judge.top_logprobs is None else True,
+        top_logprobs=judge.top_logprobs,
+        **{name: judge.max_tokens for name in accepted[:1]},
+    )
+
+
+def _chat_body(request: ModelRequest) -> dict[str, Any]:
+    shape = _chat_shape(request.schema, request.mode)
+    return {"messages": chat_messages(request), **request.settings, **shape}
 
 
 def _chat_shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
@@ -249,11 +227,11 @@ def _read_chat(data: Any, label: str) -> Completion:
     refusal = message.get("refusal")
     called = [part(call, "function", "arguments") for call in parts(message, "tool_calls")]
     content = called[0] if called and called[0] else message.get("content")
+    likely = choices[0].get("logprobs")
     return Completion(
         _plain(content) or str(refusal or ""),
         "refusal" if refusal else _FINISH.get(str(choices[0].get("finish_reason")), "stop"),
-        _chat_tokens(part(data, "usage")),
-        token_logprobs(parts(choices[0], "logprobs", "content")),
+        token_logprobs(parts(likely, "content")) if likely else None,
     )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import inspect
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from types import CellType
-from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
-from weakref import WeakKeyDictionary
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, JudgeError
+from dokimos.judges.identity import identity_of as identity_of
 
 JsonSchemaDict: TypeAlias = Mapping[str, Any]
 
@@ -49,8 +45,8 @@ class JudgeLM(Protocol):
     """A language model as a judge.
 
     An implementation may also have `identity`, a text that tells endpoint, model and parameters apart:
-    replies are kept under it. One without it is told apart by its class, and by the texts, numbers and bools
-    that it holds. A judge that wraps another one should hold it as `judge`.
+    replies are kept under it. One without it is told apart by its class and by what it holds, as far as that
+    looks the same in every process. A judge that wraps another one should hold it as `judge`.
     """
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
@@ -76,7 +72,7 @@ class FunctionJudge:
 
     @property
     def identity(self) -> str:
-        return _function_identity(self.function)
+        return identity_of(self.function)
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
         if _is_async(self.function):
@@ -113,63 +109,7 @@ def as_judge(judge: JudgeLike) -> JudgeLM:
     )
 
 
-def identity_of(judge: JudgeLM) -> str:
-    """Return the text under which a judge's replies are kept."""
-    identity = getattr(judge, "identity", None)
-    return identity if isinstance(identity, str) else _object_identity(judge)
-
-
-def _function_identity(function: Any) -> str:
-    """Module and name, and a hash of what tells functions of one name apart: constants, defaults, closure."""
-    inner = inspect.unwrap(getattr(function, "__func__", function))
-    code = getattr(inner, "__code__", None)
-    if code is None:
-        return _object_identity(function)
-    cells = [cell.cell_contents for cell in inner.__closure__ or () if _is_filled(cell)]
-    values = [*code.co_consts, *(inner.__defaults__ or ()), *(inner.__kwdefaults__ or {}).values()]
-    mark = _mark([*sorted(_plain(values)), "closure", *_plain(cells)])
-    owner = getattr(function, "__self__", None)
-    bound = "" if owner is None else f" of {_object_identity(owner)}"
-    return f"{inner.__module__}:{inner.__qualname__}#{mark}{bound}"
-
-
-def _object_identity(thing: Any) -> str:
-    """Class and a hash of the plain values that the object was made with, as they were when first seen."""
-    with contextlib.suppress(TypeError):  # what cannot be referred to weakly is looked at anew
-        if thing in _identities:
-            return _identities[thing]
-    kind = thing if isinstance(thing, type) else type(thing)
-    names = [*getattr(thing, "__dict__", {}), *getattr(kind, "__slots__", ())]
-    values = {name: getattr(thing, name, None) for name in sorted(names) if not _SECRET.search(name)}
-    mark = _mark([f"{name}={plain}" for name, value in values.items() for plain in _plain([value])])
-    identity = f"{kind.__module__}:{kind.__qualname__}" + (f"#{mark}" if mark else "")
-    with contextlib.suppress(TypeError):
-        _identities[thing] = identity
-    return identity
-
-
 def _is_async(function: Any) -> bool:
     if inspect.isroutine(function):
         return inspect.iscoroutinefunction(function)
     return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004
-
-
-_SECRET: Final = re.compile("key|token|secret|passw", re.IGNORECASE)
-_identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
-def _plain(values: Iterable[Any]) -> list[str]:
-    """The values that look the same in every process."""
-    return [repr(value) for value in values if isinstance(value, str | int | float | bool)]
-
-
-def _mark(parts: list[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8] if parts else ""
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - reading it tells
-    except ValueError:
-        return False
-    return True

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.errors import ConfigurationError, JudgeUnavailableError
+from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.client import ATTEMPTS, Reply, Target, close_sessions, post_json, tokens_used
 from dokimos.http.gate import Limits
 from dokimos.http.refusal import RequestRefused
 from dokimos.http.secret import Secret, shown_url
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
-from dokimos.judges.completion import Completion, TokenCounts, expect_answer
+from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
+from dokimos.judges.request import ModelRequest
 
 MOST_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
+MOST_FORMS: Final = 64
+_PROMPT_PLACE: Final = f"prompt {secrets.token_hex(8)}"
+"""Stands for the prompt in a request that is written in advance."""
+_in_json: Final = json.JSONEncoder().encode
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
+
+
+class _Form(NamedTuple):
+    """A request written in advance: only the prompt is missing between its two parts."""
+
+    attempt: Attempt
+    before: str
+    after: str
+
+    def content(self, prompt: str) -> bytes:
+        return f"{self.before}{_in_json(prompt)[1:-1]}{self.after}".encode()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -70,6 +88,7 @@ class HttpJudge(ABC):
     identity: str = field(init=False, compare=False)
     """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
     _target: Target = field(init=False, compare=False)
+    _forms: dict[tuple[int, Mode, frozenset[str]], _Form] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.lacks:
@@ -90,6 +109,7 @@ class HttpJudge(ABC):
             ("headers", {name: Secret(value) for name, value in self.headers.items()}),
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
+            ("_forms", {}),
         ):
             object.__setattr__(self, name, value)
 
@@ -120,11 +140,13 @@ class HttpJudge(ABC):
 
         Raises:
             JudgeUnavailableError: when there is no answer; says provider, model, status and why.
-            JudgeReplyError: when the reply was cut off, filtered or declined.
+            JudgeReplyError: when the reply was cut off, filtered or declined; says what it cost all the same.
             ConfigurationError: when the key is missing.
         """
         completion, metrics = await self.answer(prompt, schema=schema)
-        expect_answer(completion, self.label, self.max_tokens)
+        problem = shortcoming(completion, self.max_tokens)
+        if problem is not None:
+            raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
         return JudgeReply(completion.text, metrics, completion.logprobs)
 
     async def answer(
@@ -145,23 +167,43 @@ class HttpJudge(ABC):
     ) -> tuple[Completion, CallMetrics]:
         """Ask, leaving out what the model refuses."""
         for _ in range(MOST_ADAPTATIONS):
-            mode = known.mode(self.modes, schema)
-            settings = self.settings(known)
-            if known.refused:
-                settings = {name: value for name, value in settings.items() if name not in known.refused}
-            body = self.body(*self._messages(prompt, known), schema=schema, mode=mode, settings=settings)
+            form = self._form(schema, known)
             try:
-                reply = await self._post(prompt, body)
+                reply = await self._post(prompt, form.content(prompt))
             except RequestRefused as refusal:
-                optional = (*settings, *((SYSTEM,) if self.system else ()))
-                self._learn(known, refusal, Attempt(mode, optional, schema))
+                self._learn(known, refusal, form.attempt)
                 continue
-            completion = self.read(reply.data)
-            metrics = self._metrics(completion.tokens, reply.latency_ms)
-            if self.tokens_per_minute is not None:
-                tokens_used(self._target, metrics.tokens or 0, estimate=self._estimate(prompt))
-            return completion, metrics
+            return self._read(reply, prompt)
         raise JudgeUnavailableError(f"{self.label}: the endpoint refuses every form of the request.")
+
+    def _form(self, schema: JsonSchemaDict | None, known: Capabilities) -> _Form:
+        """Return the request around the prompt: it is the same as long as nothing new is learnt."""
+        mode = known.mode(self.modes, schema)
+        place = (id(schema), mode, known.refused)
+        form = self._forms.get(place)
+        if form is None or form.attempt.schema is not schema:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[place] = self._written(schema, mode, known)
+        return form
+
+    def _written(self, schema: JsonSchemaDict | None, mode: Mode, known: Capabilities) -> _Form:
+        accepted = {name: value for name, value in self.settings(known).items() if name not in known.refused}
+        prompt, system = self._messages(_PROMPT_PLACE, known)
+        body = self.body(ModelRequest(prompt, system, schema, mode, accepted))
+        before, _, after = json.dumps(body).partition(_PROMPT_PLACE)
+        optional = (*accepted, *((SYSTEM,) if self.system else ()))
+        return _Form(Attempt(mode, optional, schema), before, after)
+
+    def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
+        metrics = self._metrics(self.tokens(reply.data), reply.latency_ms)
+        if self.tokens_per_minute is not None:
+            tokens_used(self._target, metrics.tokens or 0, estimate=self._estimate(prompt))
+        try:
+            return self.read(reply.data), metrics
+        except JudgeReplyError as unusable:
+            unusable.metrics = metrics  # it was paid for
+            raise
 
     def _learn(self, known: Capabilities, refusal: RequestRefused, attempt: Attempt) -> None:
         concession = known.learn(refusal, attempt)
@@ -178,7 +220,7 @@ class HttpJudge(ABC):
             return f"{self.system}\n\n{prompt}", None
         return prompt, self.system or None
 
-    async def _post(self, prompt: str, body: Mapping[str, Any]) -> Reply:
+    async def _post(self, prompt: str, content: bytes) -> Reply:
         key = self._key()
         secrets = tuple(map(Secret, self.headers.values()))
         headers = {"Content-Type": "application/json", **self.fixed_headers}
@@ -188,7 +230,7 @@ class HttpJudge(ABC):
         return await post_json(
             self._target,
             self.path(),
-            body,
+            content,
             headers=headers,
             secrets=secrets if key is None else (*secrets, key),
             tokens=self._estimate(prompt),
@@ -255,20 +297,16 @@ class HttpJudge(ABC):
         """Return the parameters of the request that the model might refuse."""
 
     @abstractmethod
-    def body(
-        self,
-        prompt: str,
-        system: str | None,
-        *,
-        schema: JsonSchemaDict | None,
-        mode: Mode,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request."""
 
     @abstractmethod
     def read(self, data: Any) -> Completion:
         """Read the reply. Raises `JudgeReplyError` where it is none."""
+
+    @abstractmethod
+    def tokens(self, data: Any) -> TokenCounts:
+        """Read what the reply cost, also where it is of no use."""
 
 
 _POSITIVE: Final = (

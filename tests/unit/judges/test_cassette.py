@@ -9,8 +9,8 @@ from dokimos import CallMetrics, Dataset, Example, Experiment, Score, on_input
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
 from dokimos.evaluators.function import evaluator
-from dokimos.judges.calls import complete
-from dokimos.judges.cassette import with_cassette
+from dokimos.judges.calls import CallRequest, complete
+from dokimos.judges.cassette import Cassette, with_cassette
 from dokimos.judges.fencing import fence_rule, fenced
 from dokimos.judges.protocol import JudgeReply
 
@@ -210,6 +210,61 @@ def test_what_is_redacted_does_not_get_on_a_cassette(tmp_path):
 
     assert "Alice" not in path.read_text()
     assert "Alice" not in (tmp_path / ".dokimos" / "runs" / result.run_id / "calls.jsonl").read_text()
+
+
+def put(cassette, prompt, text="yes"):
+    request = CallRequest(FakeJudge(), prompt, None, repeat=0, sample=0)
+    asyncio.run(cassette.put(request.key, request, JudgeReply(text)))
+
+
+def recorded(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return {line["prompt"]: line["reply"]["text"] for line in lines}
+
+
+@pytest.mark.parametrize("mode", ["record", "auto"])
+def test_what_others_have_recorded_meanwhile_is_kept(tmp_path, mode):
+    path = tmp_path / "evals.jsonl"
+    one, other = Cassette(path, mode), Cassette(path, mode)
+    put(one, "one")
+    put(other, "other")
+    one.save(whole=True)
+    other.save(whole=True)
+
+    assert recorded(path) == {"one": "yes", "other": "yes"}
+
+
+def test_what_others_have_recorded_anew_is_not_put_back(tmp_path):
+    path = tmp_path / "evals.jsonl"
+    first = Cassette(path)
+    put(first, "old", "before")
+    first.save()
+    here, there = Cassette(path, "auto"), Cassette(path, "record")
+    put(here, "new")
+    put(there, "old", "after")
+    there.save()
+    here.save()
+
+    assert recorded(path) == {"old": "after", "new": "yes"}
+
+
+def test_shards_record_one_cassette_together(tmp_path):
+    path = tmp_path / "evals.jsonl"
+    experiment(FakeJudge(), "gone").run(cassette=path, cassette_mode="record")
+    for number in (1, 2, 3):
+        shard = experiment(FakeJudge(), "one", "two", "three")
+        shard.run(cassette=path, cassette_mode="record", shard=(number, 3))
+
+    replayed = experiment(Unreachable(), "one", "two", "three").run(cassette=path, cassette_mode="replay")
+    assert errors_of(replayed) == []
+
+
+def test_saving_leaves_nothing_but_the_cassette(tmp_path):
+    cassette = Cassette(tmp_path / "evals.jsonl")
+    put(cassette, "one")
+    cassette.save()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["evals.jsonl"]
 
 
 def ask(judge, prompt="Is it?"):

@@ -273,6 +273,17 @@ def test_the_price_library_is_asked_for_what_it_knows(monkeypatch):
     assert prices("known", None, 10) is None
 
 
+def test_the_price_library_itself_knows_models_their_dated_names_and_cached_tokens():
+    prices = from_genai_prices()
+    dear, cheap = prices("gpt-5", 1_000_000, 0), prices("gpt-5-mini", 1_000_000, 0)
+
+    assert dear > cheap > 0
+    assert prices("gpt-5-mini-2025-08-07", 1_000_000, 0) == cheap
+    assert prices("no-such-model", 1_000_000, 0) is None
+    cached = CallMetrics(1_000_000, 0, model="gpt-5-mini", cached_tokens_in=1_000_000)
+    assert 0 < cost_of(prices, cached) < cheap
+
+
 def test_a_missing_price_library_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "genai_prices", None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
@@ -124,43 +124,44 @@ class PairwiseReport:
         return count / self.judged if self.judged else None
 
 
+class PairwiseKeywords(TypedDict, total=False):
+    """The options of `compare_pairwise`, for type checkers."""
+
+    criteria: str
+    samples: int
+    pairs_at_once: int
+
+
 def compare_pairwise(
     baseline: ExperimentResult,
     candidate: ExperimentResult,
     judge: JudgeLike,
-    *,
-    criteria: str = DEFAULT_CRITERIA,
-    samples: int = 1,
-    pairs_at_once: int = PAIRS_AT_ONCE,
+    **options: Unpack[PairwiseKeywords],
 ) -> PairwiseReport:
     """Ask a judge, in both orders, whose outputs are better, item by item and run by run.
 
     Items pair by their id, else by their place. A pair with equal outputs is a tie without a call, any other
-    takes two calls.
+    takes two calls. Options are `criteria` (what makes an answer the better one), `samples` (how often to
+    ask) and `pairs_at_once` (eight unless given).
 
     Raises:
         ConfigurationError: when no item of one result has a partner in the other.
     """
     from dokimos.core.concurrency import run_sync
 
-    return run_sync(
-        compare_pairwise_async(
-            baseline, candidate, judge, criteria=criteria, samples=samples, pairs_at_once=pairs_at_once
-        )
-    )
+    return run_sync(compare_pairwise_async(baseline, candidate, judge, **options))
 
 
 async def compare_pairwise_async(
     baseline: ExperimentResult,
     candidate: ExperimentResult,
     judge: JudgeLike,
-    *,
-    criteria: str = DEFAULT_CRITERIA,
-    samples: int = 1,
-    pairs_at_once: int = PAIRS_AT_ONCE,
+    **options: Unpack[PairwiseKeywords],
 ) -> PairwiseReport:
     """Do what `compare_pairwise` does, in a running event loop."""
-    evaluator = Pairwise(judge=judge, criteria=criteria, samples=samples)
+    evaluator = Pairwise(
+        judge=judge, criteria=options.get("criteria", DEFAULT_CRITERIA), samples=options.get("samples", 1)
+    )
     ours, theirs = _with_outputs(candidate), _with_outputs(baseline)
     shared = [key for key in ours if key in theirs]
     if not shared:
@@ -168,7 +169,7 @@ async def compare_pairwise_async(
             "The two results have no item with an output in common; were they made from the same data set, "
             "and with keep_results on?"
         )
-    gate = asyncio.Semaphore(pairs_at_once)
+    gate = asyncio.Semaphore(options.get("pairs_at_once", PAIRS_AT_ONCE))
 
     async def judged(key: tuple[int, str]) -> PairwiseItem:
         async with gate:

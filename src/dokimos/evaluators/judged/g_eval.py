@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 from dokimos.core.results import Score
@@ -108,16 +109,19 @@ class GEval(JudgedEvaluator):
         )
 
     async def _ask(self, prompt: str, sample: int) -> tuple[float, str, Sequence[TokenLogprob]]:
-        judge = self.lm if self.strict_mode else with_logprobs(self.lm, TOP_LOGPROBS)
         if self.include_reason:
             rating, reply = await ask_with_reply(
-                judge, prompt, ReasonedGrade, check=lambda r: self._scale.check(r.score), sample=sample
+                self._grader, prompt, ReasonedGrade, check=lambda r: self._scale.check(r.score), sample=sample
             )
             return rating.score, rating.reason.strip() or NO_REASON, reply.logprobs or ()
         bare, reply = await ask_with_reply(
-            judge, prompt, BareGrade, check=lambda r: self._scale.check(r.score), sample=sample
+            self._grader, prompt, BareGrade, check=lambda r: self._scale.check(r.score), sample=sample
         )
         return bare.score, REASON_DISABLED, reply.logprobs or ()
+
+    @cached_property
+    def _grader(self) -> JudgeLM:
+        return self.lm if self.strict_mode else with_logprobs(self.lm, TOP_LOGPROBS)
 
     @property
     def _scale(self) -> Scale:

@@ -34,15 +34,14 @@ class BareRating:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonedGrade:
+class ReasonedGrade(ReasonedRating):
     """A rating in whole numbers."""
 
-    reason: str = ""
     score: WholeNumber
 
 
 @dataclass(frozen=True, slots=True)
-class BareGrade:
+class BareGrade(BareRating):
     """A rating in whole numbers without a reason."""
 
     score: WholeNumber

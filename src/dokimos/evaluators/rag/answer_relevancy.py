@@ -9,9 +9,9 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
 from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.judged.verdicts import explained, recorded, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import RagEvaluator
 from dokimos.evaluators.rag.statements import claims_of
-from dokimos.evaluators.rag.verdicts import explained, recorded, verdict_prompt, verdicts_on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.keys import CONTEXT
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError, MissingInputError
+from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.judges.calls import complete
 from dokimos.judges.protocol import JudgeLM
@@ -47,6 +49,36 @@ class RagEvaluator(JudgedEvaluator):
         raise EvaluationError(
             f"{self.name} needs text or a list under {key!r}, not {type(value).__name__}: {quoted(value)}."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextEvaluator(RagEvaluator):
+    """The base of those that look at the context which an answer rests on."""
+
+    context_key: str = CONTEXT
+    """The key of the context in the actual outputs or the metadata: a text or a list of chunks."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "context_key", self.context_key)
+
+    def context(self, case: EvalTestCase) -> tuple[str, ...]:
+        return self.chunks(case, self.context_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalEvaluator(RagEvaluator):
+    """The base of those that look at what was retrieved."""
+
+    retrieval_context_key: str = RETRIEVAL_CONTEXT
+    """The key of the retrieved chunks, best first, in the actual outputs or the metadata."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "retrieval_context_key", self.retrieval_context_key)
+
+    def retrieved(self, case: EvalTestCase) -> tuple[str, ...]:
+        return self.chunks(case, self.retrieval_context_key)
 
 
 def in_windows(chunks: Sequence[str], window: int) -> list[list[str]]:

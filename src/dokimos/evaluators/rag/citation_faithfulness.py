@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dokimos.core.keys import CONTEXT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.rag.base import RagEvaluator
-from dokimos.evaluators.rag.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.rag.base import ContextEvaluator
 
 _CITATION: Final = re.compile(r"\[([^\[\]\n]{1,100})\]")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])((?:\s*\[[^\[\]\n]{1,100}\])*)\s+(?=\S)|\n+")
@@ -31,7 +29,7 @@ class CitingSentence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CitationFaithfulness(RagEvaluator):
+class CitationFaithfulness(ContextEvaluator):
     """Share of the citing sentences of the output whose cited chunks support them; 0 when nothing is cited.
 
     Citations are written `[2]` or `[1, 3]`, by the place of a chunk in the context, or `[id]` where chunks
@@ -43,17 +41,11 @@ class CitationFaithfulness(RagEvaluator):
     default_name = "Citation Faithfulness"
     requires = ("actual_output",)
 
-    context_key: str = CONTEXT
-    """The key of the chunks in the actual outputs or the metadata."""
     require_citations: bool = False
     """Count sentences without a citation as not supported."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_text(self, "context_key", self.context_key)
-
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.context_key)
+        chunks = self.context(case)
         sentences = citing_sentences(case.actual_output or "", _numbers(case, self.context_key, len(chunks)))
         counting = [s for s in sentences if s.chunks or self.require_citations]
         if not any(s.chunks for s in sentences):

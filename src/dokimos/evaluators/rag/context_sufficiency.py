@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import NO_REASON, REASON_DISABLED
-from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, RagEvaluator
+from dokimos.evaluators.rag.base import RetrievalEvaluator
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import YesNo
@@ -24,7 +23,7 @@ class Sufficiency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextSufficiency(RagEvaluator):
+class ContextSufficiency(RetrievalEvaluator):
     """1 if the retrieved context is enough to answer the input from it alone, else 0.
 
     Needs no expected output. One call; none where nothing was retrieved. After Joren et al., "Sufficient
@@ -34,15 +33,8 @@ class ContextSufficiency(RagEvaluator):
     default_name = "Context Sufficiency"
     requires = ("input",)
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks in the actual outputs or the metadata."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
-
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.retrieval_context_key)
+        chunks = self.retrieved(case)
         if not any(chunk.strip() for chunk in chunks):
             return Score(0.0, "No context was retrieved." if self.include_reason else REASON_DISABLED)
         prompt = "\n\n".join(

@@ -9,15 +9,15 @@ from statistics import fmean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.evaluators.checks import check_text, check_whole
+from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.rating import REASON_DISABLED
-from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, WINDOW, RagEvaluator
+from dokimos.evaluators.judged.verdicts import recorded
+from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator
 from dokimos.evaluators.rag.usefulness import useful_chunks
-from dokimos.evaluators.rag.verdicts import recorded
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualPrecision(RagEvaluator):
+class ContextualPrecision(RetrievalEvaluator):
     """Average precision of the ranking: the mean, over the useful chunks, of the precision at their rank.
 
     A chunk is useful if it helps to give the expected output. 1 when all useful ones come first, 0 when
@@ -29,18 +29,15 @@ class ContextualPrecision(RagEvaluator):
     default_name = "Contextual Precision"
     requires = ("input", "expected_output")
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks, best first, in the actual outputs or the metadata."""
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.retrieval_context_key)
+        chunks = self.retrieved(case)
         verdicts = await useful_chunks(
             self.lm, case.input or "", case.expected_output or "", chunks, self.window, sample=sample
         )

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, RagEvaluator
+from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.rag.base import RetrievalEvaluator
 from dokimos.evaluators.rag.statements import claims_of
-from dokimos.evaluators.rag.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualRecall(RagEvaluator):
+class ContextualRecall(RetrievalEvaluator):
     """Share of the expected output's claims that the retrieved context states; 1 when it makes none.
 
     Two calls; one where nothing was retrieved. After Es et al., "RAGAS", context recall.
@@ -25,15 +24,8 @@ class ContextualRecall(RagEvaluator):
     default_name = "Contextual Recall"
     requires = ("expected_output",)
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks in the actual outputs or the metadata."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
-
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.retrieval_context_key)
+        chunks = self.retrieved(case)
         claims = await claims_of(self.lm, case.expected_output or "", sample=sample)
         if not claims:
             reason = explained("The expected output makes no claims", (), but="", enabled=self.include_reason)

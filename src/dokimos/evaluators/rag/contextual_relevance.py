@@ -10,11 +10,11 @@ from typing import Any
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.evaluators.checks import check_text, check_whole
+from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
-from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, WINDOW, RagEvaluator, in_windows, summary
-from dokimos.evaluators.rag.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator, in_windows, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Number
@@ -48,7 +48,7 @@ class ChunkScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualRelevance(RagEvaluator):
+class ContextualRelevance(RetrievalEvaluator):
     """Mean relevance of the retrieved chunks to the input, each scored in 0..1; 0 when there are none.
 
     All chunks are scored in one call as long as they fit the window, and a last call writes the reason. The
@@ -58,8 +58,6 @@ class ContextualRelevance(RagEvaluator):
     default_name = "ContextualRelevance"
     requires = ("input",)
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks in the actual outputs or the metadata."""
     strict_mode: bool = False
     """Demand a score of 1, whatever the threshold."""
     window: int = WINDOW
@@ -67,13 +65,12 @@ class ContextualRelevance(RagEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
         check_whole(self, "window", self.window, least=1)
         if self.strict_mode:
             object.__setattr__(self, "threshold", 1.0)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.retrieval_context_key)
+        chunks = self.retrieved(case)
         if not chunks:
             reason = "No context was retrieved." if self.include_reason else REASON_DISABLED
             return Score(0.0, reason, metadata={"contextScores": []})

@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dokimos.core.keys import CONTEXT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
-from dokimos.evaluators.checks import check_text, check_whole
+from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.rating import REASON_DISABLED
-from dokimos.evaluators.rag.base import WINDOW, RagEvaluator, summary
+from dokimos.evaluators.judged.verdicts import UnsureVerdict, recorded, unsure_verdicts_on, verdict_prompt
+from dokimos.evaluators.rag.base import WINDOW, ContextEvaluator, summary
 from dokimos.evaluators.rag.statements import claims_of, truths_of
-from dokimos.evaluators.rag.verdicts import UnsureVerdict, recorded, unsure_verdicts_on, verdict_prompt
 from dokimos.judges.fencing import fence_rule
 
 NO_CLAIMS: Final = "The output makes no claims, so there is none that the context does not support."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faithfulness(RagEvaluator):
+class Faithfulness(ContextEvaluator):
     """Share of the output's claims that the context supports; 1 when it makes none.
 
     The judge lists the facts of the context, then the claims of the output, then says for each claim whether
@@ -34,19 +33,16 @@ class Faithfulness(RagEvaluator):
     default_name = "Faithfulness"
     requires = ("input", "actual_output")
 
-    context_key: str = CONTEXT
-    """The key of the context in the actual outputs or the metadata: a text or a list of chunks."""
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""
     threshold: float | None = 0.8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "context_key", self.context_key)
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.context_key)
+        chunks = self.context(case)
         truths = await truths_of(self.lm, chunks, self.window, sample=sample)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dokimos.core.keys import CONTEXT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
-from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED
-from dokimos.evaluators.rag.base import RagEvaluator, summary
+from dokimos.evaluators.rag.base import ContextEvaluator, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import YesNo
@@ -35,7 +33,7 @@ class CheckedStatements:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hallucination(RagEvaluator):
+class Hallucination(ContextEvaluator):
     """Share of the output's statements that the context does not support; 0 when it makes none.
 
     The judge takes the output apart and checks it in one call; a second one writes the reason. `faithfulness`
@@ -46,15 +44,8 @@ class Hallucination(RagEvaluator):
     requires = ("actual_output",)
     lower_is_better = True
 
-    context_key: str = CONTEXT
-    """The key of the context in the actual outputs or the metadata: a text or a list of chunks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_text(self, "context_key", self.context_key)
-
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        prompt = check_prompt(self.chunks(case, self.context_key), case.actual_output or "")
+        prompt = check_prompt(self.context(case), case.actual_output or "")
         checked = (await ask(self.lm, prompt, CheckedStatements, sample=sample)).verdicts
         recorded = [{"statement": c.statement, "verdict": c.verdict, "reason": c.reason} for c in checked]
         unsupported = [c for c in checked if c.verdict == "no"]

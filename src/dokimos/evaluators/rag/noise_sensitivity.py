@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.evaluators.checks import check_option, check_text, check_whole
+from dokimos.evaluators.checks import check_option, check_whole
 from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.rag.base import RETRIEVAL_CONTEXT, WINDOW, RagEvaluator
+from dokimos.evaluators.judged.verdicts import check_numbers, explained, in_order, verdict_prompt, verdicts_on
+from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 from dokimos.evaluators.rag.usefulness import useful_chunks
-from dokimos.evaluators.rag.verdicts import check_numbers, explained, in_order, verdict_prompt, verdicts_on
 from dokimos.judges.ask import ask
 
 NOISE: Final = ("any", "relevant", "irrelevant")
@@ -43,7 +43,7 @@ class Sources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSensitivity(RagEvaluator):
+class NoiseSensitivity(RetrievalEvaluator):
     """Share of the output's claims that are wrong and come from the context; 0 without claims.
 
     Lower is better. A claim is wrong if the expected output contradicts it or does not say it; it comes
@@ -56,8 +56,6 @@ class NoiseSensitivity(RagEvaluator):
     requires = ("input", "actual_output", "expected_output")
     lower_is_better = True
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks in the actual outputs or the metadata."""
     noise: Literal["any", "relevant", "irrelevant"] = "any"
     """Count wrong claims from any chunk, only from chunks that also help to give the expected output, or only
     from others."""
@@ -67,12 +65,11 @@ class NoiseSensitivity(RagEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
         check_option(self, "noise", self.noise, NOISE)
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.chunks(case, self.retrieval_context_key)
+        chunks = self.retrieved(case)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         wrong = await self._wrong(case, claims, sample)
         sources = await self._sources(chunks, wrong, sample)

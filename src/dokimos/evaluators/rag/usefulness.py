@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dokimos.core.run_scope import once_per_item
 from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.judged.verdicts import Verdict, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import in_windows
-from dokimos.evaluators.rag.verdicts import Verdict, verdict_prompt, verdicts_on
 from dokimos.judges.protocol import JudgeLM, identity_of
 
 

@@ -1,0 +1,236 @@
+"""`dokimos gate`: a result against its baseline, with an exit status for CI; and the report of verdicts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos.cli.compare import test_options
+from dokimos.cli.main import EXIT_BELOW, EXIT_INCONCLUSIVE
+from dokimos.cli.options import complete_runs, run_dir_option
+
+if TYPE_CHECKING:
+    from dokimos.gate.config import GateConfig
+    from dokimos.gate.confirming import Rerun
+    from dokimos.gate.report import ReadVerdict
+    from dokimos.gate.verdict import GateVerdict
+
+_CHECK: Final = "check"
+_SUBCOMMANDS: Final = (_CHECK, "report")
+
+
+class GateGroup(click.Group):
+    """A group whose first argument is a result, unless it is a command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _SUBCOMMANDS:
+            args = [_CHECK, *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=GateGroup, no_args_is_help=True, context_settings={"ignore_unknown_options": True})
+def gate() -> None:
+    """Fail where a result is worse than its baseline.
+
+    'dokimos gate RESULT' compares a result ('dokimos gate check --help' has the options);
+    'dokimos gate report DIR' shows the verdicts in a folder.
+    """
+
+
+@gate.command(_CHECK)
+@click.argument("result", shell_complete=complete_runs)
+@click.option(
+    "-b", "--baseline", metavar="FILE|RUN",
+    help="A baseline file, or a run to compare with.  [default: tests/baselines/EXPERIMENT.json]",
+)  # fmt: skip
+@click.option("--update-baseline", is_flag=True, help="Write the baseline file from this result, and pass.")
+@click.option("--allow-errors", is_flag=True, help="Let a result with errors become the baseline.")
+@test_options
+@click.option(
+    "--severity-margin", type=click.FloatRange(0, 1), default=0.15, show_default=True,
+    help="Fail where the score of a single item drops by more than this.",
+)  # fmt: skip
+@click.option(
+    "--severity", type=click.Choice(["any", "confirmed", "calibrated", "off"]), default="any",
+    show_default=True, help="Which drops of single items count.",
+)  # fmt: skip
+@click.option(
+    "--confirm", type=click.IntRange(min=0), default=0, metavar="N",
+    help="Run suspicious items N times again, and let the majority decide; needs --rerun.",
+)  # fmt: skip
+@click.option("--rerun", metavar="TARGET", help="The experiment to run suspicious items with, as in 'run'.")
+@click.option(
+    "--require-power", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="SHARE",
+    help="Exit with 4 where a drop of --detect-drop would not have been seen with this chance.",
+)  # fmt: skip
+@click.option(
+    "--detect-drop", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
+    show_default=True, help="The drop that must be seen.",
+)  # fmt: skip
+@click.option(
+    "--on-no-baseline", type=click.Choice(["pass", "fail"]), default="pass", show_default=True,
+    help="What a missing baseline file means in CI.",
+)  # fmt: skip
+@click.option(
+    "--on-removed-evaluator", type=click.Choice(["fail", "warn"]), default="fail", show_default=True,
+    help="What an evaluator means that only the baseline has.",
+)  # fmt: skip
+@click.option("--fail-on-removed-items", is_flag=True, help="Fail where items of the baseline are missing.")
+@click.option("-o", "--output", metavar="FILE", help="Write the verdict: .json or .md.")
+@run_dir_option
+@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
+def check(
+    result: str,
+    baseline: str | None,
+    rerun: str | None,
+    output: str | None,
+    run_dir: str | None,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Compare RESULT with its baseline.
+
+    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report. Exit status: 0 passed,
+    1 failed, 2 wrong usage, 4 inconclusive.
+    """
+    import logging
+
+    from dokimos.cli.options import load_result_argument
+    from dokimos.gate.config import GateConfig
+    from dokimos.gate.gate import RegressionGate
+
+    logging.getLogger("dokimos.gate").addHandler(logging.NullHandler())  # the message says it all
+    _check_output(output)
+    config = GateConfig(**given)
+    again = _rerun(rerun, config)
+    candidate = load_result_argument(result, run_dir)
+    if baseline is not None and _is_run(baseline):
+        verdict = _against_run(candidate, baseline, run_dir, config, again)
+    else:
+        place = None if baseline is None else Path(baseline)
+        accept = _accept_command()
+        verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again).check(candidate)
+    if output is not None:
+        _write(verdict, Path(output))
+    click.echo(verdict.headline if quiet else verdict.message)
+    return _status(verdict)
+
+
+def _check_output(output: str | None) -> None:
+    from dokimos.cli.options import check_writable
+
+    if output is None:
+        return
+    if not output.lower().endswith((".json", ".md")):
+        raise click.UsageError(f"-o {output}: a verdict is written as .json or .md.")
+    check_writable(Path(output))
+
+
+def _rerun(target: str | None, config: GateConfig) -> Rerun | None:
+    from dokimos.cli.targets import load_experiment
+
+    if config.confirm and target is None:
+        raise click.UsageError("--confirm runs items again: name the experiment with --rerun TARGET.")
+    return None if target is None else load_experiment(target)
+
+
+def _is_run(baseline: str) -> bool:
+    """Say whether this names a run or a report; a file that is not there yet is a baseline file."""
+    from dokimos.cli.sides import is_baseline_file
+
+    path = Path(baseline)
+    if path.is_file():
+        return not is_baseline_file(path)
+    return path.is_dir() or path.suffix != ".json"
+
+
+def _against_run(
+    candidate: Any, baseline: str, run_dir: str | None, config: GateConfig, rerun: Rerun | None
+) -> GateVerdict:
+    from dokimos.cli.sides import load_side
+    from dokimos.comparison.snapshot import Snapshot
+    from dokimos.gate.gate import decided, verdict_of
+
+    if config.update_baseline:
+        raise click.UsageError(f"--update-baseline writes a file, and {baseline} is a run.")
+    side = load_side(baseline, run_dir)
+    decision = decided(side.snapshot, Snapshot.of(candidate), config, None, rerun)
+    return verdict_of(decision, config, name=candidate.name, baseline=side.snapshot.label)
+
+
+def _accept_command() -> str:
+    from shlex import join
+
+    arguments = [argument for argument in sys.argv[1:] if argument != "--update-baseline"]
+    return join(["dokimos", *arguments, "--update-baseline"])
+
+
+def _write(verdict: GateVerdict, path: Path) -> None:
+    import json
+
+    from dokimos.exporters.base import write_report
+
+    if path.suffix.lower() == ".md":
+        write_report(path, verdict.to_markdown())
+    else:
+        write_report(path, json.dumps(verdict.tree(), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _status(verdict: GateVerdict) -> int:
+    from dokimos.gate.verdict import GateStatus
+
+    if verdict.passed:
+        return 0
+    return EXIT_INCONCLUSIVE if verdict.status is GateStatus.INCONCLUSIVE else EXIT_BELOW
+
+
+@gate.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--comment", is_flag=True, help="On GitHub: keep one comment per gate on the pull request.")
+@click.option("--no-fail", is_flag=True, help="Exit with 0 whatever the verdicts are.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="Write the Markdown.")
+def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int:
+    """Show all verdicts in DIR as Markdown, in the job summary too where the CI has one.
+
+    Exit status: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
+    """
+    from dokimos.gate import github
+    from dokimos.gate.report import markdown_of, read_verdicts
+
+    verdicts = read_verdicts(Path(folder))
+    text = "\n".join(markdown_of(verdict.tree, verdict.name) for verdict in verdicts)
+    if output is not None:
+        from dokimos.exporters.base import write_report
+
+        write_report(Path(output), text)
+    click.echo(text, nl=False)
+    github.write_summary(text, os.environ)
+    github.write_outputs(verdicts, os.environ)
+    if comment:
+        _comment(verdicts)
+    return 0 if no_fail else _overall_status(verdicts)
+
+
+def _comment(verdicts: Sequence[ReadVerdict]) -> None:
+    from dokimos.gate import github
+
+    try:
+        addresses = github.comment(verdicts, github.PullRequest.of(os.environ))
+    except github.CommentSkipped as reason:
+        click.echo(f"No comment was written: {reason}.", err=True)
+    else:
+        click.echo("\n".join(f"Comment: {address}" for address in addresses), err=True)
+
+
+def _overall_status(verdicts: Sequence[ReadVerdict]) -> int:
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if not failed:
+        return 0
+    return EXIT_INCONCLUSIVE if all(v.status == "INCONCLUSIVE" for v in failed) else EXIT_BELOW

@@ -1,0 +1,147 @@
+"""`dokimos noise`: how often a gate would fire on a system in which nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dokimos.cli.options import (
+    call_options,
+    complete_runs,
+    evaluator_option,
+    run_dir_option,
+)
+
+if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
+    from dokimos.gate.noise import NoiseReport
+
+
+@click.command()
+@click.argument("target", shell_complete=complete_runs)
+@click.option("-k", "--runs", type=click.IntRange(min=2), default=5, show_default=True, help="Runs to make.")
+@evaluator_option(required=False)
+@click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N items.")
+@click.option(
+    "--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05, show_default=True,
+    help="How often a guard may fire although nothing changed.",
+)  # fmt: skip
+@click.option(
+    "--severity-margin", type=click.FloatRange(0, 1), default=0.15, show_default=True,
+    help="The margin of guard 2 to try.",
+)  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="Write it as .json.")
+@call_options
+@run_dir_option
+def noise(
+    target: str,
+    runs: int,
+    specs: Sequence[str],
+    parallelism: int | None,
+    limit: int | None,
+    alpha: float,
+    severity_margin: float,
+    output: str | None,
+    run_dir: str | None,
+    **calls: Any,
+) -> int:
+    """Run an unchanged system several times and say what a gate would make of it.
+
+    TARGET is an experiment as in 'dokimos run', or a result of two runs or more, of which nothing is run.
+    """
+    from dokimos.gate.config import GateConfig
+    from dokimos.gate.noise import noise as measure
+
+    _check_output(output)
+    config = GateConfig(alpha=alpha, severity_margin=severity_margin)
+    result = _result(target, runs, specs, run_dir, parallelism=parallelism, limit=limit, **calls)
+    report = measure(result, config=config)
+    if output is not None:
+        _write(report, output)
+    for line in _lines(report):
+        click.echo(line)
+    return 0
+
+
+def _check_output(output: str | None) -> None:
+    from pathlib import Path
+
+    from dokimos.cli.options import check_writable
+
+    if output is not None and not output.lower().endswith(".json"):
+        raise click.UsageError(f"-o {output}: the noise is written as .json.")
+    if output is not None:
+        check_writable(Path(output))
+
+
+def _result(
+    target: str, runs: int, specs: Sequence[str], run_dir: str | None, **settings: Any
+) -> ExperimentResult:
+    from dokimos.cli.options import load_result_argument
+    from dokimos.cli.run import RunSettings, carry_out
+    from dokimos.cli.targets import split_target
+
+    if split_target(target) is not None:
+        return carry_out(target, RunSettings(specs=specs, runs=runs, extra={"run_dir": run_dir}, **settings))
+    if specs:
+        raise click.UsageError("-e adds evaluators to an experiment; a result has its scores already.")
+    return load_result_argument(target, run_dir)
+
+
+def _write(report: NoiseReport, output: str) -> None:
+    import json
+    from pathlib import Path
+
+    from dokimos.exporters.base import write_report
+
+    write_report(Path(output), json.dumps(report.tree(), indent=2) + "\n")
+
+
+def _lines(report: NoiseReport) -> Iterator[str]:
+    from dokimos.core.figures import percent, score
+
+    yield f"{report.items} items x {report.runs} runs of the same system"
+    yield f"  {percent(report.pass_flips)} of the items do not always get the same verdict"
+    for one in report.evaluators:
+        claim = f", {one.own_doing} of them with the same output" if one.own_doing else ""
+        yield (
+            f"  {one.name}: repeats differ on {one.unstable_items} of {one.items} items, "
+            f"standard deviation {score(one.deviation)}{claim}"
+        )
+    if report.errored:
+        yield f"  ! {report.errored} items had errors; a gate reports them as drops"
+    low, high = percent(report.guard1_interval.low), percent(report.guard1_interval.high)
+    yield ""
+    yield (
+        f"Guard 1 (regression) fired on {percent(report.guard1_rate)} of {report.pairs} unchanged pairs "
+        f"(95 % interval {low} to {high}); it is to stay below {percent(report.alpha)}"
+    )
+    for two in report.guard2:
+        yield (
+            f"Guard 2 (single items, margin {score(report.severity_margin)}) fired on "
+            f"{percent(two.fire_rate)} with {two.repeats} run{'' if two.repeats == 1 else 's'} on each side; "
+            f"{percent(report.alpha)} needs a margin of {score(two.margin)}"
+        )
+    if report.confirmed_rate is not None:
+        yield (f"Guard 2 with confirm=3 fired on {percent(report.confirmed_rate)} with 1 run on each side")
+    yield ""
+    yield from _proposal(report)
+
+
+def _proposal(report: NoiseReport) -> Iterator[str]:
+    if report.margin <= report.severity_margin:
+        yield "The margin in use is enough: guard 2 stays quiet on an unchanged system."
+        return
+    if report.margin >= 1:
+        yield (
+            "Proposed: GateConfig.calibrated(), since here a score falls from 1 to 0 by chance and no margin "
+            "helps; or confirm=3 where its rate above is low enough."
+        )
+        return
+    yield (
+        f"Proposed: severity_margin={report.margin:.2f} with one run on each side, or about {report.repeats} "
+        f"runs with severity_margin={report.severity_margin:.2f}, or GateConfig.calibrated()."
+    )

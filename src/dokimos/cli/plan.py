@@ -1,0 +1,161 @@
+"""`dokimos plan`: what a data set can show, before money is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dokimos.cli.options import complete_runs, run_dir_option
+
+if TYPE_CHECKING:
+    from dokimos.comparison.planning import Assumption, Plan
+    from dokimos.core.results import ExperimentResult
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("result", required=False, shell_complete=complete_runs)
+@click.option("--drop", type=_SHARE, default=0.05, show_default=True, help="The drop that is to be seen.")
+@click.option("--power", type=_SHARE, default=0.8, show_default=True, help="The chance to see it.")
+@click.option(
+    "--alpha", type=_SHARE, default=0.05, show_default=True, help="How often no change may seem a change."
+)
+@click.option("--items", type=click.IntRange(min=1), metavar="N", help="Items at hand.")
+@click.option("--data", metavar="FILE", help="Count the items of this data set.")
+@click.option(
+    "--repeats", multiple=True, type=click.IntRange(min=1), metavar="N",
+    help="Plan for so many runs on each side. Repeatable.  [default: 1, 2, 3]",
+)  # fmt: skip
+@click.option("--pass-rate", type=_SHARE, help="Without RESULT: the expected pass rate.  [default: 0.8]")
+@click.option(
+    "--noise", type=click.FloatRange(0, 1), default=0.2, show_default=True,
+    help="Share of the variance that is chance, where no repeats measure it.",
+)  # fmt: skip
+@click.option(
+    "--metrics", type=click.IntRange(min=1), metavar="N", help="Pass rate and evaluators that share alpha."
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="Write it as .json.")
+@run_dir_option
+def plan(
+    result: str | None,
+    items: int | None,
+    data: str | None,
+    repeats: Sequence[int],
+    output: str | None,
+    run_dir: str | None,
+    **given: Any,
+) -> int:
+    """Say how many items and repeats it takes to see a drop, and what the items at hand can show.
+
+    RESULT is a past run, whose variance is used; without it, the assumptions are.
+    """
+    from dokimos.comparison.planning import REPEATS
+    from dokimos.comparison.planning import plan as make
+
+    if result is not None and given["pass_rate"] is not None:
+        raise click.UsageError("--pass-rate is an assumption; a RESULT has its own.")
+    if items is not None and data is not None:
+        raise click.UsageError("Give --items or --data, not both.")
+    past = None if result is None else _past(result, run_dir)
+    found = make(
+        _assumptions(past, given),
+        items=_items(items, data, past),
+        drop=given["drop"],
+        power=given["power"],
+        alpha=given["alpha"],
+        metrics=given["metrics"],
+        repeats=repeats or REPEATS,
+        cost_usd=None if past is None else _cost(past),
+    )
+    for line in _lines(found):
+        click.echo(line)
+    if output is not None:
+        _write(found, output)
+    return 0
+
+
+def _past(result: str, run_dir: str | None) -> ExperimentResult:
+    from dokimos.cli.options import load_result_argument
+
+    return load_result_argument(result, run_dir)
+
+
+def _assumptions(past: ExperimentResult | None, given: dict[str, Any]) -> list[Assumption]:
+    from dokimos.comparison.planning import PASS_SHARE, Assumption, assumptions_of
+
+    if past is not None:
+        return assumptions_of(past, noise_share=given["noise"])
+    return [Assumption.of_verdicts(given["pass_rate"] or PASS_SHARE, given["noise"])]
+
+
+def _items(items: int | None, data: str | None, past: ExperimentResult | None) -> int | None:
+    if items is not None:
+        return items
+    if data is not None:
+        from dokimos.datasets.dataset import Dataset
+
+        return sum(1 for _ in Dataset.stream(data))
+    return None if past is None else past.total_count
+
+
+def _cost(past: ExperimentResult) -> float | None:
+    """What one repeat of one item cost, task and judges together; None where it is not known."""
+    summary = past.summary
+    costs = [cost for cost in (summary.metrics.cost_usd, summary.judging.metrics.cost_usd) if cost]
+    return sum(costs) / summary.total if costs and summary.total else None
+
+
+def _lines(found: Plan) -> Iterator[str]:
+    from dokimos.comparison.diff import title
+    from dokimos.comparison.wording import points, share
+    from dokimos.core.figures import UNKNOWN, known, score
+
+    here = "" if found.items is None else f"{found.items:,} items at hand; "
+    yield (
+        f"{here}to see a drop of {points(found.drop)} with {share(found.power)} power at alpha = "
+        f"{found.alpha:g} ({len(found.assumptions)} metric{'s' if len(found.assumptions) > 1 else ''}):"
+    )
+    for one in found.assumptions:
+        source = "measured" if one.measured else "assumed"
+        yield ""
+        noise = f"noise {share(one.noise_share)} of the variance ({source})"
+        yield f"{title(one.name)}: mean {score(one.mean)}, {noise}"
+        yield f"  {'runs':>4}  {'smallest drop seen':>18}  {'items needed':>12}  {'cost of a run':>13}"
+        for row in found.rows_of(one.name):
+            needed = UNKNOWN if row.items_needed is None else f"{row.items_needed:,}"
+            seen = known(points, row.detectable_drop)
+            price = _price(found, row.items_needed, row.repeats)
+            yield f"  {row.repeats:>4}  {seen:>18}  {needed:>12}  {price:>13}"
+    for note in found.notes:
+        yield ""
+        yield note
+
+
+def _price(found: Plan, items: int | None, repeats: int) -> str:
+    from dokimos.core.figures import UNKNOWN, usd
+
+    if found.cost_usd is None or items is None:
+        return UNKNOWN
+    return usd(found.cost_usd * items * repeats)
+
+
+def _write(found: Plan, output: str) -> None:
+    import json
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from dokimos.core.jsonable import camel_case
+    from dokimos.exporters.base import write_report
+
+    if not output.lower().endswith(".json"):
+        raise click.UsageError(f"-o {output}: a plan is written as .json.")
+
+    def camel(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {camel_case(key): camel(content) for key, content in value.items()}
+        return [camel(content) for content in value] if isinstance(value, list | tuple) else value
+
+    write_report(Path(output), json.dumps(camel(asdict(found)), indent=2) + "\n")

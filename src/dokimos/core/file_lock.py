@@ -1,0 +1,77 @@
+"""Locks on files; the system frees them when their process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What some network file systems answer, which know no locks."""
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Hold a lock file inside the block, waiting for whoever has it; it is there only meanwhile."""
+    file = _held(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows deletes no open file: it stays, and does no harm
+            path.unlink()
+        with contextlib.suppress(OSError):
+            unlock_file(file)
+        os.close(file)
+
+
+def _held(path: Path) -> int:
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            lock_file(file, wait=True)
+        except OSError as error:
+            if error.errno in NO_LOCKS_HERE:
+                return file
+            os.close(file)
+            raise
+        if _is_there(file, path):
+            return file
+        os.close(file)  # whoever had it has deleted it meanwhile: this lock keeps nobody out
+
+
+def _is_there(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock_file(file: int, *, wait: bool) -> None:
+        """Lock an open file. Raises `OSError` where another has it, for long or at all."""
+        # A byte far behind the text, so that others can still read what the file says.
+        os.lseek(file, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        os.lseek(file, 0, os.SEEK_SET)
+
+    def unlock_file(file: int) -> None:
+        """Free an open file."""
+        os.lseek(file, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def lock_file(file: int, *, wait: bool) -> None:
+        """Lock an open file. Raises `OSError` where another has it, and it is not to be waited for."""
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+    def unlock_file(file: int) -> None:
+        """Free an open file."""
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,0 +1,22 @@
+"""What came back for a request, or that nothing did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class NoAnswer(Exception):
+    """A request had no complete answer; the text says why."""
+
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        self.timed_out = timed_out
+        super().__init__(reason)

@@ -1,0 +1,121 @@
+"""The text under which the replies of a judge are kept, whether it names itself or not."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from types import CodeType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+DEEPEST: Final = 3
+"""How far into what a judge holds it is looked."""
+_SECRET: Final = re.compile("key|token|secret|passw", re.IGNORECASE)
+_PLAIN: Final = str | int | float | bool | bytes | None
+
+_identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def identity_of(judge: Any) -> str:
+    """Return the judge's own `identity`; else its class or function, and a hash of what it holds.
+
+    What it holds is looked at when it is first seen: a judge that counts its calls stays the same one. Values
+    that look different in every process (open files, locks, connections) cannot tell two judges apart.
+    """
+    own = getattr(judge, "identity", None)
+    if isinstance(own, str):
+        return own
+    with contextlib.suppress(TypeError):  # what cannot be referred to weakly is looked at anew
+        if judge in _identities:
+            return _identities[judge]
+    identity = _identity(judge, 0)
+    with contextlib.suppress(TypeError):
+        _identities[judge] = identity
+    return identity
+
+
+def _identity(thing: Any, depth: int) -> str:
+    own = getattr(thing, "identity", None)
+    if isinstance(own, str):
+        return own
+    code = getattr(_inner(thing), "__code__", None)
+    return _object(thing, depth) if code is None else _function(thing, code, depth)
+
+
+def _function(function: Any, code: CodeType, depth: int) -> str:
+    """Module and name, and a hash of what tells functions of one name apart: constants, defaults, closure."""
+    inner = _inner(function)
+    parts = [
+        *sorted(_constants(code)),
+        *code.co_names,
+        *(_described(value, depth + 1) for value in inner.__defaults__ or ()),
+        *_named(inner.__kwdefaults__ or {}, depth),
+        *_named(_closure(inner, code), depth),
+    ]
+    owner = getattr(function, "__self__", None)
+    bound = "" if owner is None else f" of {_identity(owner, depth + 1)}"
+    return f"{inner.__module__}:{inner.__qualname__}#{_mark(parts)}{bound}"
+
+
+def _object(thing: Any, depth: int) -> str:
+    """Class and a hash of the values that the object was made with."""
+    kind = type(thing)
+    if isinstance(thing, functools.partial):
+        values = {"func": thing.func, "args": thing.args, **thing.keywords}
+    else:
+        names = [*getattr(thing, "__dict__", {}), *getattr(kind, "__slots__", ())]
+        values = {name: getattr(thing, name, None) for name in sorted(names)}
+    parts = list(_named(values, depth))
+    return f"{kind.__module__}:{kind.__qualname__}" + (f"#{_mark(parts)}" if parts else "")
+
+
+def _described(value: Any, depth: int) -> str:
+    """Return a value in a form that is the same in every process."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, type) or inspect.isbuiltin(value) or inspect.ismethoddescriptor(value):
+        return f"{getattr(value, '__module__', '')}:{value.__qualname__}"
+    if depth >= DEEPEST:
+        return type(value).__qualname__
+    if isinstance(value, Mapping):
+        return str([(_described(key, depth + 1), _described(each, depth + 1)) for key, each in value.items()])
+    if isinstance(value, list | tuple):
+        return str([_described(each, depth + 1) for each in value])
+    if isinstance(value, Set):
+        return str(sorted(_described(each, depth + 1) for each in value))
+    return _identity(value, depth)
+
+
+def _named(values: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """Yield values with their names, but no secrets."""
+    for name, value in values.items():
+        if not _SECRET.search(name):
+            yield f"{name}={_described(value, depth + 1)}"
+
+
+def _constants(code: CodeType) -> Iterator[str]:
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _constants(value)
+        elif value is not None and isinstance(value, _PLAIN):
+            yield repr(value)
+
+
+def _closure(function: Any, code: CodeType) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # nothing has been put into it yet
+            found[name] = cell.cell_contents
+    return found
+
+
+def _inner(function: Any) -> Any:
+    return inspect.unwrap(getattr(function, "__func__", function))
+
+
+def _mark(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
