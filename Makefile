@@ -5,13 +5,14 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?= -n 2
+FRAMEWORKS ?=
 PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python` overrides.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo test test-local-model check format lint types layers sizes docs bench budget clean
+.PHONY: help demo test test-local-model test-frameworks check format lint types layers sizes docs bench validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ test: $(VENV)/.dev  ## Run the tests.
 test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server at DOKIMOS_TEST_MODEL_URL.
 	@test -n "$$DOKIMOS_TEST_MODEL_URL" || { echo "Set DOKIMOS_TEST_MODEL_URL, such as http://127.0.0.1:8000/v1"; exit 1; }
 	@$(BIN)/python -m pytest -rP tests/local_model
+
+test-frameworks: $(VENV)/.python  ## Test the integrations with the real frameworks (FRAMEWORKS="mcp openai" for some).
+	@$(BIN)/python tools/test_frameworks.py $(FRAMEWORKS)
 
 check: format lint types layers sizes test  ## Everything that CI runs.
 
@@ -52,6 +56,9 @@ bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
 		echo "== $$script"; \
 		rows=$$(grep -q -- '"--rows"' $$script && echo --rows 50000); \
 		$(BIN)/python $$script $$rows || exit 1; done
+
+validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (ten minutes).
+	@$(BIN)/python benchmarks/validity
 
 budget: $(VENV)/.dev  ## Measure what installing, importing and starting cost.
 	@$(BIN)/python benchmarks/install_budget.py

@@ -65,7 +65,7 @@ def test_every_evaluator_is_there(name):
 @pytest.mark.parametrize("package", [dokimos, dokimos.evaluators])
 def test_an_unknown_name_is_an_attribute_error(package):
     with pytest.raises(AttributeError, match="has no attribute 'NoSuchThing'"):
-        package.NoSuchThing  # noqa: B018
+        _ = package.NoSuchThing
 
 
 @pytest.mark.parametrize("package", [dokimos, dokimos.evaluators])

@@ -284,7 +284,7 @@ class _Pass:
         try:
             outcome = await self.runner._caller.call(example, sink)
         finally:
-            if outcome is None or outcome.error is not None:
+            if outcome is None or (outcome.error is not None and outcome.metrics is None):
                 reservation.fail()
             else:
                 reservation.settle(outcome.metrics)

@@ -65,10 +65,18 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
     checks.path("path", path, "the file to write", or_none=False)
     path = Path(path)
     chosen = exporter_for(path) if format is None else exporter(format)
-    content = chosen.render(_checked(result)).encode("utf-8", "replace")
+    return write_report(path, chosen.render(_checked(result)))
+
+
+def write_report(path: Path, text: str) -> Path:
+    """Write the text of a report and return its path; see `export`.
+
+    Raises:
+        ConfigurationError: for a path that cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, content)
+        _write(path, text.encode("utf-8", "replace"))
     except OSError as cause:
         why = cause.strerror or cause
         raise ConfigurationError(f"Cannot write the report {path}: {why}. Choose another path.") from cause

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus, lowest_score
@@ -42,12 +43,16 @@ ASCII_SIGNS: Final = Signs("+", "x", "-", "|", "+/-", "-", _ASCII_BARS)
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that is at most 100 columns wide, and 100 where the output is no terminal."""
+    """Return a console that is at most 100 columns wide, and 100 where the output is no terminal.
+
+    With `NO_COLOR` it writes no control characters at all.
+    """
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, soft_wrap=False)
     width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    return Console(stderr=stderr, highlight=False, width=width)
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(stderr=stderr, highlight=False, width=width, color_system=colors)
 
 
 def signs_for(console: Console) -> Signs:

@@ -28,19 +28,12 @@ def run_script(code, *, interrupt_after=None, timeout=30):
             head = ""
             if interrupt_after is not None:
                 head = program.stdout.readline()
-                time.sleep(interrupt_after)
+                time.sleep(interrupt_after)  # by then it waits, which it cannot say
                 program.send_signal(signal.SIGINT)
             out, err = program.communicate(timeout=timeout)
         finally:
             program.kill()
     return program.returncode, head + out, err
-
-
-def wait_until(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def test_a_coroutine_runs_to_its_end():
@@ -366,7 +359,7 @@ def names_alive(name):
     return [thread for thread in threading.enumerate() if thread.name == name]
 
 
-def test_idle_threads_end_with_their_executor():
+def test_idle_threads_end_with_their_executor(wait_until):
     executor = DaemonThreads("ending")
     executor.submit(int).result(5)
     assert len(names_alive("ending")) == 1
@@ -376,7 +369,7 @@ def test_idle_threads_end_with_their_executor():
     wait_until(lambda: not names_alive("ending"))
 
 
-def test_a_busy_thread_ends_with_its_call_after_its_executor_was_shut_down():
+def test_a_busy_thread_ends_with_its_call_after_its_executor_was_shut_down(wait_until):
     executor = DaemonThreads("busy")
     release = threading.Event()
     future = executor.submit(release.wait)
@@ -396,7 +389,7 @@ def test_nothing_can_be_submitted_after_the_shutdown():
         executor.submit(int)
 
 
-def test_runs_leave_no_threads_behind():
+def test_runs_leave_no_threads_behind(wait_until):
     async def main():
         return await asyncio.to_thread(int)
 

@@ -82,8 +82,8 @@ def to(target, value):
         (list[Movie], [Film("Alien", 1979)], [Movie("Alien", 1979)]),
         (dict[str, Movie], {"a": {"title": "Alien"}}, {"a": Movie("Alien")}),
         (dict[str, list[Movie]], {"a": [{"title": "Alien"}]}, {"a": [Movie("Alien")]}),
-        (Optional[Movie], {"title": "Alien"}, Movie("Alien")),  # noqa: UP045
-        (Union[int, list[Movie]], [{"title": "Alien"}], [Movie("Alien")]),  # noqa: UP007
+        (Optional[Movie], {"title": "Alien"}, Movie("Alien")),  # noqa: UP045 - the older spelling is still common
+        (Union[int, list[Movie]], [{"title": "Alien"}], [Movie("Alien")]),  # noqa: UP007 - the older spelling is still common
         (Movie | None, {"title": "Alien"}, Movie("Alien")),
         (tuple[int, str], [1, "a"], (1, "a")),
         (set[int], [1, 1, 2], {1, 2}),
@@ -97,7 +97,7 @@ def to(target, value):
         (Wider, {"id": 1, "extra": None}, {"id": 1, "extra": None}),
         (Wider, {"id": 1, "extra": {"id": "4"}}, {"id": 1, "extra": {"id": 4}}),
         (list[Row] | None, [{"id": "1"}], [{"id": 1}]),
-        (Optional[list[Row]], [{"id": "1"}], [{"id": 1}]),  # noqa: UP045
+        (Optional[list[Row]], [{"id": "1"}], [{"id": 1}]),  # noqa: UP045 - the older spelling is still common
         (dict[str, dict[str, Row]], {"a": {"b": {"id": "1"}}}, {"a": {"b": {"id": 1}}}),
         (OtherRow, {"id": "1"}, {"id": 1}),
         (str, 3, "3"),

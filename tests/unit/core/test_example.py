@@ -106,3 +106,8 @@ def test_metrics_know_all_tokens_together():
     assert CallMetrics(1, 2).tokens == 3
     assert CallMetrics(tokens_out=2).tokens == 2
     assert CallMetrics().tokens is None
+
+
+def test_an_id_is_text_and_nothing_else():
+    with pytest.raises(TypeError, match="The id of an Example must be text, not 3"):
+        Example.of("a", id=3)  # type: ignore[arg-type]

@@ -95,4 +95,4 @@ def test_tool_calls_are_read_from_objects_and_maps():
 )
 def test_what_is_no_tool_call_is_an_error_that_says_which(value, message):
     with pytest.raises(EvaluationError, match=message):
-        EvalTestCase({}, {"toolCalls": value}).tool_calls  # noqa: B018
+        _ = EvalTestCase({}, {"toolCalls": value}).tool_calls

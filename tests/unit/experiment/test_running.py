@@ -19,13 +19,14 @@ from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
-from dokimos.errors import ConfigurationError, DatasetError, TooManyErrors
+from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import Contains, ExactMatch
 from dokimos.experiment import calls
 from dokimos.experiment.experiment import Experiment, evaluate
 from dokimos.experiment.options import RunOptions
+from dokimos.judges.budget import Budget
 
 Numbers = Callable[..., Dataset]
 
@@ -552,3 +553,15 @@ def test_a_slow_source_that_fails_breaks_the_run_with_what_was_finished():
     ) as broken:
         Experiment(stream, lambda example: "done", [ExactMatch()]).run(journal=False)
     assert broken.value.result.total_count == 1
+
+
+def test_a_reply_of_no_use_errors_the_item_and_keeps_what_it_cost():
+    paid = CallMetrics(100, 5, cost_usd=0.25)
+
+    def task(example: Example) -> str:
+        raise JudgeReplyError("cut off", metrics=paid)
+
+    result = Experiment([Example.of("q")], task, [ExactMatch()], budget=Budget(max_cost_usd=1.0)).run()
+    (item,) = result.item_results
+    assert (item.error, item.metrics) == ("JudgeReplyError: cut off", paid)
+    assert result.metrics.cost_usd == 0.25
