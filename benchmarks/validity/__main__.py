@@ -1,0 +1,63 @@
+"""Proof by simulation: that the tests, intervals and guards do what they promise.
+
+Run with `python benchmarks/validity` (about ten minutes), or with `--quick` for coarse figures in one. It
+ends with code 1 if a promise is broken. `--write FILE` puts the tables into a page, between two marked lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from coverage import coverage_table
+from false_alarms import guard_one_table
+from gates import gate_table
+from planted import power_table
+from stopping import dropped_table, unchanged_table
+from tables import Table
+
+BEGIN, END = "<!-- simulated: begin -->", "<!-- simulated: end -->"
+PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
+    "guard1": (guard_one_table, 800, 60),
+    "gate": (gate_table, 200, 20),
+    "power": (power_table, 4_000, 500),
+    "coverage": (coverage_table, 4_000, 400),
+    "unchanged": (unchanged_table, 2_000, 200),
+    "dropped": (dropped_table, 1_000, 100),
+}
+"""Each part with its repetitions, and those of a quick run."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part to run; all unless given")
+    parser.add_argument("--write", type=Path, help="the page that gets the tables")
+    options = parser.parse_args()
+    tables = []
+    for name in options.only or PARTS:
+        part, full, quick = PARTS[name]
+        start = time.process_time()
+        tables.append(part(quick if options.quick else full))
+        print(tables[-1].to_markdown())
+        print(f"({name}: {time.process_time() - start:.0f} s)\n", flush=True)
+    if options.write:
+        write(options.write, "\n".join(table.to_markdown() for table in tables))
+    broken = sum(table.broken for table in tables)
+    print(
+        "All promises hold." if not broken else f"{broken} designs break a promise; they are marked with (!)."
+    )
+    sys.exit(1 if broken else 0)
+
+
+def write(page: Path, text: str) -> None:
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

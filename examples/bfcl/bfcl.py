@@ -1,0 +1,159 @@
+"""The Berkeley function-calling data as data sets of dokimos.
+
+The data is read from the package `bfcl-eval` (Apache-2.0), installed or as a downloaded wheel, and nothing of
+it is kept here. Its schemas use the type names of Python; `select_cases.py` of the quickstart turns them into
+JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dokimos import Dataset, Example, ToolCall, ToolDefinition
+from dokimos.evaluators.json_schema import compiled, schema_text
+
+QUICKSTART = Path(__file__).parents[1] / "quickstart"
+sys.path.append(str(QUICKSTART))
+from select_cases import json_schema  # noqa: E402 - it is not a package
+
+CATEGORIES = ("simple_python", "multiple", "parallel", "parallel_multiple")
+LIVE_CATEGORIES = ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple")
+
+ReadText = Callable[[str], str]
+"""Reads a file of the package's folder `data`."""
+
+
+def installed_data() -> ReadText | None:
+    """Return what reads the data of the installed package, None where it is not installed."""
+    spec = find_spec("bfcl_eval")  # the package itself is not imported: it brings in every provider
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(spec.submodule_search_locations[0]) / "data"
+    return lambda name: (folder / name).read_text(encoding="utf-8")
+
+
+def wheel_data(path: str | Path) -> ReadText:
+    """Return what reads the data of a wheel: `pip download --no-deps bfcl-eval`."""
+    wheel = zipfile.ZipFile(path)
+    return lambda name: wheel.read(f"bfcl_eval/data/{name}").decode()
+
+
+def load(read: ReadText, category: str) -> Dataset:
+    """Return the cases of a category that have an answer; the expected calls hold the accepted values."""
+    name = f"BFCL_v4_{category}.json"
+    answers = {row["id"]: row["ground_truth"] for row in _rows(read(f"possible_answer/{name}"))}
+    rows = (row for row in _rows(read(name)) if row["id"] in answers)
+    return Dataset([_example(row, answers[row["id"]], category) for row in rows], name=category)
+
+
+def committed_rows() -> Dataset:
+    """Return the 70 single calls of the quickstart, with what a small model answered to each."""
+    examples = []
+    with (QUICKSTART / "data" / "function_calling.jsonl").open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            expected = row["expectedOutputs"]
+            answer = [{expected["output"]["name"]: expected["accepted"]}]
+            tools = [ToolDefinition.from_map(tool) for tool in row["metadata"]["tools"]]
+            recorded = row["actualOutputs"]["output"]
+            metadata = {"recorded": recorded, "category": row["metadata"]["category"]}
+            examples.append(_made(row["id"], row["inputs"]["input"], answer, tools, metadata))
+    return Dataset(examples, name="committed rows")
+
+
+def true_calls(example: Example) -> list[ToolCall]:
+    """Return the calls of the answer: of each argument the first accepted value that its schema allows."""
+    tools = {tool.name: tool for tool in example.metadata["tools"]}
+    return [_true_call(call, tools[call.name]) for call in example.expected_outputs["toolCalls"]]
+
+
+def recorded_calls(example: Example) -> list[ToolCall]:
+    """Return the call that the small model wrote; what is no call is one of a tool without a name."""
+    try:
+        said = json.loads(example.metadata["recorded"])
+        return [ToolCall(said["name"], said.get("arguments") or {})]
+    except (ValueError, TypeError, KeyError):
+        return [ToolCall("(none)")]
+
+
+def accepted(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
+    """Match arguments with accepted values: `""` among them means that the argument may be left out."""
+    return expected.keys() >= actual.keys() and all(
+        any(_same(option, actual[name]) for option in _options(options)) if name in actual else "" in options
+        for name, options in expected.items()
+    )
+
+
+def _true_call(call: ToolCall, tool: ToolDefinition) -> ToolCall:
+    chosen = {}
+    for name, options in call.arguments.items():
+        if "" in options and name not in tool.parameters:
+            continue
+        values = [_without_options(option) for option in _options(options) if option != ""]
+        validator = compiled(schema_text(tool.schema_of(name)))
+        allowed = [value for value in values if validator.is_valid(value)]
+        if allowed or (values and ("" not in options or name in tool.required)):
+            chosen[name] = (allowed or values)[0]
+    return ToolCall(call.name, chosen)
+
+
+def _without_options(value: Any) -> Any:
+    """Maps inside an accepted value hold accepted values too: take the first of each."""
+    if isinstance(value, dict):
+        first = {name: [o for o in _options(options) if o != ""][:1] for name, options in value.items()}
+        return {name: _without_options(found[0]) for name, found in first.items() if found}
+    return [_without_options(element) for element in value] if isinstance(value, list) else value
+
+
+def _options(options: Any) -> list[Any]:
+    """Return a list of accepted values; a few maps of the data hold plain values, or an empty list."""
+    return options if isinstance(options, list) and options else [options]
+
+
+def _same(option: Any, value: Any) -> bool:
+    """Compare as the data's authors do: texts without case and punctuation, maps by accepted values."""
+    if isinstance(option, str) and isinstance(value, str):
+        return _plain(option) == _plain(value)
+    if isinstance(option, list) and isinstance(value, list | tuple):
+        return len(option) == len(value) and all(map(_same, option, value))
+    if isinstance(option, dict) and isinstance(value, dict):
+        return accepted(option, value)
+    return (isinstance(option, bool) is isinstance(value, bool)) and option == value
+
+
+def _plain(text: str) -> str:
+    return "".join(character for character in text.lower() if character not in " ,./-_*^'\"")
+
+
+def _rows(text: str) -> Iterator[dict[str, Any]]:
+    return (json.loads(line) for line in text.splitlines())
+
+
+def _example(row: Mapping[str, Any], answer: Sequence[Mapping[str, Any]], category: str) -> Example:
+    tools = [
+        ToolDefinition(tool["name"], tool["description"], input_schema=json_schema(tool["parameters"]))
+        for tool in row["function"]
+    ]
+    question = "\n".join(message["content"] for message in row["question"][0])
+    return _made(row["id"], question, answer, tools, {"category": category})
+
+
+def _made(
+    identity: str,
+    question: str,
+    answer: Sequence[Mapping[str, Any]],
+    tools: Sequence[ToolDefinition],
+    metadata: Mapping[str, Any],
+) -> Example:
+    calls = [ToolCall(name, arguments) for call in answer for name, arguments in call.items()]
+    return Example(
+        {"input": question},
+        {"toolCalls": calls},
+        metadata={"tools": list(tools), **metadata},
+        id=identity,
+    )

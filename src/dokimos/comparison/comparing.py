@@ -1,0 +1,253 @@
+"""Comparing two runs: which changes are real, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Final, TypeAlias, TypedDict
+
+from dokimos.comparison.config import ComparisonConfig
+from dokimos.comparison.detectable import Design
+from dokimos.comparison.diff import (
+    DIGITS,
+    PASS_RATE,
+    Change,
+    ItemChange,
+    Method,
+    MetricChange,
+    RunComparison,
+    ScoreChange,
+    difference,
+)
+from dokimos.comparison.pairing import Paired, pair
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison.warnings import warnings_of
+from dokimos.core.results import ExperimentResult
+from dokimos.errors import ConfigurationError
+from dokimos.stats.multiplicity import benjamini_hochberg, holm
+from dokimos.stats.permutation import STOP_ABOVE, FamilyTest, max_t_test, paired_deltas, sign_flip_test
+
+Side: TypeAlias = ExperimentResult | Sequence[ExperimentResult] | Snapshot
+"""A result, several that are repeats of each other, or a snapshot made earlier."""
+
+ADJUSTMENTS: Final[Mapping[str, Callable[[Sequence[float]], list[float]]]] = {
+    "holm": holm,
+    "bh": benjamini_hochberg,
+}
+
+Scores: TypeAlias = Mapping[str, Sequence[float]]
+"""The scores of the repeats of each item, by its key."""
+
+
+def compare_runs(baseline: Side, candidate: Side, *, config: ComparisonConfig | None = None) -> RunComparison:
+    """Compare a candidate with a baseline, item by item.
+
+    The pass rate and all evaluators are tested on the items that both sides have. By default they are tested
+    jointly (see `ComparisonConfig.correction`), so that two runs of the same system differ in any of them
+    with a chance of at most `alpha`, however many evaluators there are.
+
+    Raises:
+        ConfigurationError: when items were not kept, or cannot be paired as asked for.
+    """
+    config = config or ComparisonConfig()
+    if not isinstance(config, ComparisonConfig):
+        raise ConfigurationError(f"config must be a ComparisonConfig, not {config!r:.80}.")
+    return _Comparing(_snapshot(baseline), _snapshot(candidate), config).comparison()
+
+
+def _snapshot(side: Side) -> Snapshot:
+    return side if isinstance(side, Snapshot) else Snapshot.of(side)
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    """Two sides that are being compared."""
+
+    baseline: Snapshot
+    candidate: Snapshot
+    config: ComparisonConfig
+
+    def comparison(self) -> RunComparison:
+        metrics = self._metrics()
+        pass_rate, evaluators = metrics[PASS_RATE], {n: m for n, m in metrics.items() if n != PASS_RATE}
+        before, now = self.baseline, self.candidate
+        return RunComparison(
+            config=self.config,
+            pairing=self.paired.pairing,
+            pass_rate=pass_rate,
+            evaluators=tuple(evaluators.values()),
+            items=tuple(self._items(evaluators, pass_rate)),
+            baseline_pass_rate=before.pass_rate,
+            candidate_pass_rate=now.pass_rate,
+            baseline_label=before.label,
+            candidate_label=now.label,
+            removed_evaluators=tuple(sorted(set(before.evaluators) - set(now.evaluators))),
+            added_evaluators=tuple(sorted(set(now.evaluators) - set(before.evaluators))),
+            warnings=warnings_of(before, now, self.paired),
+        )
+
+    @cached_property
+    def paired(self) -> Paired:
+        return pair(self.baseline, self.candidate, self.config.pairing)
+
+    @cached_property
+    def shared(self) -> list[tuple[str, ItemSnapshot, ItemSnapshot]]:
+        paired = self.paired
+        return [(key, paired.baseline[key], paired.candidate[key]) for key in paired.shared]
+
+    def _metrics(self) -> dict[str, MetricChange]:
+        names = [PASS_RATE, *sorted({*self.baseline.evaluators, *self.candidate.evaluators})]
+        sides = {name: self._scores(name) for name in names}
+        deltas = {name: paired_deltas(*scores) for name, scores in sides.items()}
+        tested = {name: found for name, found in deltas.items() if len(found) > 1}
+        p_values = _tested(tested, self.config)
+        return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
+
+    def _scores(self, name: str) -> tuple[Scores, Scores]:
+        """Return the scores of both sides, of the items that have some on both."""
+        before: dict[str, Sequence[float]] = {}
+        now: dict[str, Sequence[float]] = {}
+        for key, old, new in self.shared:
+            olds, news = (
+                (old.verdicts, new.verdicts)
+                if name == PASS_RATE
+                else (old.scores.get(name), new.scores.get(name))
+            )
+            if olds and news:
+                before[key], now[key] = olds, news
+        return before, now
+
+    def _metric(self, name: str, sides: tuple[Scores, Scores], p: _PValues | None) -> MetricChange:
+        before = {key: fmean(scores) for key, scores in sides[0].items()}
+        now = {key: fmean(scores) for key, scores in sides[1].items()}
+        deltas = {key: difference(now[key], before[key]) for key in before}
+        facts = self._facts(name)
+        found = p or _PValues(1.0, 1.0)
+        corrected = self.config.correction in ("westfall-young", "holm")
+        tests = 1 + len({*self.baseline.evaluators, *self.candidate.evaluators}) if corrected else 1
+        return MetricChange(
+            name=name,
+            method=Method.NONE if p is None else _method(name, sides),
+            deltas=deltas,
+            baseline_mean=fmean(before.values()) if before else None,
+            candidate_mean=fmean(now.values()) if now else None,
+            p_value=found.marginal,
+            adjusted_p_value=found.adjusted,
+            change=self._change(found.adjusted, fmean(deltas.values()) if deltas else 0.0, facts),
+            lower_is_better=facts.lower_is_better,
+            deterministic=facts.deterministic,
+            design=Design.of(deltas.values(), alpha=self.config.alpha, tests=tests),
+            config=self.config,
+        )
+
+    def _facts(self, name: str) -> EvaluatorFacts:
+        """What the candidate says of an evaluator, else the baseline."""
+        sides = (self.candidate.evaluators, self.baseline.evaluators)
+        return next((side[name] for side in sides if name in side), EvaluatorFacts(name=name))
+
+    def _change(self, p: float, delta: float, facts: EvaluatorFacts) -> Change:
+        if p >= self.config.alpha or round(abs(delta), DIGITS) <= self.config.epsilon:
+            return Change.UNCHANGED
+        return Change.REGRESSED if (delta > 0) == facts.lower_is_better else Change.IMPROVED
+
+    def _items(self, evaluators: Mapping[str, MetricChange], pass_rate: MetricChange) -> Iterator[ItemChange]:
+        placing = _Placing(evaluators, pass_rate, self.config.epsilon)
+        paired = self.paired
+        for key, item in paired.baseline.items():
+            yield placing.item(key, item, paired.candidate.get(key))
+        for key, item in paired.candidate.items():
+            if key not in paired.baseline:
+                yield placing.item(key, None, item)
+
+
+class _Options(TypedDict):
+    iterations: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _PValues:
+    marginal: float
+    adjusted: float
+
+
+def _method(name: str, sides: tuple[Scores, Scores]) -> Method:
+    single = all(len(scores) == 1 for side in sides for scores in side.values())
+    return Method.MCNEMAR if name == PASS_RATE and single else Method.PERMUTATION
+
+
+def _tested(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:
+    """Return the p-values of metrics whose differences are given in fixed point."""
+    stop_above = max(STOP_ABOVE, 2 * config.alpha)
+    options: _Options = {"iterations": config.permutation_iterations, "seed": config.seed}
+    if config.correction == "westfall-young":
+        family: FamilyTest = max_t_test(deltas, stop_above=min(stop_above, 1.0), **options)
+        return {name: _PValues(test.p, family.adjusted[name]) for name, test in family.marginal.items()}
+    # Adjusting needs the p-values themselves, not only on which side of alpha they lie.
+    stop_above = 1.0 if config.correction in ADJUSTMENTS else min(stop_above, 1.0)
+    alone = {
+        name: sign_flip_test(found, stop_above=stop_above, **options).p for name, found in deltas.items()
+    }
+    adjust = ADJUSTMENTS.get(config.correction, list)
+    adjusted = dict(zip(alone, adjust(list(alone.values())), strict=True))
+    return {name: _PValues(p, adjusted[name]) for name, p in alone.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Says of each item what became of it, by what became of the metrics."""
+
+    evaluators: Mapping[str, MetricChange]
+    pass_rate: MetricChange
+    epsilon: float
+
+    def item(self, key: str, before: ItemSnapshot | None, now: ItemSnapshot | None) -> ItemChange:
+        scores = tuple(self._scores(before, now))
+        flip = _flip(before, now)
+        return ItemChange(
+            key=key,
+            change=self._change(before, now, scores, flip),
+            baseline=before,
+            candidate=now,
+            evaluators=scores,
+            pass_flip=bool(flip),
+        )
+
+    def _scores(self, before: ItemSnapshot | None, now: ItemSnapshot | None) -> Iterator[ScoreChange]:
+        for name, metric in self.evaluators.items():
+            old = None if before is None else before.mean(name)
+            new = None if now is None else now.mean(name)
+            if old is None and new is None:
+                continue
+            change = Change.UNCHANGED
+            if old is not None and new is not None and abs(difference(new, old)) > self.epsilon:
+                moved = Change.REGRESSED if metric.worsening(new - old) > 0 else Change.IMPROVED
+                change = moved if metric.change is moved else Change.UNCHANGED
+            yield ScoreChange(name, old, new, change, metric.significant)
+
+    def _change(
+        self,
+        before: ItemSnapshot | None,
+        now: ItemSnapshot | None,
+        scores: Sequence[ScoreChange],
+        flip: int,
+    ) -> Change:
+        if before is None:
+            return Change.ADDED
+        if now is None:
+            return Change.REMOVED
+        for change, direction in ((Change.REGRESSED, -1), (Change.IMPROVED, 1)):
+            if self.pass_rate.change is change and flip == direction:
+                return change
+            if any(score.change is change for score in scores):
+                return change
+        return Change.UNCHANGED
+
+
+def _flip(before: ItemSnapshot | None, now: ItemSnapshot | None) -> int:
+    """Return -1 for an item that passed and fails now, 1 for the other way, 0 where neither is so."""
+    if before is None or now is None or before.pass_share is None or now.pass_share is None:
+        return 0
+    return (now.pass_share >= 0.5) - (before.pass_share >= 0.5)

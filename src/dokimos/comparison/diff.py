@@ -1,0 +1,270 @@
+"""What a comparison found: the change of the pass rate, of each evaluator and of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from dokimos.comparison.config import ComparisonConfig, Pairing
+from dokimos.comparison.detectable import Design
+from dokimos.comparison.snapshot import ItemSnapshot
+from dokimos.stats.bootstrap import bootstrap_mean_interval
+from dokimos.stats.effect import standardised_mean_difference
+from dokimos.stats.intervals import Interval
+from dokimos.stats.paired import paired_rate_interval
+
+PASS_RATE: Final = ""
+"""Stands for the pass rate where metrics are listed by evaluator; no evaluator has this name."""
+
+
+DIGITS: Final = 12
+"""Where differences of scores are cut, so that 0.9 - 0.8 is 0.1 and equal ones stay equal."""
+
+
+def difference(now: float, before: float) -> float:
+    """Return `now - before` without the dust of binary fractions."""
+    return round(now - before, DIGITS)
+
+
+class Change(StrEnum):
+    """What became of a metric or an item, the worst first."""
+
+    REGRESSED = "REGRESSED"
+    IMPROVED = "IMPROVED"
+    UNCHANGED = "UNCHANGED"
+    ADDED = "ADDED"
+    REMOVED = "REMOVED"
+
+
+class Method(StrEnum):
+    """The test that a p-value comes from."""
+
+    MCNEMAR = "mcnemar"
+    """Exact McNemar: verdicts of one run on each side."""
+    PERMUTATION = "permutation"
+    """Paired sign-flip permutation."""
+    NONE = "none"
+    """Fewer than two shared items."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricChange:
+    """How the pass rate or the scores of one evaluator changed, over the items that both sides have."""
+
+    name: str
+    """The evaluator; `PASS_RATE` for the pass rate."""
+    method: Method
+    deltas: Mapping[str, float] = field(repr=False)
+    """Candidate minus baseline of each shared item, by its key."""
+    baseline_mean: float | None
+    candidate_mean: float | None
+    p_value: float
+    """Of this metric's own test, whatever else was tested."""
+    adjusted_p_value: float
+    """Of the whole family of tests; what decides."""
+    change: Change
+    lower_is_better: bool
+    deterministic: bool
+    design: Design
+    config: ComparisonConfig = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        """Items that both sides have this metric for."""
+        return len(self.deltas)
+
+    @property
+    def delta(self) -> float | None:
+        if self.baseline_mean is None or self.candidate_mean is None:
+            return None
+        return difference(self.candidate_mean, self.baseline_mean)
+
+    @property
+    def significant(self) -> bool:
+        return self.adjusted_p_value < self.config.alpha
+
+    @cached_property
+    def worse(self) -> int:
+        """Items that got worse; with `better`, the discordant pairs."""
+        return sum(self.worsening(delta) > 0 for delta in self.deltas.values())
+
+    @cached_property
+    def better(self) -> int:
+        """Items that got better."""
+        return sum(self.worsening(delta) < 0 for delta in self.deltas.values())
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """95 % interval of the mean change: Tango's for verdicts of one run, else a percentile bootstrap."""
+        if self.method is Method.MCNEMAR:
+            return paired_rate_interval(self.worse, self.better, self.n)
+        values = list(self.deltas.values())
+        if values and min(values) == max(values):
+            return Interval(values[0], values[0]) if len(values) > 1 else None
+        config = self.config
+        return bootstrap_mean_interval(values, resamples=config.bootstrap_iterations, seed=config.seed)
+
+    @cached_property
+    def effect_size(self) -> float | None:
+        """The mean change in standard deviations of an item's change, None where these do not differ."""
+        return standardised_mean_difference(list(self.deltas.values()))
+
+    @cached_property
+    def detectable_drop(self) -> float | None:
+        """The smallest true drop that is seen with the power asked for, None if not even a whole one is."""
+        return self.design.detectable_drop(self.config.power)
+
+    def items_needed(self, drop: float, power: float | None = None) -> int | None:
+        """Return how many items it takes to see a drop; None for more than a million."""
+        return self.design.items_needed(drop, power or self.config.power)
+
+    def worsening(self, delta: float) -> float:
+        """Return by how much a change of the score is for the worse."""
+        return delta if self.lower_is_better else -delta
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChange:
+    """How one evaluator's score of one item changed."""
+
+    name: str
+    baseline_mean: float | None
+    candidate_mean: float | None
+    change: Change
+    significant: bool
+    """Whether the evaluator changed significantly as a whole."""
+
+    @property
+    def delta(self) -> float:
+        """Candidate minus baseline; 0.0 where one side has no score."""
+        if self.baseline_mean is None or self.candidate_mean is None:
+            return 0.0
+        return difference(self.candidate_mean, self.baseline_mean)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemChange:
+    """How one item changed."""
+
+    key: str
+    change: Change
+    baseline: ItemSnapshot | None
+    candidate: ItemSnapshot | None
+    evaluators: tuple[ScoreChange, ...]
+    pass_flip: bool
+    """Whether it passed (in at least half of the repeats) on one side and not on the other."""
+
+    @property
+    def either(self) -> ItemSnapshot:
+        found = self.candidate or self.baseline
+        assert found is not None, "an item comes from at least one side"
+        return found
+
+    @property
+    def dataset_item_id(self) -> str | None:
+        return self.either.id
+
+    @property
+    def input(self) -> str | None:
+        return self.either.input
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The outcome, the worst first, then the position in the data set."""
+        return _ORDER[self.change], self.either.index
+
+
+_ORDER: Final = {change: place for place, change in enumerate(Change)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunComparison:
+    """What changed between two runs. Numbers are unrounded; `comparison_tree` rounds them."""
+
+    config: ComparisonConfig
+    pairing: Pairing
+    pass_rate: MetricChange
+    """Over the items that both sides have, so that neither added nor removed ones mask a change."""
+    evaluators: tuple[MetricChange, ...]
+    """By name."""
+    items: tuple[ItemChange, ...]
+    """In dataset order, added ones last."""
+    baseline_pass_rate: float | None
+    """Over all items of the baseline."""
+    candidate_pass_rate: float | None
+    baseline_label: str = ""
+    candidate_label: str = ""
+    removed_evaluators: tuple[str, ...] = ()
+    added_evaluators: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[MetricChange, ...]:
+        """The pass rate and the evaluators."""
+        return (self.pass_rate, *self.evaluators)
+
+    @property
+    def regressed_evaluators(self) -> tuple[MetricChange, ...]:
+        return tuple(one for one in self.evaluators if one.change is Change.REGRESSED)
+
+    @property
+    def pass_rate_regressed(self) -> bool:
+        return self.pass_rate.change is Change.REGRESSED
+
+    @property
+    def has_regressions(self) -> bool:
+        return self.pass_rate_regressed or bool(self.regressed_evaluators)
+
+    @property
+    def significant(self) -> bool:
+        """Whether the pass rate changed significantly."""
+        return self.pass_rate.significant
+
+    @property
+    def composition_changed(self) -> bool:
+        """Whether items were added or removed."""
+        return bool(self.count(Change.ADDED) or self.count(Change.REMOVED))
+
+    @cached_property
+    def _counts(self) -> Mapping[Change, int]:
+        counts = dict.fromkeys(Change, 0)
+        for item in self.items:
+            counts[item.change] += 1
+        return counts
+
+    def count(self, change: Change) -> int:
+        """Return how many items changed like this."""
+        return self._counts[change]
+
+    def cases(self, *changes: Change) -> list[ItemChange]:
+        """Return the items that changed like this (all if none is named), the regressed ones first."""
+        return in_order(item for item in self.items if not changes or item.change in changes)
+
+    def most_moved(self, change: Change) -> list[ItemChange]:
+        """Return the items that changed like this, those first that moved most in this direction."""
+        metrics = {metric.name: metric for metric in self.evaluators}
+        sign = 1 if change is Change.REGRESSED else -1
+
+        def moved(item: ItemChange) -> tuple[bool, float, int]:
+            sizes = (sign * metrics[one.name].worsening(one.delta) for one in item.evaluators)
+            return not item.pass_flip, -max(sizes, default=0.0), item.either.index
+
+        return sorted(self.cases(change), key=moved)
+
+    def evaluator(self, name: str) -> MetricChange | None:
+        """Return the change of an evaluator, None where it is on neither side."""
+        return next((one for one in self.evaluators if one.name == name), None)
+
+
+def in_order(items: Iterable[ItemChange]) -> list[ItemChange]:
+    """Sort items by outcome, the worst first, then by position."""
+    return sorted(items, key=lambda item: item.place)
+
+
+def title(metric: MetricChange | str) -> str:
+    """Return what a metric is called in a text."""
+    name = metric if isinstance(metric, str) else metric.name
+    return "pass rate" if name == PASS_RATE else name

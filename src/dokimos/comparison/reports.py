@@ -1,0 +1,53 @@
+"""Writing a comparison as a file, in the format that its name asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from dokimos.comparison.diff import RunComparison
+from dokimos.comparison.html import html_of
+from dokimos.comparison.markdown import markdown_of
+from dokimos.comparison.tree import comparison_tree
+from dokimos.errors import ConfigurationError
+from dokimos.exporters.base import write_report
+
+
+def json_of(comparison: RunComparison) -> str:
+    """Return a comparison as JSON."""
+    tree = comparison_tree(comparison)
+    return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+FORMATS: Final[dict[str, Callable[[RunComparison], str]]] = {
+    ".json": json_of,
+    ".html": html_of,
+    ".htm": html_of,
+    ".md": markdown_of,
+    ".markdown": markdown_of,
+}
+
+
+def writer_for(path: str | Path) -> Callable[[RunComparison], str]:
+    """Return what renders a comparison for a file of this name.
+
+    Raises:
+        ConfigurationError: for an ending that nobody knows.
+    """
+    found = FORMATS.get(Path(path).suffix.lower())
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise ConfigurationError(f"A comparison cannot be written as {str(path)!r}; known are: {known}.")
+    return found
+
+
+def export_comparison(comparison: RunComparison, path: str | Path) -> Path:
+    """Write a comparison as .json, .html or .md and return its path; folders are created.
+
+    Raises:
+        ConfigurationError: for an ending that nobody knows, and a path that cannot be written.
+    """
+    text = writer_for(path)(comparison)
+    return write_report(Path(path), text)

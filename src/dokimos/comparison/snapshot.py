@@ -1,0 +1,216 @@
+"""One side of a comparison: for each item the verdicts and scores of its repeats, whatever they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final, Self
+
+from dokimos.core.example import Example
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
+from dokimos.core.text import counted
+from dokimos.errors import ConfigurationError
+from dokimos.exporters.items import inputs_text
+
+TASK: Final = ""
+"""Stands for the task where errors are listed by evaluator; no evaluator has this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorFacts:
+    """What a comparison has to know about an evaluator."""
+
+    name: str
+    lower_is_better: bool = False
+    deterministic: bool = True
+    threshold: float | None = None
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, info: EvaluatorInfo) -> Self:
+        return cls(
+            name=info.name,
+            lower_is_better=info.lower_is_better,
+            deterministic=info.deterministic,
+            threshold=info.threshold,
+            fingerprint=info.fingerprint,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemSnapshot:
+    """What the repeats of one side found for one item."""
+
+    index: int
+    """0-based position in the data set."""
+    id: str | None = None
+    input: str | None = None
+    verdicts: tuple[bool, ...] = ()
+    """Whether the item passed, of each repeat that judged it; an errored one did not pass."""
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By evaluator, of each repeat that has a score."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    passes: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+    """By evaluator, of each repeat in which it decided."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    """The first error by evaluator; under `TASK` that of the task."""
+    errored: bool = False
+    """Whether every repeat errored."""
+    results: tuple[ItemResult, ...] = ()
+    """Where it comes from a run: the whole results, to show them and to run the example again."""
+
+    @property
+    def index_key(self) -> str:
+        return f"item-{self.index}"
+
+    @property
+    def example(self) -> Example | None:
+        return self.results[0].example if self.results else None
+
+    @property
+    def pass_share(self) -> float | None:
+        """Share of the repeats that passed, None if none judged the item."""
+        return fmean(self.verdicts) if self.verdicts else None
+
+    def mean(self, evaluator: str) -> float | None:
+        """Mean score of the repeats, None without one."""
+        scores = self.scores.get(evaluator)
+        return fmean(scores) if scores else None
+
+    def error_of(self, evaluator: str) -> str | None:
+        """Why an evaluator gave no score: its own error or the task's, None where neither errored."""
+        return self.errors.get(evaluator, self.errors.get(TASK))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One side of a comparison. `Snapshot.of` makes one of results."""
+
+    name: str = "unnamed"
+    items: tuple[ItemSnapshot, ...] = ()
+    evaluators: Mapping[str, EvaluatorFacts] = field(default_factory=dict)
+    """Those that gave a result, by name."""
+    runs: int = 1
+    """Repeats of the whole data set."""
+    dataset_name: str | None = None
+    status: RunStatus = RunStatus.COMPLETED
+    label: str = ""
+    """How to name this side to a person: a run id or a file."""
+
+    @classmethod
+    def of(cls, results: ExperimentResult | Sequence[ExperimentResult]) -> Self:
+        """Make a snapshot of one result, or of several that are repeats of each other.
+
+        Raises:
+            ConfigurationError: when the items were not kept, or there is no result.
+        """
+        several = [results] if isinstance(results, ExperimentResult) else list(results)
+        if not several or not all(isinstance(one, ExperimentResult) for one in several):
+            raise ConfigurationError("A comparison needs an ExperimentResult, or several, for each side.")
+        for result in several:
+            if any(run.total_count and not run.item_results for run in result.runs):
+                raise ConfigurationError(
+                    f"The items of {result.name!r} were not kept (keep_results=False); nothing to compare."
+                )
+        first = several[0]
+        items = [item for result in several for item in result.item_results]
+        infos = {info.name: info for result in several for info in result.evaluators}
+        names = dict.fromkeys(name for result in several for name in result.evaluator_names)
+        return cls(
+            name=first.name,
+            items=_grouped(items, by_id=len(several) > 1 and all(i.example.id is not None for i in items)),
+            evaluators={name: _facts(name, infos.get(name), items) for name in names},
+            runs=sum(result.run_count for result in several),
+            dataset_name=first.provenance.dataset_name,
+            status=next(
+                (one.status for one in several if one.status is not RunStatus.COMPLETED), first.status
+            ),
+            label=first.run_id or first.name,
+        )
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Mean over the judged items of the share of repeats that passed, None if none was judged."""
+        shares = [share for item in self.items if (share := item.pass_share) is not None]
+        return fmean(shares) if shares else None
+
+    @property
+    def errored(self) -> tuple[ItemSnapshot, ...]:
+        return tuple(item for item in self.items if item.errored)
+
+
+def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -> EvaluatorFacts:
+    if info is not None:
+        return EvaluatorFacts.of(info)
+    found = (result for item in items if (result := item.result(name)) is not None)
+    threshold = next((r.threshold for r in found if r.threshold is not None), None)
+    return EvaluatorFacts(name=name, threshold=threshold)
+
+
+def _grouped(items: Iterable[ItemResult], *, by_id: bool) -> tuple[ItemSnapshot, ...]:
+    """Join the repeats of each item."""
+    groups: dict[str, list[ItemResult]] = {}
+    for item in items:
+        groups.setdefault(item.key if by_id else item.index_key, []).append(item)
+    return tuple(sorted(map(_joined, groups.values()), key=lambda item: item.index))
+
+
+def _joined(repeats: Sequence[ItemResult]) -> ItemSnapshot:
+    scores: dict[str, tuple[float, ...]] = {}
+    passes: dict[str, tuple[bool, ...]] = {}
+    thresholds: dict[str, float] = {}
+    errors: dict[str, str] = {}
+    for item in repeats:
+        if item.error is not None:
+            errors.setdefault(TASK, item.error)
+        for result in item.eval_results:
+            if result.score is not None:
+                scores[result.name] = (*scores.get(result.name, ()), result.score)
+            if result.success is not None:
+                passes[result.name] = (*passes.get(result.name, ()), result.success)
+            if result.threshold is not None:
+                thresholds.setdefault(result.name, result.threshold)
+            if result.error is not None:
+                errors.setdefault(result.name, result.error)
+    return ItemSnapshot(
+        index=repeats[0].index,
+        id=repeats[0].example.id,
+        input=inputs_text(repeats[0]),
+        verdicts=tuple(success for item in repeats if (success := item.success) is not None),
+        scores=scores,
+        thresholds=thresholds,
+        passes=passes,
+        errors=errors,
+        errored=all(item.errored for item in repeats),
+        results=tuple(repeats),
+    )
+
+
+def keyed_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnapshot]:
+    """Return the items by their id.
+
+    Raises:
+        ConfigurationError: where ids are missing or shared.
+    """
+    found: dict[str, ItemSnapshot] = {}
+    without = []
+    for item in items:
+        if item.id is None:
+            without.append(item)
+        elif item.id in found:
+            raise ConfigurationError(
+                f"{label}: two items have the id {item.id!r}, so items cannot be paired by id. Give each "
+                'its own, or pair by position (pairing="positional").'
+            )
+        else:
+            found[item.id] = item
+    if without:
+        raise ConfigurationError(
+            f"{label}: {counted(len(without), 'item')} of {len(without) + len(found)} without an id, so "
+            f"they cannot be paired by id; the first is {without[0].index_key} "
+            f"({without[0].input!r:.60}). Give each an id, or pair by position "
+            '(pairing="positional").'
+        )
+    return found

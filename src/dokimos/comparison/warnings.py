@@ -1,0 +1,110 @@
+"""What makes a comparison less than it seems: sides that do not fit together, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dokimos.comparison.config import Pairing
+from dokimos.comparison.pairing import Paired
+from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.core.text import counted, listed
+
+INPUT_LENGTH = 80
+
+
+def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tuple[str, ...]:
+    """Return what a reader has to know beside the numbers, as sentences."""
+    return tuple(
+        [
+            *_reordered(paired),
+            *_errors("baseline", baseline),
+            *_errors("candidate", candidate),
+            *_lost_scores(baseline, candidate, paired),
+            *_repeats(baseline, candidate),
+            *_drift(baseline, candidate),
+        ]
+    )
+
+
+def short_input(text: str | None) -> str | None:
+    """Return an input on one line, cut to 80 characters: what a baseline file keeps of it."""
+    return None if text is None else " ".join(text.split())[:INPUT_LENGTH]
+
+
+def _reordered(paired: Paired) -> Iterator[str]:
+    if paired.pairing is not Pairing.POSITIONAL:
+        return
+    both = ((paired.baseline[key].input, paired.candidate[key].input) for key in paired.shared)
+    different = sum(
+        before is not None and now is not None and short_input(before) != short_input(now)
+        for before, now in both
+    )
+    if different:
+        yield (
+            f"{counted(different, 'item')} of {len(paired.shared)} paired by position have another "
+            "input than in the baseline: rows were inserted, moved or changed. Give each example an id "
+            "to pair by that."
+        )
+
+
+def _errors(side: str, snapshot: Snapshot) -> Iterator[str]:
+    errored = [item for item in snapshot.items if item.errors]
+    if errored:
+        yield (
+            f"{counted(len(errored), 'item')} of {len(snapshot.items)} with errors in the {side} "
+            f"({_first_error(errored[0])}); an errored score is left out of the means, an errored item "
+            "did not pass."
+        )
+
+
+def _first_error(item: ItemSnapshot) -> str:
+    name, text = next(iter(item.errors.items()))
+    where = "" if name == TASK else f"{name}: "
+    return f"{item.id or item.index_key}: {where}{text:.120}"
+
+
+def _lost_scores(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> Iterator[str]:
+    """Scores that the baseline has and the candidate neither has nor explains by an error."""
+    for name in sorted(set(baseline.evaluators) & set(candidate.evaluators)):
+        lost = 0
+        for key in paired.shared:
+            now = paired.candidate[key]
+            if paired.baseline[key].scores.get(name) and not now.scores.get(name) and not now.error_of(name):
+                lost += 1
+        if lost:
+            yield (
+                f"{name} gave no score for {counted(lost, 'item')} that it scored in the baseline; "
+                "they are left out."
+            )
+
+
+def _repeats(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
+    if baseline.runs != candidate.runs:
+        yield (
+            f"The baseline has {counted(baseline.runs, 'run')} and the candidate {candidate.runs}; the "
+            "stated error rates are exact for equal numbers, and close for others."
+        )
+
+
+def _drift(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
+    for name in sorted(set(baseline.evaluators) & set(candidate.evaluators)):
+        yield from _drift_of(baseline.evaluators[name], candidate.evaluators[name])
+    unknown = [name for name in candidate.evaluators if name not in baseline.evaluators]
+    if unknown and baseline.evaluators:
+        yield f"The baseline does not know {listed(unknown)}; it is not compared."
+
+
+def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
+    if before.threshold != now.threshold and before.threshold is not None:
+        yield (
+            f"The threshold of {now.name} was {before.threshold:g} in the baseline and is "
+            f"{'none' if now.threshold is None else format(now.threshold, 'g')} now; "
+            "verdicts stay as they were made."
+        )
+    elif before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
+        yield (
+            f"{now.name} is configured otherwise than in the baseline (parameters, prompt or judge), so a "
+            "change of its scores may be one of the evaluator. Accept a new baseline after changing one."
+        )
+    if before.lower_is_better != now.lower_is_better:
+        yield f"{now.name} changed its direction; it is read as in the candidate."

@@ -1,0 +1,78 @@
+"""How changes are put into words."""
+
+from __future__ import annotations
+
+from dokimos.comparison.diff import PASS_RATE, MetricChange, title
+from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
+
+
+def points(share: float) -> str:
+    """Write a difference of rates or scores in points of a hundred."""
+    return f"{half_up(share * 100, 1):g} points"
+
+
+def signed_points(share: float) -> str:
+    """Write a change in points, with its sign."""
+    return f"{half_up(share * 100, 1):+g} pts"
+
+
+def signed(value: float) -> str:
+    """Write a change of a score, with its sign."""
+    return f"{'+' if value >= 0 else '-'}{score(abs(value))}"
+
+
+def p_text(p: float) -> str:
+    """Write a p-value with its sign, so that a small one does not become zero."""
+    return "< 0.0001" if p < 0.0001 else f"= {half_up(p, 4):g}"
+
+
+def share(value: float) -> str:
+    """Write a share in whole percent."""
+    return f"{half_up(value * 100, 1):g} %"
+
+
+def level(metric: MetricChange, value: float | None) -> str:
+    """Write the mean of a metric: a rate in percent, a score with two decimals."""
+    return known(percent if metric.name == PASS_RATE else score, value)
+
+
+def change(metric: MetricChange) -> str:
+    """Write the size of a change in the metric's unit."""
+    if metric.delta is None:
+        return UNKNOWN
+    return signed_points(metric.delta) if metric.name == PASS_RATE else signed(metric.delta)
+
+
+def interval(metric: MetricChange) -> str:
+    """Write the interval of a change in the metric's unit."""
+    found = metric.interval
+    if found is None:
+        return UNKNOWN
+    write = signed_points if metric.name == PASS_RATE else signed
+    return f"{write(found.low).removesuffix(' pts')} to {write(found.high)}"
+
+
+def change_sentence(metric: MetricChange) -> str:
+    """Say how a metric changed and how certain that is."""
+    name = "The pass rate" if metric.name == PASS_RATE else title(metric)
+    moved = "rose" if (metric.delta or 0) > 0 else "fell"
+    return (
+        f"{name} {moved} from {level(metric, metric.baseline_mean)} to "
+        f"{level(metric, metric.candidate_mean)} "
+        f"({change(metric)}, 95 % interval {interval(metric)}; p {p_text(metric.p_value)}, "
+        f"adjusted {p_text(metric.adjusted_p_value)}; n = {metric.n}, {metric.worse} worse and "
+        f"{metric.better} better)."
+    )
+
+
+def evidence_sentence(metric: MetricChange, family: int) -> str:
+    """Say what was tested and what the test could have seen."""
+    config = metric.config
+    seen = metric.detectable_drop
+    could = "no drop at all" if seen is None else f"drops of the {title(metric)} from {points(seen)} on"
+    return (
+        f"Tested at alpha = {config.alpha:g} ({config.correction}, {family} metrics) on n = {metric.n} "
+        f"items, "
+        f"{metric.worse} worse and {metric.better} better: {title(metric)} {change(metric)}, "
+        f"95 % interval {interval(metric)}. With {share(config.power)} power it could see {could}."
+    )

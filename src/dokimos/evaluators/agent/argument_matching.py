@@ -1,0 +1,197 @@
+"""Ways to tell that the arguments of a tool call are those expected.
+
+Any function of (expected arguments, actual arguments) that gives a bool is a matcher; `ArgumentMatcher` is
+the ready-made one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from dokimos.core.jsonable import text_form
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.value_matching import (
+    ValueMatcher,
+    ValueMatching,
+    as_value_matcher,
+)
+from dokimos.evaluators.agent.values import ABSENT, Normalise, contains_entries, same_mapping
+from dokimos.evaluators.checks import check_option
+
+Arguments: TypeAlias = Mapping[str, Any]
+ArgumentMode: TypeAlias = Literal["exact", "subset", "superset", "ignore"]
+ArgumentCheck: TypeAlias = Callable[[Arguments, Arguments], bool]
+"""A function of (expected arguments, actual arguments)."""
+ArgumentMatching: TypeAlias = ArgumentCheck | str | Mapping[str, Any]
+"""A check, or its data form: a mode, a map of the fields of `ArgumentMatcher`, or `module:function`."""
+
+MODES: Final = get_args(ArgumentMode)
+
+ARGUMENTS_SCHEMA: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"enum": list(MODES)},
+        {"type": "string", "pattern": r"^[\w.]+:[\w.]+$"},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "mode": {"enum": list(MODES)},
+                "trim_strings": {"type": "boolean"},
+                "ignore_case": {"type": "boolean"},
+                "arguments": {"type": "object"},
+            },
+        },
+    ]
+}
+
+
+@dataclass(frozen=True)
+class ArgumentMatcher:
+    """Compares arguments by their structure: 1 equals 1.0, texts are compared as they are unless told.
+
+    Maps inside the arguments have the same keys whatever the mode; lists are in the same order.
+    """
+
+    mode: ArgumentMode = "exact"
+    """"exact": the same arguments; "subset": at least those expected; "superset": none but those expected;
+    "ignore": any."""
+    _: KW_ONLY
+    trim_strings: bool = False
+    """Leave out white space at both ends of texts."""
+    ignore_case: bool = False
+    """Compare texts without regard to upper and lower case."""
+    arguments: Mapping[str, ValueMatching] = field(default_factory=dict)
+    """Matchers for single arguments by name, such as {"city": {"fuzzy": 0.8}, "nights": {"range": [1, 7]}};
+    the mode goes for the others."""
+
+    def __post_init__(self) -> None:
+        check_option(self, "mode", self.mode, MODES)
+        if not isinstance(self.arguments, Mapping):
+            raise ConfigurationError(
+                f"ArgumentMatcher: arguments must be a map of argument names, not {quoted(self.arguments)}."
+            )
+        _ = self._matchers  # what is wrong with them is said now
+
+    def __call__(self, expected: Arguments, actual: Arguments) -> bool:
+        """Say whether the actual arguments will do."""
+        if self._matchers:
+            return self._with_matchers(expected, actual)
+        if self.mode == "exact":
+            return same_mapping(expected, actual, self._normalise)
+        return self._by_mode(expected, actual)
+
+    @property
+    def names_only(self) -> bool:
+        """Whether any arguments will do."""
+        return self.mode == "ignore" and not self.arguments
+
+    @cached_property
+    def identity(self) -> str:
+        """The data form as text, the same from run to run."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["arguments"] = {name: _described(matching) for name, matching in self.arguments.items()}
+        return text_form(values) or ""
+
+    def _by_mode(self, expected: Arguments, actual: Arguments) -> bool:
+        if self.mode == "ignore":
+            return True
+        if self.mode == "subset":
+            return contains_entries(actual, expected, self._normalise)
+        if self.mode == "superset":
+            return contains_entries(expected, actual, self._normalise)
+        return same_mapping(expected, actual, self._normalise)
+
+    def _with_matchers(self, expected: Arguments, actual: Arguments) -> bool:
+        settled = set()
+        for name, matcher in self._matchers.items():
+            wanted, given = expected.get(name, ABSENT), actual.get(name, ABSENT)
+            if wanted is ABSENT and matcher.needs_expected:
+                continue
+            settled.add(name)
+            may_be_absent = given is ABSENT and self.mode == "superset"
+            if not may_be_absent and not matcher.matches(wanted, given):
+                return False
+        return self._by_mode(_without(expected, settled), _without(actual, settled))
+
+    @cached_property
+    def _normalise(self) -> Normalise | None:
+        if self.trim_strings and self.ignore_case:
+            return lambda text: text.strip().casefold()
+        if self.trim_strings:
+            return str.strip
+        return str.casefold if self.ignore_case else None
+
+    @cached_property
+    def _matchers(self) -> dict[str, ValueMatcher]:
+        return {name: as_value_matcher(each, self._normalise) for name, each in self.arguments.items()}
+
+
+def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
+    """Return the check for its data form; a function is one already.
+
+    Raises:
+        ConfigurationError: for anything else, with the forms there are.
+    """
+    if isinstance(matching, str) and matching in MODES:
+        return ArgumentMatcher(matching)  # type: ignore[arg-type] # it is one of the modes
+    if isinstance(matching, str) and ":" in matching:
+        return _checked(_imported(matching))
+    if isinstance(matching, Mapping):
+        return _from_map(matching)
+    if callable(matching):
+        return _checked(matching)
+    raise ConfigurationError(
+        f"The argument matcher {quoted(matching)} is not known; expected {', '.join(map(repr, MODES))}, a "
+        "map with mode, trim_strings, ignore_case and arguments, module:function, or a function of the "
+        "expected and the actual arguments."
+    )
+
+
+def ignores_arguments(check: ArgumentCheck) -> bool:
+    """Say whether a check lets any arguments pass."""
+    return isinstance(check, ArgumentMatcher) and check.names_only
+
+
+def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
+    known = {f.name for f in fields(ArgumentMatcher)}
+    unknown = sorted(str(key) for key in options if key not in known)
+    if unknown:
+        allowed = ", ".join(sorted(known))
+        raise ConfigurationError(f"An argument matcher has no option {unknown[0]!r}; it has {allowed}.")
+    return ArgumentMatcher(**options)
+
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    try:
+        found: Any = import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"The argument matcher {place!r} cannot be imported: {error}.") from error
+    return found
+
+
+def _checked(check: Any) -> ArgumentCheck:
+    if not callable(check) or isinstance(check, type):
+        raise ConfigurationError(f"An argument matcher must be a function, not {quoted(check)}.")
+    if inspect.iscoroutinefunction(check):
+        raise ConfigurationError("An argument matcher must not be async; declare it with def.")
+    checked: ArgumentCheck = check
+    return checked
+
+
+def _without(arguments: Arguments, names: set[str]) -> Arguments:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+def _described(matching: ValueMatching) -> Any:
+    if callable(matching):
+        return f"{getattr(matching, '__module__', '?')}:{getattr(matching, '__qualname__', '?')}"
+    return matching

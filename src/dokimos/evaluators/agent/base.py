@@ -1,0 +1,108 @@
+"""What the evaluators of agents have in common: where calls, tools and plans are in a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dokimos.core.agent import ToolCall, ToolDefinition, tool_calls_from, tool_definitions_from
+from dokimos.core.keys import TOOL_CALLS, TOOLS
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.evaluators.agent.argument_matching import ArgumentMatching, as_argument_check
+from dokimos.evaluators.agent.call_matching import CallMatcher
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallsEvaluator(Evaluator):
+    """The base of the evaluators that look at the calls of an agent."""
+
+    requires: ClassVar[tuple[str, ...]] = (f"outputs.{TOOL_CALLS}",)
+
+    tool_calls_key: str = TOOL_CALLS
+    """The key of the calls in the actual outputs."""
+    threshold: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, outputs="tool_calls_key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedCallsEvaluator(CallsEvaluator):
+    """The base of the evaluators that compare the calls with those expected."""
+
+    requires = (f"outputs.{TOOL_CALLS}", f"expected_outputs.{TOOL_CALLS}")
+
+    expected_tool_calls_key: str = TOOL_CALLS
+    """The key of the expected calls in the expected outputs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, outputs="tool_calls_key", expected_outputs="expected_tool_calls_key")
+
+    def both(self, case: EvalTestCase) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+        """Return the expected and the actual calls."""
+        return expected_calls(case, self.expected_tool_calls_key), calls_made(case, self.tool_calls_key)
+
+
+def require_keys(evaluator: Evaluator, **fields: str) -> None:
+    """Check the fields that hold keys, and make the keys required: `outputs="tool_calls_key"`."""
+    for field in fields.values():
+        check_text(evaluator, field, getattr(evaluator, field))
+    paths = tuple(f"{section}.{getattr(evaluator, field)}" for section, field in fields.items())
+    object.__setattr__(evaluator, "requires", paths)
+
+
+def calls_made(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
+    """Return the calls of the agent. Raises `EvaluationError` where they cannot be read."""
+    return tool_calls_from(case.actual_outputs.get(key), key=key)
+
+
+def expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
+    """Return the calls that were expected. Raises `EvaluationError` where they cannot be read."""
+    return tool_calls_from(case.expected_outputs.get(key), key=key)
+
+
+def tools_given(case: EvalTestCase, key: str = TOOLS) -> tuple[ToolDefinition, ...]:
+    """Return the tools that the agent had. Raises `EvaluationError` where they cannot be read."""
+    return tool_definitions_from(case.metadata.get(key), key=key)
+
+
+def call_matcher(
+    owner: str, arguments: ArgumentMatching | None, of_tool: Mapping[str, ArgumentMatching]
+) -> CallMatcher:
+    """Return the matcher of calls for an evaluator's parameters. Raises `ConfigurationError`."""
+    if not isinstance(of_tool, Mapping):
+        raise ConfigurationError(f"{owner}: tool_arguments must be a map of tool names.")
+    try:
+        return CallMatcher(
+            None if arguments is None else as_argument_check(arguments),
+            {name: as_argument_check(matching) for name, matching in of_tool.items()},
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{owner}: {error}") from None
+
+
+def f1(matched: int, actual: int, expected: int) -> float:
+    """Return the harmonic mean of precision and recall: 1 where both sides are empty, 0 where one is."""
+    if not actual and not expected:
+        return 1.0
+    return 2 * matched / (actual + expected)
+
+
+def names_of(calls: Sequence[ToolCall]) -> list[str]:
+    """Return the names of the tools called, in order."""
+    return [call.name for call in calls]
+
+
+def texts_under(value: Any, key: str) -> tuple[str, ...]:
+    """Return a list of texts, or one text as a list of it. Raises `EvaluationError`."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    raise EvaluationError(f"{key!r} must be a list of texts, not {type(value).__name__}: {value!r:.80}.")

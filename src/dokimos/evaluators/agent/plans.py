@@ -1,0 +1,143 @@
+"""How good an agent's plan was, whether it kept to it, and whether it took needless steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from dokimos.core.keys import INPUT, PLAN, TOOL_CALLS, TOOLS
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators.agent.base import calls_made, require_keys, tools_given
+from dokimos.evaluators.agent.shown import calls_section, output_section, plan_of, tools_section
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.judged.material import section, shown
+from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatedRun(JudgedEvaluator):
+    """The base of the evaluators that have a judge rate a run from 1 to 5, which becomes 0..1. One call."""
+
+    requires: ClassVar[tuple[str, ...]] = (f"inputs.{INPUT}",)
+    question: ClassVar[str]
+    """What the judge is asked."""
+    levels: ClassVar[tuple[str, str, str, str, str]]
+    """What the scores from 1 to 5 mean."""
+
+    input_key: str = INPUT
+    """The key of what the user said in the inputs."""
+    include_reason: bool = True
+    """Whether to ask for a reason; without one, replies are shorter and judged less carefully."""
+    threshold: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, inputs="input_key")
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        said = section("User Input", shown(case.inputs.get(self.input_key)))
+        material = "\n".join(part for part in (said, *self.material(case)) if part)
+        prompt = rating_prompt(self.question, material, self._scale, reasoned=self.include_reason)
+        return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
+
+    def material(self, case: EvalTestCase) -> tuple[str, ...]:
+        """Return what the judge is shown beside the user's input."""
+        raise NotImplementedError(f"{type(self).__name__} must implement material(case).")
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale(1, 5, levels=dict(enumerate(self.levels, 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanQuality(RatedRun):
+    """How good the agent's plan is for what the user asked and the tools that there are."""
+
+    question = (
+        "Is the plan of the agent a good plan for what the user asked: complete, in a workable order, "
+        "without needless steps, and possible with the available tools (where they are shown)? Whether it "
+        "was carried out does not count."
+    )
+    levels = (
+        "would not lead to what was asked",
+        "misses most of it, or cannot be carried out",
+        "leaves out something important, or has steps in an order that does not work",
+        "good, with a needless or vague step",
+        "complete, workable and no longer than needed",
+    )
+
+    plan_key: str = PLAN
+    """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
+    tools_key: str = TOOLS
+    """The key of the tools in the metadata, if they are there."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "plan_key", self.plan_key)
+
+    def material(self, case: EvalTestCase) -> tuple[str, ...]:
+        tools = tools_given(case, self.tools_key) if case.metadata.get(self.tools_key) is not None else ()
+        return (tools_section(tools), section("Plan", plan_of(case, self.plan_key)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanAdherence(RatedRun):
+    """Whether the agent did what it had planned, and nothing else."""
+
+    question = (
+        "Did the agent carry out its plan: every step, in the order of the plan, and nothing that was not "
+        "planned? A change that a failed or surprising result forces is no fault. Whether the plan is good "
+        "does not count."
+    )
+    levels = (
+        "did something else",
+        "carried out little of the plan",
+        "left out or added an important step",
+        "carried out the plan with a small deviation",
+        "carried out the plan",
+    )
+
+    plan_key: str = PLAN
+    """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
+    tool_calls_key: str = TOOL_CALLS
+    """The key of the calls in the actual outputs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "plan_key", self.plan_key)
+        require_keys(self, inputs="input_key", outputs="tool_calls_key")
+
+    def material(self, case: EvalTestCase) -> tuple[str, ...]:
+        plan = section("Plan", plan_of(case, self.plan_key))
+        return (plan, calls_section(calls_made(case, self.tool_calls_key)), output_section(case))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepEfficiency(RatedRun):
+    """Whether the agent took no more steps than it needed, as a judge sees it; see also `ToolEfficiency`."""
+
+    question = (
+        "Did the agent do what the user asked without needless steps: no call that repeats another without "
+        "reason, whose result is not used, or that a single other call would have made needless? Retrying "
+        "after an error is no fault. Whether the result is right does not count."
+    )
+    levels = (
+        "almost all steps are needless",
+        "more needless steps than needed ones",
+        "several needless steps",
+        "one needless step",
+        "every step was needed",
+    )
+
+    tool_calls_key: str = TOOL_CALLS
+    """The key of the calls in the actual outputs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, inputs="input_key", outputs="tool_calls_key")
+
+    def material(self, case: EvalTestCase) -> tuple[str, ...]:
+        return (calls_section(calls_made(case, self.tool_calls_key)), output_section(case))

@@ -1,0 +1,57 @@
+"""What an agent did and could do, as a judge is shown it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dokimos.core.agent import ToolCall, ToolDefinition
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import OUTPUT, PLAN, REASONING_STEPS
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import MissingInputError
+from dokimos.evaluators.agent.base import texts_under
+from dokimos.evaluators.judged.material import numbered, section
+
+
+def calls_section(calls: Sequence[ToolCall]) -> str:
+    """Return the calls with their results, numbered in the order in which they were made."""
+    return numbered("Tool Calls", [call_line(call) for call in calls]) if calls else "Tool Calls:\n(none)"
+
+
+def tools_section(tools: Sequence[ToolDefinition]) -> str:
+    """Return the tools that there were, with the names of their parameters."""
+    lines = [f"{tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in tools]
+    return section("Available Tools", "\n".join(lines)) if lines else ""
+
+
+def output_section(case: EvalTestCase) -> str:
+    """Return the agent's final response, nothing where there is none."""
+    text = case.actual_output
+    return section("Final Response", text) if text and text.strip() else ""
+
+
+def call_line(call: ToolCall) -> str:
+    """Return a call with its result: `search({"q": "x"}) -> 3 found`."""
+    arguments = call.invalid_arguments or text_form(dict(call.arguments))
+    line = f"{call.name}({arguments})"
+    return line if call.result is None else f"{line} -> {call.result}"
+
+
+def plan_of(case: EvalTestCase, key: str = PLAN) -> str:
+    """Return the agent's plan: under its key in the outputs, else the reasoning steps.
+
+    Raises:
+        MissingInputError: when there is neither.
+    """
+    plan = case.actual_outputs.get(key)
+    if plan is not None:
+        text = plan if isinstance(plan, str) else "\n".join(texts_under(plan, key))
+    else:
+        steps = case.actual_outputs.get(REASONING_STEPS)
+        text = "\n".join(texts_under(steps, REASONING_STEPS)) if steps is not None else ""
+    if not text.strip():
+        raise MissingInputError(
+            f"There is no plan: neither {key!r} nor {REASONING_STEPS!r} is in the outputs "
+            f"(there are {', '.join(map(repr, case.actual_outputs)) or 'none'}); {OUTPUT!r} is no plan."
+        )
+    return text

@@ -1,0 +1,112 @@
+"""Whether an agent did what it was asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed
+from dokimos.evaluators.agent.base import calls_made, require_keys, texts_under
+from dokimos.evaluators.agent.shown import calls_section
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.judged.material import numbered, section, shown
+from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.judges.ask import ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """Whether one task was completed."""
+
+    number: int = 0
+    task: str = ""
+    reason: str = ""
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskVerdicts:
+    """What the judge replies."""
+
+    tasks: list[TaskVerdict]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCompletion(JudgedEvaluator):
+    """Share of the tasks that the agent completed, by a judge who reads the dialog; 1 where there are none.
+
+    The judge is shown the input, the final response, the tool calls where there are some, and the
+    constraints, which a completed task must keep. One call.
+    """
+
+    requires = (f"inputs.{INPUT}", f"metadata.{TASKS}")
+
+    dialog_key: str = INPUT
+    """The key of what the user said in the inputs."""
+    tasks_key: str = TASKS
+    """The key of the tasks in the metadata: a list of texts."""
+    constraints_key: str = CONSTRAINTS
+    """The key of the constraints in the metadata, if there are any."""
+    tool_calls_key: str = TOOL_CALLS
+    """The key of the calls in the actual outputs, if there are any."""
+    threshold: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, inputs="dialog_key", metadata="tasks_key")
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        tasks = texts_under(case.metadata.get(self.tasks_key), self.tasks_key)
+        if not tasks:
+            return Score(1.0, "There are no tasks to complete.", metadata={"taskResults": []})
+        reply = await ask(
+            self.lm,
+            self._prompt(case, tasks),
+            TaskVerdicts,
+            check=lambda verdicts: check_numbers(verdicts.tasks, len(tasks)),
+            sample=sample,
+        )
+        verdicts = in_order(reply.tasks)
+        open_tasks = [task for task, verdict in zip(tasks, verdicts, strict=True) if not verdict.completed]
+        done = len(tasks) - len(open_tasks)
+        results = [
+            {"task": task, "completed": verdict.completed, "reason": verdict.reason}
+            for task, verdict in zip(tasks, verdicts, strict=True)
+        ]
+        share = f"{done} of {counted(len(tasks), 'task')} completed"
+        reason = f"{share}; not: {listed(open_tasks, limit=3)}." if open_tasks else f"{share}."
+        return Score(done / len(tasks), reason, metadata={"taskResults": results})
+
+    def _prompt(self, case: EvalTestCase, tasks: tuple[str, ...]) -> str:
+        constraints = case.metadata.get(self.constraints_key)
+        question = (
+            "An agent was given tasks by a user. For each task, say whether the agent completed it, by what "
+            "the dialog shows and nothing else. What the agent only promises, asks about or reports as "
+            "failed is not completed. Judge each task on its own, whatever became of the others."
+        )
+        if constraints:
+            question += " A task that was done against the constraints is not completed."
+        return verdict_prompt(
+            question,
+            section("Dialog", _dialog(case, self.dialog_key)),
+            self._calls(case),
+            section("Constraints", shown(constraints)) if constraints else "",
+            numbered("Tasks", tasks),
+            count=len(tasks),
+            noun="task",
+            wanted="the task, a reason of a few words, and whether it was completed (true or false)",
+        )
+
+    def _calls(self, case: EvalTestCase) -> str:
+        if case.actual_outputs.get(self.tool_calls_key) is None:
+            return ""
+        return calls_section(calls_made(case, self.tool_calls_key))
+
+
+def _dialog(case: EvalTestCase, key: str) -> str:
+    said = text_form(case.inputs.get(key)) or ""
+    answer = case.actual_output
+    return f"User: {said}\nAgent: {answer}" if answer and answer.strip() else said

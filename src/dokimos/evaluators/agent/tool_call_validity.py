@@ -1,0 +1,123 @@
+"""Validating tool calls against the schemas of the tools."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.agent import ToolCall, ToolDefinition
+from dokimos.core.jsonable import jsonable
+from dokimos.core.keys import TOOL_CALLS, TOOLS
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed, quoted
+from dokimos.errors import EvaluationError
+from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, require_keys, tools_given
+from dokimos.evaluators.json_schema import compiled, schema_text, violations
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+_SHOWN_CALLS: Final = 3
+_KEPT_VALIDATORS: Final = 1024
+_COMPOSING: Final = frozenset({"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"})
+"""Keywords that may declare parameters in another schema."""
+
+_validators: OrderedDict[tuple[int, bool], tuple[ToolDefinition, Validator]] = OrderedDict()
+"""The validators of tools seen lately, by the identity of the tool, which is kept alive beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallValidity(CallsEvaluator):
+    """Share of the tool calls whose tool exists and whose arguments are valid under its JSON Schema.
+
+    1 where there are no calls. Arguments that are no JSON object make a call invalid.
+    """
+
+    requires = (f"outputs.{TOOL_CALLS}", f"metadata.{TOOLS}")
+
+    tools_key: str = TOOLS
+    """The key of the tools in the metadata."""
+    strict: bool = False
+    """Allow no parameters but the declared ones, also where the schema does not forbid others."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_keys(self, outputs="tool_calls_key", metadata="tools_key")
+
+    def score(self, case: EvalTestCase) -> Score:
+        calls = calls_made(case, self.tool_calls_key)
+        tools = {tool.name: tool for tool in tools_given(case, self.tools_key)}
+        if not calls:
+            return Score(1.0, "There are no tool calls to check.", metadata={"validationResults": []})
+        errors = [call_errors(call, tools, strict=self.strict) for call in calls]
+        results = [
+            {"toolName": call.name, "valid": not found, "errors": list(found)}
+            for call, found in zip(calls, errors, strict=True)
+        ]
+        valid = sum(not found for found in errors)
+        return Score(valid / len(calls), _reason(calls, errors), metadata={"validationResults": results})
+
+
+def call_errors(
+    call: ToolCall, tools: Mapping[str, ToolDefinition], *, strict: bool = False
+) -> tuple[str, ...]:
+    """Return what is wrong with a call, empty for a valid one.
+
+    Raises:
+        EvaluationError: when the tool's schema is not valid itself.
+    """
+    tool = tools.get(call.name)
+    if tool is None:
+        return (f"there is no tool {call.name!r}, only {listed(tuple(tools))}",)
+    if call.invalid_arguments is not None:
+        return (f"the arguments are no JSON object: {quoted(call.invalid_arguments)}",)
+    validator = _validator_of(tool, strict)
+    try:
+        if validator.is_valid(call.arguments):
+            return ()
+    except ValueError:  # a value that is not of JSON's kinds
+        pass
+    return violations(validator, jsonable(call.arguments))
+
+
+def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:
+    key = (id(tool), strict)
+    known = _validators.get(key)
+    if known is not None and known[0] is tool:
+        return known[1]
+    schema = _strict(tool.input_schema) if strict else tool.input_schema
+    try:
+        validator = compiled(schema_text(schema))
+    except ValueError as error:
+        raise EvaluationError(f"The schema of tool {tool.name!r} is not valid: {error}") from None
+    _validators[key] = (tool, validator)
+    while len(_validators) > _KEPT_VALIDATORS:
+        _validators.popitem(last=False)
+    return validator
+
+
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that forbids what it does not declare, unless it says what others may be."""
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        return dict(schema)
+    if _COMPOSING.isdisjoint(schema) or "draft-0" in str(schema.get("$schema", "")):
+        return {**schema, "additionalProperties": False}
+    return {**_without_additional(schema), "unevaluatedProperties": False}
+
+
+def _without_additional(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "additionalProperties" or value is False}
+
+
+def _reason(calls: Sequence[ToolCall], errors: Sequence[tuple[str, ...]]) -> str:
+    wrong = [(call, found) for call, found in zip(calls, errors, strict=True) if found]
+    if not wrong:
+        return (
+            "The only tool call is valid." if len(calls) == 1 else f"All {len(calls)} tool calls are valid."
+        )
+    shown = "; ".join(f"{call.name}: {found[0]}" for call, found in wrong[:_SHOWN_CALLS])
+    more = f"; and {len(wrong) - _SHOWN_CALLS} more" if len(wrong) > _SHOWN_CALLS else ""
+    return f"{len(wrong)} of {counted(len(calls), 'tool call')} not valid: {shown}{more}."

@@ -1,0 +1,119 @@
+"""Comparing the tools that an agent used with those expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, get_args
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed
+from dokimos.evaluators.agent import call_matching
+from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
+from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, f1, names_of
+from dokimos.evaluators.agent.call_matching import CallMatcher
+from dokimos.evaluators.checks import check_option
+
+CorrectnessMatch: TypeAlias = Literal["names_only", "names_and_order", "names_and_args"]
+Calls: TypeAlias = Sequence[ToolCall]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCorrectness(ExpectedCallsEvaluator):
+    """Compares the tools used with the expected ones: by name, by name and order, or with their arguments.
+
+    "names_only" is the F1 of the two sets of names; "names_and_order" the longest common subsequence of the
+    names / the longer length; "names_and_args" the F1 of the calls, each paired with at most one other. 1
+    where nothing was called and nothing expected.
+    """
+
+    match: CorrectnessMatch = "names_only"
+    """What to compare: "names_only", "names_and_order" or "names_and_args"."""
+    arguments: ArgumentMatching | None = field(default=None, metadata={"json_schema": ARGUMENTS_SCHEMA})
+    """How "names_and_args" compares arguments; see `ToolTrajectory`."""
+    tool_arguments: Mapping[str, ArgumentMatching] = field(
+        default_factory=dict,
+        metadata={"json_schema": {"type": "object", "additionalProperties": ARGUMENTS_SCHEMA}},
+    )
+    """How to compare the arguments of some tools, by name of the tool."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(self, "match", self.match, get_args(CorrectnessMatch))
+        _ = self._matcher  # what is wrong with it is said now
+
+    def score(self, case: EvalTestCase) -> Score:
+        expected, actual = self.both(case)
+        if self.match == "names_only":
+            return _by_names(expected, actual)
+        if self.match == "names_and_order":
+            return _by_order(expected, actual)
+        return self._by_arguments(expected, actual)
+
+    @cached_property
+    def _matcher(self) -> CallMatcher:
+        return call_matcher(self.name, self.arguments, self.tool_arguments)
+
+    def _by_arguments(self, expected: Calls, actual: Calls) -> Score:
+        paired = call_matching.pairs(expected, actual, self._matcher)
+        missing = [call.name for index, call in enumerate(expected) if index not in paired]
+        made = set(paired.values())
+        redundant = [call.name for index, call in enumerate(actual) if index not in made]
+        value = f1(len(paired), len(actual), len(expected))
+        return Score(value, _reason(missing, redundant, "calls"), metadata={"matchedCount": len(paired)})
+
+
+def _by_names(expected: Calls, actual: Calls) -> Score:
+    wanted, used = dict.fromkeys(names_of(expected)), dict.fromkeys(names_of(actual))
+    correct = [name for name in used if name in wanted]
+    found = _differences(wanted, used)
+    value = f1(len(correct), len(used), len(wanted))
+    return Score(
+        value,
+        _reason(found["missingTools"], found["redundantTools"], "tools"),
+        metadata={"correctTools": correct, **found},
+    )
+
+
+def _by_order(expected: Calls, actual: Calls) -> Score:
+    wanted, used = names_of(expected), names_of(actual)
+    length = call_matching.in_order(expected, actual, lambda left, right: left.name == right.name)
+    longest = max(len(wanted), len(used))
+    found = _differences(dict.fromkeys(wanted), dict.fromkeys(used))
+    value = length / longest if longest else 1.0
+    if value == 1 or any(found.values()):
+        reason = _reason(found["missingTools"], found["redundantTools"], "tools")
+    else:
+        reason = (
+            f"The order or number of the calls differs: {length} of {counted(longest, 'call')} in common "
+            f"order; called {listed(used)}, expected {listed(wanted)}."
+        )
+    return Score(value, reason, metadata={"lcsLength": length, **found})
+
+
+def _differences(wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
+        "redundantTools": [name for name in used if name not in wanted],
+        "missingTools": [name for name in wanted if name not in used],
+    }
+
+
+def _reason(missing: list[str], redundant: list[str], what: str) -> str:
+    parts = []
+    if missing:
+        parts.append(f"does not call {listed(missing)}")
+    if redundant:
+        parts.append(
+            f"calls {listed(redundant)}, which {'is' if len(redundant) == 1 else 'are'} not expected"
+        )
+    if not parts:
+        return (
+            f"The agent makes the expected {what}."
+            if what == "calls"
+            else "The agent uses the expected tools."
+        )
+    suffix = " with these arguments" if what == "calls" else ""
+    return f"The agent {' and '.join(parts)}{suffix}."

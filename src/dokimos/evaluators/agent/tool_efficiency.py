@@ -1,0 +1,77 @@
+"""Whether an agent repeated itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed
+from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
+from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, calls_made
+from dokimos.evaluators.agent.call_matching import CallMatcher
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolEfficiency(CallsEvaluator):
+    """Share of the tool calls that do not repeat an earlier one, by name and arguments; 1 without calls.
+
+    A retry after an error repeats too, so take it as a signal rather than as a gate. Calls that repeat the
+    one right before them are listed apart: they are how an agent that goes round in circles looks.
+    """
+
+    arguments: ArgumentMatching = field(default="exact", metadata={"json_schema": ARGUMENTS_SCHEMA})
+    """How to tell that arguments are the same; the earlier call is the expected one. See `ToolTrajectory`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._matcher  # what is wrong with it is said now
+
+    def score(self, case: EvalTestCase) -> Score:
+        calls = calls_made(case, self.tool_calls_key)
+        distinct, redundant = self._split(calls)
+        consecutive = [later.name for earlier, later in pairwise(calls) if self._repeats(earlier, later)]
+        metadata = {
+            "totalCalls": len(calls),
+            "distinctCalls": len(distinct),
+            "redundantCalls": redundant,
+            "consecutiveDuplicates": consecutive,
+        }
+        value = len(distinct) / len(calls) if calls else 1.0
+        return Score(value, _reason(len(calls), redundant, consecutive), metadata=metadata)
+
+    @cached_property
+    def _matcher(self) -> CallMatcher:
+        return call_matcher(self.name, self.arguments, {})
+
+    def _split(self, calls: Sequence[ToolCall]) -> tuple[list[ToolCall], list[str]]:
+        seen: dict[str, list[ToolCall]] = {}
+        distinct, redundant = [], []
+        for call in calls:
+            earlier = seen.setdefault(call.name, [])
+            if any(self._repeats(other, call) for other in earlier):
+                redundant.append(call.name)
+            else:
+                earlier.append(call)
+                distinct.append(call)
+        return distinct, redundant
+
+    def _repeats(self, earlier: ToolCall, later: ToolCall) -> bool:
+        if earlier.invalid_arguments is not None or later.invalid_arguments is not None:
+            return earlier.name == later.name and earlier.invalid_arguments == later.invalid_arguments
+        return self._matcher(earlier, later)
+
+
+def _reason(total: int, redundant: list[str], consecutive: list[str]) -> str:
+    if not total:
+        return "There are no tool calls that could repeat."
+    if not redundant:
+        return f"{counted(total, 'tool call')} and none repeats an earlier one."
+    text = f"{len(redundant)} of {counted(total, 'tool call')} repeat an earlier one: {listed(redundant)}"
+    if not consecutive:
+        return f"{text}."
+    return f"{text}; {counted(len(consecutive), 'call')} right after the call repeated, which may be a loop."

@@ -1,0 +1,76 @@
+"""Which tools an agent may call, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed, quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, names_of
+from dokimos.evaluators.checks import check_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForbiddenTools(CallsEvaluator):
+    """Passes when the agent called none of the tools that it must not call."""
+
+    tools: Sequence[str]
+    """The names of the tools that must not be called."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.tools, str) or not self.tools or not all(isinstance(t, str) for t in self.tools):
+            raise ConfigurationError(
+                f"{self.name}: tools must be a list of at least one name, not {quoted(self.tools)}."
+            )
+        object.__setattr__(self, "tools", tuple(self.tools))
+
+    def score(self, case: EvalTestCase) -> Score:
+        called = [name for name in names_of(calls_made(case, self.tool_calls_key)) if name in self.tools]
+        metadata = {"forbiddenCalls": called}
+        if not called:
+            return Score(
+                1.0,
+                f"None of the forbidden tools was called ({listed(tuple(self.tools))}).",
+                metadata=metadata,
+            )
+        times = f"{counted(len(called), 'call')} of forbidden tools"
+        return Score(0.0, f"There are {times}: {listed(called)}.", metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxToolCalls(CallsEvaluator):
+    """Passes when the agent made no more tool calls than it may, in all or of single tools."""
+
+    max: int | None = None
+    """The most calls in all."""
+    per_tool: Mapping[str, int] = field(default_factory=dict)
+    """The most calls of single tools, by name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max is None and not self.per_tool:
+            raise ConfigurationError(f"{self.name}: needs max, per_tool or both.")
+        if self.max is not None:
+            check_whole(self, "max", self.max, least=0)
+        for tool, most in self.per_tool.items():
+            check_whole(self, f"per_tool[{tool!r}]", most, least=0)
+
+    def score(self, case: EvalTestCase) -> Score:
+        counts = Counter(names_of(calls_made(case, self.tool_calls_key)))
+        total = counts.total()
+        faults = [
+            f"{counted(counts[tool], 'call')} of {tool!r}, at most {most} allowed"
+            for tool, most in self.per_tool.items()
+            if counts[tool] > most
+        ]
+        if self.max is not None and total > self.max:
+            faults.insert(0, f"{counted(total, 'call')} in all, at most {self.max} allowed")
+        metadata = {"totalCalls": total, "callsPerTool": dict(counts)}
+        if not faults:
+            return Score(1.0, f"{counted(total, 'tool call')}, within the limits.", metadata=metadata)
+        return Score(0.0, f"There are too many tool calls: {'; '.join(faults)}.", metadata=metadata)

@@ -1,0 +1,158 @@
+"""Comparing the sequence of tool calls with the expected one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, get_args
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed, quoted
+from dokimos.evaluators.agent import call_matching
+from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
+from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of
+from dokimos.evaluators.agent.call_matching import CallCheck, CallMatcher
+from dokimos.evaluators.checks import check_option
+
+TrajectoryMode: TypeAlias = Literal[
+    "strict", "in_order", "any_order", "superset", "subset", "precision", "recall"
+]
+Calls: TypeAlias = Sequence[ToolCall]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolTrajectory(ExpectedCallsEvaluator):
+    """Compares the agent's tool calls, names and arguments, with the expected ones.
+
+    With n calls made, m expected, and k pairs (as many as possible): "strict" is 1 where each call is the one
+    expected in its place; "in_order" the longest common subsequence / max(n, m); "any_order" k / max(n, m);
+    "superset" 1 where every expected call was made; "subset" 1 where every call made was expected;
+    "precision" k / n; "recall" k / m. Nothing made and nothing expected is 1.
+    """
+
+    mode: TrajectoryMode = "in_order"
+    """How to compare: "strict", "in_order", "any_order", "superset", "subset", "precision" or "recall"."""
+    arguments: ArgumentMatching | None = field(default=None, metadata={"json_schema": ARGUMENTS_SCHEMA})
+    """How to compare arguments: "exact", "subset", "superset", "ignore", a map with `mode`, `trim_strings`,
+    `ignore_case` and matchers for single `arguments`, or a function of (expected, actual). Unless given:
+    exact, but an expected call without arguments is matched by its name."""
+    tool_arguments: Mapping[str, ArgumentMatching] = field(
+        default_factory=dict,
+        metadata={"json_schema": {"type": "object", "additionalProperties": ARGUMENTS_SCHEMA}},
+    )
+    """How to compare the arguments of some tools, by name of the tool."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(self, "mode", self.mode, get_args(TrajectoryMode))
+        _ = self._matcher  # what is wrong with it is said now
+
+    def score(self, case: EvalTestCase) -> Score:
+        expected, actual = self.both(case)
+        value, matched = _RULES[self.mode](expected, actual, self._matcher)
+        metadata = {
+            "matchMode": self.mode.upper(),
+            "matchedCount": matched,
+            "actualCount": len(actual),
+            "expectedCount": len(expected),
+            "actualTools": names_of(actual),
+            "expectedTools": names_of(expected),
+        }
+        reason = _success(self.mode, len(expected)) if value == 1 else self._reason(expected, actual, matched)
+        return Score(value, reason, metadata=metadata)
+
+    @cached_property
+    def _matcher(self) -> CallMatcher:
+        return call_matcher(self.name, self.arguments, self.tool_arguments)
+
+    def _reason(self, expected: Calls, actual: Calls, matched: int) -> str:
+        paired = call_matching.pairs(expected, actual, self._matcher)
+        missing = [_shown(call) for index, call in enumerate(expected) if index not in paired]
+        made = set(paired.values())
+        surplus = [_shown(call) for index, call in enumerate(actual) if index not in made]
+        faults = []
+        if missing and self.mode not in ("subset", "precision"):
+            faults.append(f"not made: {_texts(missing)}")
+        if surplus and self.mode not in ("superset", "recall"):
+            faults.append(f"not expected: {_texts(surplus)}")
+        if not faults:
+            faults.append(f"the order differs: made {listed(names_of(actual))}")
+        share = f"{matched} of {counted(len(expected), 'expected call')}"
+        return f"The calls match {share} ({counted(len(actual), 'call')} made); {'; '.join(faults)}."
+
+
+def strict(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score calls that must be the expected ones in the expected order; returns score and matches."""
+    same = call_matching.in_place(expected, actual, check)
+    return float(same), len(expected) if same else 0
+
+
+def in_order(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score by the longest common subsequence; calls too many or too few lower it."""
+    return _share(call_matching.in_order(expected, actual, check), max(len(expected), len(actual)))
+
+
+def any_order(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score by the pairs that can be made; calls too many or too few lower it."""
+    return _share(len(call_matching.pairs(expected, actual, check)), max(len(expected), len(actual)))
+
+
+def superset(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score 1 where every expected call was made."""
+    matched = len(call_matching.pairs(expected, actual, check))
+    return float(matched == len(expected)), matched
+
+
+def subset(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score 1 where every call made was expected."""
+    matched = len(call_matching.pairs(expected, actual, check))
+    return float(matched == len(actual)), matched
+
+
+def precision(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score the share of the calls made that were expected."""
+    if not actual:
+        return float(not expected), 0
+    return _share(len(call_matching.pairs(expected, actual, check)), len(actual))
+
+
+def recall(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+    """Score the share of the expected calls that were made."""
+    if not expected:
+        return float(not actual), 0
+    return _share(len(call_matching.pairs(expected, actual, check)), len(expected))
+
+
+def _share(matched: int, total: int) -> tuple[float, int]:
+    return (matched / total if total else 1.0), matched
+
+
+def _success(mode: str, expected: int) -> str:
+    if mode == "superset":
+        return f"Every one of the {counted(expected, 'expected call')} was made."
+    if mode == "subset":
+        return "Every call made was expected."
+    return f"The calls are the {counted(expected, 'expected call')}."
+
+
+def _shown(call: ToolCall) -> str:
+    return f"{call.name}({quoted(dict(call.arguments), 60) if call.arguments else ''})"
+
+
+def _texts(calls: list[str]) -> str:
+    shown = ", ".join(calls[:3])
+    return shown if len(calls) <= 3 else f"{shown} and {len(calls) - 3} more"
+
+
+_RULES: Final[dict[str, Callable[[Calls, Calls, CallCheck], tuple[float, int]]]] = {
+    "strict": strict,
+    "in_order": in_order,
+    "any_order": any_order,
+    "superset": superset,
+    "subset": subset,
+    "precision": precision,
+    "recall": recall,
+}

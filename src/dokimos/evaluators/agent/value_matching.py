@@ -1,0 +1,198 @@
+"""Matchers for a single argument, each told by a map: `{"fuzzy": 0.8}`, `{"range": [1, 7]}` and so on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from dokimos.core.jsonable import text_form
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.values import ABSENT, Normalise, same_value
+from dokimos.evaluators.edit_distance import edit_distance
+
+ValueCheck: TypeAlias = Callable[[Any, Any], bool]
+"""A function of (expected value, actual value)."""
+ValueMatching: TypeAlias = ValueCheck | str | Mapping[str, Any]
+"""A check, or its data form."""
+
+FORMS: Final = (
+    '"any", {"equals": VALUE}, {"one_of": [...]}, {"fuzzy": 0.8}, {"regex": PATTERN}, {"contains": TEXT},'
+    ' {"range": [LOW, HIGH]}, {"within": NUMBER}, {"not": ...}, {"optional": ...}, {"any_of": [...]}, '
+    '{"all_of": [...]} or a function of the expected and the actual value'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMatcher:
+    """A check with what else there is to know about it."""
+
+    check: ValueCheck
+    needs_expected: bool = True
+    """Whether it compares with the expected value, and so says nothing where there is none."""
+    allows_absent: bool = False
+    """Whether the argument may be left out."""
+
+    def matches(self, expected: Any, actual: Any) -> bool:
+        """Say whether the actual value will do; either may be `ABSENT`."""
+        if actual is ABSENT:
+            return self.allows_absent
+        return bool(self.check(expected, actual))
+
+
+def as_value_matcher(matching: ValueMatching, normalise: Normalise | None = None) -> ValueMatcher:
+    """Return the matcher for its data form or for a function.
+
+    Raises:
+        ConfigurationError: for anything else, with the forms there are.
+    """
+    if matching == "any":
+        return ValueMatcher(lambda expected, actual: True, needs_expected=False)
+    if isinstance(matching, Mapping) and len(matching) == 1:
+        ((form, content),) = matching.items()
+        if form in _FORMS:
+            return _FORMS[form](content, normalise)
+    if callable(matching):
+        return ValueMatcher(matching, needs_expected=False)
+    raise ConfigurationError(f"The argument matcher {quoted(matching)} is not known; expected {FORMS}.")
+
+
+def _equals(value: Any, normalise: Normalise | None) -> ValueMatcher:
+    return ValueMatcher(lambda expected, actual: same_value(value, actual, normalise), needs_expected=False)
+
+
+def _one_of(values: Any, normalise: Normalise | None) -> ValueMatcher:
+    options = _list("one_of", values)
+    return ValueMatcher(
+        lambda expected, actual: any(same_value(value, actual, normalise) for value in options),
+        needs_expected=False,
+    )
+
+
+def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
+    if not _is_number(least) or not 0 <= least <= 1:
+        raise ConfigurationError(f'"fuzzy" takes a similarity in 0..1, not {quoted(least)}.')
+
+    def similar(expected: Any, actual: Any) -> bool:
+        if not isinstance(expected, str) or not isinstance(actual, str):
+            return same_value(expected, actual, normalise)
+        left, right = (text if normalise is None else normalise(text) for text in (expected, actual))
+        longest = max(len(left), len(right))
+        return longest == 0 or 1 - edit_distance(left, right) / longest >= least
+
+    return ValueMatcher(similar)
+
+
+def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ConfigurationError(f'"regex" takes a pattern, not {quoted(pattern)}: {error}.') from None
+    return ValueMatcher(
+        lambda expected, actual: compiled.search(text_form(actual) or "") is not None, needs_expected=False
+    )
+
+
+def _contains(wanted: Any, normalise: Normalise | None) -> ValueMatcher:
+    """An actual text contains another, or an actual list has an element."""
+    if wanted is True:
+        return ValueMatcher(lambda expected, actual: _is_in(expected, actual, normalise))
+    return ValueMatcher(lambda expected, actual: _is_in(wanted, actual, normalise), needs_expected=False)
+
+
+def _is_in(wanted: Any, actual: Any, normalise: Normalise | None) -> bool:
+    if isinstance(actual, list | tuple):
+        return any(same_value(wanted, element, normalise) for element in actual)
+    if not isinstance(actual, str) or not isinstance(wanted, str):
+        return False
+    return wanted in actual or (normalise is not None and normalise(wanted) in normalise(actual))
+
+
+def _range(bounds: Any, normalise: Normalise | None) -> ValueMatcher:
+    ends = _list("range", bounds)
+    if len(ends) != 2 or not all(end is None or _is_number(end) for end in ends) or ends == [None, None]:
+        raise ConfigurationError(
+            f'"range" takes [LOW, HIGH], one of which may be null, not {quoted(bounds)}.'
+        )
+    low, high = ends
+    return ValueMatcher(
+        lambda expected, actual: (
+            _is_number(actual) and (low is None or low <= actual) and (high is None or actual <= high)
+        ),
+        needs_expected=False,
+    )
+
+
+def _within(tolerance: Any, normalise: Normalise | None) -> ValueMatcher:
+    """At most so far from the expected number: absolute, or {"relative": share}."""
+    relative = isinstance(tolerance, Mapping) and set(tolerance) == {"relative"}
+    room = tolerance["relative"] if relative else tolerance
+    if not _is_number(room) or room < 0:
+        raise ConfigurationError(
+            f'"within" takes a number of at least 0 or {{"relative": NUMBER}}, not {quoted(tolerance)}.'
+        )
+
+    def near(expected: Any, actual: Any) -> bool:
+        if not _is_number(expected) or not _is_number(actual):
+            return same_value(expected, actual, normalise)
+        return bool(abs(expected - actual) <= (room * abs(expected) if relative else room))
+
+    return ValueMatcher(near)
+
+
+def _not(matching: Any, normalise: Normalise | None) -> ValueMatcher:
+    inner = as_value_matcher(matching, normalise)
+    return ValueMatcher(
+        lambda expected, actual: not inner.check(expected, actual), needs_expected=inner.needs_expected
+    )
+
+
+def _optional(matching: Any, normalise: Normalise | None) -> ValueMatcher:
+    inner = as_value_matcher(matching, normalise)
+    return ValueMatcher(inner.check, inner.needs_expected, allows_absent=True)
+
+
+def _any_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
+    return _combined("any_of", matchings, normalise, any)
+
+
+def _all_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
+    return _combined("all_of", matchings, normalise, all)
+
+
+def _combined(
+    form: str, matchings: Any, normalise: Normalise | None, join: Callable[..., bool]
+) -> ValueMatcher:
+    inner = [as_value_matcher(matching, normalise) for matching in _list(form, matchings)]
+    return ValueMatcher(
+        lambda expected, actual: join(bool(matcher.check(expected, actual)) for matcher in inner),
+        needs_expected=any(matcher.needs_expected for matcher in inner),
+        allows_absent=bool(inner) and join(matcher.allows_absent for matcher in inner),
+    )
+
+
+def _list(form: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f'"{form}" takes a list, not {quoted(value)}.')
+    return list(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FORMS: Final[dict[str, Callable[[Any, Normalise | None], ValueMatcher]]] = {
+    "equals": _equals,
+    "one_of": _one_of,
+    "fuzzy": _fuzzy,
+    "regex": _regex,
+    "contains": _contains,
+    "range": _range,
+    "within": _within,
+    "not": _not,
+    "optional": _optional,
+    "any_of": _any_of,
+    "all_of": _all_of,
+}

@@ -1,0 +1,129 @@
+"""Comparing two values as arguments of a tool: numbers by value, everything else as it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from dokimos.core.jsonable import jsonable
+
+Normalise: TypeAlias = Callable[[str], str]
+"""What is done to two texts before they are compared."""
+
+
+class _Absent:
+    """The type of `ABSENT`."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+ABSENT: Final = _Absent()
+"""Stands for the value of an argument that is not there."""
+
+_NUMBERS: Final = frozenset({int, float, Decimal})
+_PLAIN: Final = frozenset({str, bool, type(None), dict, list, _Absent}) | _NUMBERS
+_SIMPLE: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def same_value(expected: Any, actual: Any, normalise: Normalise | None = None) -> bool:
+    """Say whether two values are the same.
+
+    1 equals 1.0 but neither "1" nor True; NaN equals NaN; lists are ordered; maps have the same keys at every
+    level; None equals only None. `normalise`, where given, is applied to both of two texts.
+    """
+    if expected is actual:
+        return True
+    kind, other = type(expected), type(actual)
+    if kind is str and other is str:
+        return expected == actual or (normalise is not None and normalise(expected) == normalise(actual))
+    if kind in _NUMBERS and other in _NUMBERS:
+        return _same_number(expected, actual)
+    if kind is dict and other is dict:
+        return same_mapping(expected, actual, normalise)
+    if kind is list and other is list:
+        return len(expected) == len(actual) and all(
+            same_value(left, right, normalise) for left, right in zip(expected, actual, strict=True)
+        )
+    if kind in _PLAIN and other in _PLAIN:
+        return False
+    return same_value(_plain(expected), _plain(actual), normalise)
+
+
+def same_mapping(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None = None
+) -> bool:
+    """Say whether two maps have the same keys, and the same value under each."""
+    if len(expected) != len(actual):
+        return False
+    try:
+        # A fast comparison, which is true only for what is the same but for True and 1.
+        if type(expected) is type(actual) is dict and expected == actual:
+            return _agree_in_bools(expected, actual)
+    except Exception:  # values of somebody else's, such as arrays
+        return _same_entries(expected, actual, normalise)
+    return _same_entries(expected, actual, normalise)
+
+
+def _same_entries(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None
+) -> bool:
+    for key, value in expected.items():
+        other = actual.get(key, ABSENT)
+        if value is not other and not same_value(value, other, normalise):
+            return False
+    return True
+
+
+def contains_entries(
+    whole: Mapping[str, Any], part: Mapping[str, Any], normalise: Normalise | None = None
+) -> bool:
+    """Say whether a map has every entry of another; only the keys of the first level may be more."""
+    return all(same_value(value, whole.get(key, ABSENT), normalise) for key, value in part.items())
+
+
+def _agree_in_bools(expected: Any, actual: Any) -> bool:
+    """Say of two equal maps or lists that neither has True or False where the other has 1 or 0."""
+    if type(expected) is dict:
+        for key, value in expected.items():
+            kind = type(value)
+            if kind is not str and not _agree_in_kind(kind, value, actual[key]):
+                return False
+        return True
+    for value, other in zip(expected, actual, strict=True):
+        kind = type(value)
+        if kind is not str and not _agree_in_kind(kind, value, other):
+            return False
+    return True
+
+
+def _agree_in_kind(kind: type, expected: Any, actual: Any) -> bool:
+    if kind is not type(actual):
+        return same_value(expected, actual)
+    if kind is dict or kind is list:
+        return _agree_in_bools(expected, actual)
+    return kind in _SIMPLE or same_value(expected, actual)
+
+
+def _same_number(expected: Any, actual: Any) -> bool:
+    if expected == actual:
+        return True
+    if type(expected) is type(actual) is float:
+        return math.isnan(expected) and math.isnan(actual)
+    if type(expected) is Decimal and type(actual) is float:
+        return expected == Decimal(repr(actual))
+    if type(expected) is float and type(actual) is Decimal:
+        return Decimal(repr(expected)) == actual
+    return False
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return jsonable(value)

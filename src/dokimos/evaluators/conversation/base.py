@@ -1,0 +1,59 @@
+"""What the evaluators of conversations have in common: where the conversation is, and how it is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dokimos.core.conversation import ConversationTrajectory, trajectory_from
+from dokimos.core.keys import TRAJECTORY
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.conversation.transcript import transcript
+from dokimos.evaluators.judged.base import JudgedEvaluator
+
+EMPTY: Final = "The conversation is empty."
+TURN_COUNT: Final = "turnCount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationEvaluator(JudgedEvaluator):
+    """The base of the evaluators that put a whole conversation before a judge.
+
+    A subclass implements `judged_conversation`; an empty conversation scores 0 (1 where lower is better)
+    without a call.
+    """
+
+    requires = (f"outputs.{TRAJECTORY}",)
+
+    trajectory_key: str = TRAJECTORY
+    """The key of the conversation in the outputs: a trajectory, its JSON form or a list of messages."""
+    include_tool_calls: bool = False
+    """Whether the judge is shown the tool calls, with their results."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self, "trajectory_key", self.trajectory_key)
+        object.__setattr__(self, "requires", (f"outputs.{self.trajectory_key}",))
+
+    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+        trajectory = conversation_of(case, self.trajectory_key)
+        if not trajectory.messages:
+            return Score(1.0 if self.lower_is_better else 0.0, EMPTY, metadata={TURN_COUNT: 0})
+        return await self.judged_conversation(trajectory, case, sample=sample)
+
+    async def judged_conversation(
+        self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
+    ) -> Score:
+        """Ask the judge about a conversation that has messages."""
+        raise NotImplementedError(f"{type(self).__name__} must implement judged_conversation(...).")
+
+    def shown(self, trajectory: ConversationTrajectory) -> str:
+        """Return the conversation as the judge reads it."""
+        return transcript(trajectory, tool_calls=self.include_tool_calls)
+
+
+def conversation_of(case: EvalTestCase, key: str) -> ConversationTrajectory:
+    """Return the conversation under a key of the actual outputs. Raises `EvaluationError`."""
+    return trajectory_from(case.actual_outputs.get(key), key=key)

@@ -1,0 +1,203 @@
+"""Any evaluator of a single answer, applied to each turn of a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from dokimos.core.conversation import ConversationTrajectory, Turn
+from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TRAJECTORY
+from dokimos.core.results import EvalResult, Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, quoted
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.evaluators import registry
+from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.checks import check_option, check_text
+from dokimos.evaluators.conversation.base import TURN_COUNT, conversation_of
+from dokimos.judges.shapes import AsGiven
+
+TURNS: Final = "turns"
+
+Inner: TypeAlias = Evaluator | str | Mapping[str, Mapping[str, Any]]
+
+_INNER_SCHEMA: Final = {"oneOf": [{"type": "string"}, {"type": "object", "maxProperties": 1}]}
+_AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {"mean": fmean, "min": min, "max": max}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerTurn(Evaluator):
+    """Applies an evaluator to each of the assistant's replies, and joins the scores.
+
+    In the case of a turn, the input is what the user said since the last reply, the output is the reply, and
+    its tool calls are under "toolCalls"; the metadata are those of the case and of the reply. What is
+    expected is the turn's entry in the list "turns" of the expected outputs: a map of outputs, or a value for
+    "output"; a turn whose entry is null is left out, and one that never came has the worst score. An error in
+    one turn is an error of the whole. As many calls as the evaluator makes, for each turn.
+    """
+
+    evaluator: Annotated[Inner, AsGiven()] = field(metadata={"json_schema": _INNER_SCHEMA})
+    """What scores each turn: a name, {NAME: {parameters}}, or in code an evaluator."""
+    aggregation: Literal["mean", "min", "max"] = "mean"
+    """How the turns' scores become one."""
+    history: bool = False
+    """Whether the input is the transcript up to the reply, instead of only what the user said last."""
+    trajectory_key: str = TRAJECTORY
+    """The key of the conversation in the outputs: a trajectory, its JSON form or a list of messages."""
+    threshold: float | None = None
+    """That of the turns' evaluator unless given."""
+
+    requires = (f"outputs.{TRAJECTORY}",)
+
+    def __post_init__(self) -> None:
+        inner = self._inner
+        if not self.name:
+            object.__setattr__(self, "name", f"{inner.name} per Turn")
+        super().__post_init__()
+        check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
+        check_text(self, "trajectory_key", self.trajectory_key)
+        object.__setattr__(self, "requires", (f"outputs.{self.trajectory_key}",))
+        for attribute in ("lower_is_better", "deterministic"):
+            object.__setattr__(self, attribute, getattr(inner, attribute))
+        object.__setattr__(self, "is_async", inner.is_async or inner.blocking)
+        if self.threshold is None:
+            object.__setattr__(self, "threshold", inner.threshold)
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        trajectory = conversation_of(case, self.trajectory_key)
+        planned = self._planned(case, trajectory)
+        if self.is_async:
+            return self._scored_turns(planned, trajectory)
+        return self._joined(planned, [self._inner.evaluate(one) for one in _cases_of(planned)], trajectory)
+
+    async def _scored_turns(self, planned: Sequence[_Planned], trajectory: ConversationTrajectory) -> Score:
+        calls = (self._inner.evaluate_async(one) for one in _cases_of(planned))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        results = []
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            results.append(outcome)
+        return self._joined(planned, results, trajectory)
+
+    @cached_property
+    def _inner(self) -> Evaluator:
+        return _built(self.name or "per_turn", self.evaluator)
+
+    def _planned(self, case: EvalTestCase, trajectory: ConversationTrajectory) -> list[_Planned]:
+        """Return the turns to be scored: those of the conversation, and those expected that never came."""
+        turns = trajectory.turns()
+        expected = _expected_turns(case)
+        planned = []
+        for place in range(max(len(turns), len(expected))):
+            wanted = expected[place] if place < len(expected) else {}
+            if wanted is None:
+                continue
+            turn = turns[place] if place < len(turns) else None
+            own = None if turn is None else self._case(case, turn, _outputs_of(wanted))
+            planned.append(_Planned(place + 1, own))
+        return planned
+
+    def _case(self, case: EvalTestCase, turn: Turn, expected: Mapping[str, Any]) -> EvalTestCase:
+        said = ConversationTrajectory(turn.before).to_text() if self.history else turn.user
+        return EvalTestCase(
+            {} if said is None else {INPUT: said},
+            {OUTPUT: turn.reply.content, TOOL_CALLS: list(turn.reply.tool_calls)},
+            expected_outputs=expected,
+            metadata={**case.metadata, **turn.reply.metadata},
+            id=case.id,
+            run_index=case.run_index,
+        )
+
+    def _joined(
+        self, planned: Sequence[_Planned], results: Sequence[EvalResult], trajectory: ConversationTrajectory
+    ) -> Score:
+        given = iter(results)
+        turns = [self._turn_score(turn, None if turn.case is None else next(given)) for turn in planned]
+        metadata = {TURN_COUNT: trajectory.turn_count, TURNS: [turn.recorded() for turn in turns]}
+        if not turns and trajectory.assistant_messages:
+            raise EvaluationError(f"{self.name}: {TURNS!r} in the expected outputs leaves every turn out.")
+        if not turns:
+            return Score(self._worst_value, "There is no turn to score.", metadata=metadata)
+        value = _AGGREGATIONS[self.aggregation]([turn.value for turn in turns])
+        return Score(value, self._reason(turns), metadata=metadata)
+
+    def _reason(self, turns: Sequence[_TurnScore]) -> str:
+        worst = min(turns, key=lambda turn: -turn.value if self.lower_is_better else turn.value)
+        if len(turns) > 1 and len({turn.value for turn in turns}) == 1:
+            return f"All {len(turns)} turns score {worst.value:.2f}."
+        return f"The {self.aggregation} of {counted(len(turns), 'turn')}; worst: {worst.told()}"
+
+    def _turn_score(self, turn: _Planned, result: EvalResult | None) -> _TurnScore:
+        if result is None:
+            reason = "The conversation ended before it."
+            return _TurnScore(turn.number, self._worst_value, False, reason)
+        if result.error is not None or result.score is None:
+            raise EvaluationError(f"Turn {turn.number}: {result.error or result.skipped or 'no score'}")
+        return _TurnScore(turn.number, result.score, result.success, result.reason)
+
+    @property
+    def _worst_value(self) -> float:
+        return 1.0 if self.lower_is_better else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A turn that is to be scored."""
+
+    number: int
+    """From 1."""
+    case: EvalTestCase | None
+    """None where the turn was expected and never came."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TurnScore:
+    """What a turn's evaluator found."""
+
+    number: int
+    value: float
+    success: bool | None
+    reason: str
+
+    def recorded(self) -> dict[str, Any]:
+        return {"turn": self.number, "score": self.value, "success": self.success, "reason": self.reason}
+
+    def told(self) -> str:
+        return f"turn {self.number} ({self.value:.2f}). {self.reason}".rstrip()
+
+
+def _cases_of(planned: Sequence[_Planned]) -> Iterator[EvalTestCase]:
+    return (turn.case for turn in planned if turn.case is not None)
+
+
+def _expected_turns(case: EvalTestCase) -> Sequence[Any]:
+    """Return what is expected of each turn. Raises `EvaluationError` for what is no list."""
+    expected = case.expected_outputs.get(TURNS)
+    if expected is None:
+        return ()
+    if not isinstance(expected, list | tuple):
+        raise EvaluationError(f"{TURNS!r} in the expected outputs must be a list, not {quoted(expected)}.")
+    return expected
+
+
+def _outputs_of(wanted: Any) -> Mapping[str, Any]:
+    return wanted if isinstance(wanted, Mapping) else {OUTPUT: wanted}
+
+
+def _built(owner: str, given: Any) -> Evaluator:
+    if isinstance(given, Evaluator):
+        return given
+    name: Any = given
+    params: Any = {}
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((name, params),) = given.items()
+    if not isinstance(name, str) or not isinstance(params or {}, Mapping):
+        raise ConfigurationError(
+            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {given!r:.80}."
+        )
+    return registry.build(name, params or {}, where=f"{owner}.evaluator")

@@ -1,0 +1,130 @@
+"""Judging a whole conversation by several criteria."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Final, Literal, cast
+
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import JudgeReplyError
+from dokimos.evaluators.checks import check_option
+from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
+from dokimos.evaluators.conversation.criteria import Criterion, as_criteria
+from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+
+Aggregation = Literal["mean", "weighted_mean", "min", "max"]
+
+SCALE: Final = Scale(0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory(ConversationEvaluator):
+    """Asks a judge how well a conversation meets several criteria, such as user_satisfaction.
+
+    One call for each criterion. An empty conversation scores 0 without a call.
+    """
+
+    default_name = "Trajectory"
+
+    criteria: tuple[Criterion | str, ...]
+    """What to judge by: names of ready-made criteria, or {"name": ..., "description": ..., "weight": ...}."""
+    aggregation: Aggregation = "mean"
+    """How the criteria's scores become one; only weighted_mean looks at the weights."""
+    include_per_criterion_scores: bool = True
+    """Whether the score and reason of each criterion are in the metadata."""
+    threshold: float | None = 0.7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
+        object.__setattr__(self, "criteria", as_criteria(self.name, self.criteria))
+
+    async def judged_conversation(
+        self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
+    ) -> Score:
+        shown = self.shown(trajectory)
+        outcomes = await asyncio.gather(
+            *(self._rated(criterion, shown, sample) for criterion in self._criteria), return_exceptions=True
+        )
+        scores = [
+            _given(criterion, outcome) for criterion, outcome in zip(self._criteria, outcomes, strict=True)
+        ]
+        value = _AGGREGATIONS[self.aggregation](scores)
+        return Score(value, self._reason(scores), metadata=self._metadata(trajectory, scores))
+
+    @property
+    def _criteria(self) -> tuple[Criterion, ...]:
+        return cast("tuple[Criterion, ...]", self.criteria)
+
+    async def _rated(self, criterion: Criterion, shown: str, sample: int) -> Score:
+        prompt = rating_prompt(_question(criterion), shown, SCALE)
+        return await rate(self.lm, prompt, SCALE, reasoned=True, sample=sample)
+
+    def _reason(self, scores: Sequence[Given]) -> str:
+        if len(scores) == 1:
+            criterion, score = scores[0]
+            return f"{criterion.name}: {score.value:.2f}. {score.reason}"
+        best = max(scores, key=_value_of)
+        worst = min(scores, key=_value_of)
+        how = self.aggregation.replace("_", " ")
+        return f"The {how} of {len(scores)} criteria; strongest: {_shown(best)}, weakest: {_shown(worst)}."
+
+    def _metadata(self, trajectory: ConversationTrajectory, scores: Sequence[Given]) -> Mapping[str, Any]:
+        metadata: dict[str, Any] = {
+            TURN_COUNT: trajectory.turn_count,
+            "aggregationStrategy": self.aggregation.upper(),
+        }
+        if self.include_per_criterion_scores:
+            metadata["criterionScores"] = {
+                criterion.name: {"score": score.value, "reason": score.reason} for criterion, score in scores
+            }
+        return metadata
+
+
+Given = tuple[Criterion, Score]
+
+
+def _question(criterion: Criterion) -> str:
+    return (
+        f"{criterion.name}: {criterion.description}\n"
+        "Judge the assistant over the whole conversation below, in which each message is one line."
+    )
+
+
+def _given(criterion: Criterion, outcome: Score | BaseException) -> Given:
+    """Return a criterion with its score; a reply that could not be used names its criterion."""
+    if isinstance(outcome, JudgeReplyError):
+        raise JudgeReplyError(f"{criterion.name}: {outcome}") from outcome
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return criterion, outcome
+
+
+def _value_of(given: Given) -> float:
+    return given[1].value
+
+
+def _shown(given: Given) -> str:
+    return f"{given[0].name} ({given[1].value:.2f})"
+
+
+def _mean(scores: Sequence[Given]) -> float:
+    return fmean(map(_value_of, scores))
+
+
+def _weighted_mean(scores: Sequence[Given]) -> float:
+    weights = [criterion.weight for criterion, _ in scores]
+    return fmean(map(_value_of, scores), weights) if sum(weights) else _mean(scores)
+
+
+_AGGREGATIONS: Final[dict[str, Callable[[Sequence[Given]], float]]] = {
+    "mean": _mean,
+    "weighted_mean": _weighted_mean,
+    "min": lambda scores: min(map(_value_of, scores)),
+    "max": lambda scores: max(map(_value_of, scores)),
+}

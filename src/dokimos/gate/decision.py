@@ -1,0 +1,346 @@
+"""The decision of a gate, without any file: which guards fire on a candidate."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.config import Pairing
+from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison.wording import change_sentence, points, share
+from dokimos.core.figures import half_up, known
+from dokimos.core.figures import score as score_text
+from dokimos.core.results import RunStatus
+from dokimos.core.text import counted, listed
+from dokimos.gate.config import GateConfig
+
+MOSTLY: Final = 0.5
+"""A candidate of which more than this share errored says nothing."""
+
+
+class Guard(StrEnum):
+    """What a gate looks at."""
+
+    REGRESSION = "regression"
+    """Guard 1: the pass rate or an evaluator got significantly worse."""
+    SEVERITY = "severity"
+    """Guard 2: a single item got much worse, or errors where it had a score."""
+    ERRORS = "errors"
+    """The candidate is empty, errored for the most part, or shares no item with the baseline."""
+    INCOMPLETE = "incomplete"
+    """The candidate's run did not end."""
+    REMOVED_EVALUATOR = "removed_evaluator"
+    REMOVED_ITEMS = "removed_items"
+    POWER = "power"
+    """The comparison could not have seen the drop that it has to see."""
+    NO_BASELINE = "no_baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A guard that fired."""
+
+    guard: Guard
+    reason: str
+    """A sentence."""
+    fails: bool = True
+    """Whether it fails the gate, or is only reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """One evaluator that got worse on one item by more than the margin, or errors where it had a score."""
+
+    key: str
+    dataset_item_id: str | None
+    evaluator: str
+    baseline_mean: float
+    candidate_mean: float | None
+    """None where it errors."""
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How to name the item to a person."""
+        return self.key if self.dataset_item_id is None else self.dataset_item_id
+
+    @property
+    def sentence(self) -> str:
+        """Which score of which item dropped."""
+        now = f"error ({self.error:.80})" if self.error else known(score_text, self.candidate_mean)
+        return f"{self.name}: {self.evaluator} {score_text(self.baseline_mean)} -> {now}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a gate found, before anything is written."""
+
+    comparison: RunComparison
+    fired: tuple[Fired, ...]
+    drops: tuple[Drop, ...]
+    """What made guard 2 fire, the worst first."""
+    cleared: tuple[Drop, ...] = ()
+    """What would have made it fire, had running the items again confirmed it."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return any(one.fails and one.guard is not Guard.POWER for one in self.fired)
+
+    @property
+    def inconclusive(self) -> bool:
+        return not self.failed and any(one.guard is Guard.POWER for one in self.fired)
+
+
+def decide(
+    baseline: Snapshot,
+    candidate: Snapshot,
+    config: GateConfig,
+    *,
+    pairing: Pairing | None = None,
+    cleared: Collection[tuple[str, str]] = (),
+) -> Decision:
+    """Compare a candidate with its baseline and say which guards fire.
+
+    Args:
+        baseline: What to compare with.
+        candidate: What is to be let through.
+        config: The gate's options.
+        pairing: How the baseline says that items are paired.
+        cleared: Item key and evaluator of drops that running the items again did not confirm.
+    """
+    level = _Level.of(baseline, candidate, config)
+    comparison = compare_runs(
+        baseline, candidate, config=config.comparison(pairing=pairing, alpha=level.regression)
+    )
+    drops = _drops(comparison, candidate, config, level)
+    kept = tuple(drop for drop in drops if (drop.key, drop.evaluator) not in cleared)
+    fired = [
+        *_unusable(candidate, comparison),
+        *_regressions(comparison, config),
+        *_severity(kept, config, level),
+        *_removed(comparison, config),
+    ]
+    if not any(one.fails for one in fired):
+        fired += _powerless(comparison, config)
+    return Decision(
+        comparison=comparison,
+        fired=tuple(fired),
+        drops=kept,
+        cleared=tuple(drop for drop in drops if (drop.key, drop.evaluator) in cleared),
+        warnings=(*comparison.warnings, *_removals_allowed(comparison, config), *level.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How the guards share alpha."""
+
+    regression: float
+    drop: float | None = None
+    """The level of each drop's own test; None where drops are not tested."""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, baseline: Snapshot, candidate: Snapshot, config: GateConfig) -> _Level:
+        """Split alpha by the design alone, so that the data have no say in it."""
+        if config.severity != "calibrated":
+            return cls(config.alpha)
+        repeats = (_repeats(baseline), _repeats(candidate))
+        tests = max(1, len(baseline.items) * len(set(baseline.evaluators) & set(candidate.evaluators)))
+        level = config.alpha / 2 / tests
+        if 1 / math.comb(sum(repeats), repeats[0]) > level:
+            note = (
+                f"Guard 2 cannot fire: {counted(repeats[0], 'run')} of the baseline and {repeats[1]} of the "
+                f"candidate are too few to make the drop of a single item among {tests:,} scores certain at "
+                f"alpha = {config.alpha:g}. Guard 1 has all of alpha."
+            )
+            return cls(config.alpha, None, (note,))
+        return cls(config.alpha / 2, level)
+
+
+def _repeats(side: Snapshot) -> int:
+    return max((len(scores) for item in side.items for scores in item.scores.values()), default=1)
+
+
+def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]:
+    if not candidate.items:
+        yield Fired(Guard.ERRORS, "The candidate has no items: nothing was measured.")
+        return
+    errored = len(candidate.errored)
+    if errored > MOSTLY * len(candidate.items):
+        yield Fired(
+            Guard.ERRORS,
+            f"{errored} of {counted(len(candidate.items), 'item')} of the candidate errored, so it says too "
+            "little about the rest.",
+        )
+    if comparison.count(Change.ADDED) == len(candidate.items):
+        yield Fired(
+            Guard.ERRORS,
+            "No item of the candidate is in the baseline, so there is nothing to compare. If the data set "
+            "was replaced, accept a new baseline.",
+        )
+    if candidate.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
+        yield Fired(
+            Guard.INCOMPLETE,
+            f"The candidate's run did not end ({candidate.status.in_words}): resume it, then gate it.",
+        )
+
+
+def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+    for metric in comparison.metrics:
+        if metric.change is Change.REGRESSED:
+            yield Fired(Guard.REGRESSION, change_sentence(metric), config.fail_on_regression)
+
+
+def _severity(drops: Sequence[Drop], config: GateConfig, level: _Level) -> Iterator[Fired]:
+    if not drops:
+        return
+    shown = "; ".join(drop.sentence for drop in drops[:3])
+    more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
+    how = {
+        "confirmed": ", by a deterministic evaluator or in all repeats",
+        "calibrated": f", p below {level.drop or 0:.2g}",
+    }
+    rule = f"more than {points(config.severity_margin)}{how.get(config.severity, '')}"
+    yield Fired(
+        Guard.SEVERITY,
+        f"{counted(len(drops), 'score')} of single items dropped by {rule}: {shown}{more}.",
+        config.fail_on_regression,
+    )
+
+
+def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+    if comparison.removed_evaluators and config.on_removed_evaluator == "fail":
+        names = listed(list(comparison.removed_evaluators))
+        yield Fired(
+            Guard.REMOVED_EVALUATOR,
+            f"The candidate lacks {names}, which the baseline has: leaving one out can hide a regression.",
+        )
+    removed = comparison.count(Change.REMOVED)
+    if removed and config.fail_on_removed_items:
+        yield Fired(Guard.REMOVED_ITEMS, f"The candidate lacks {counted(removed, 'item')} of the baseline.")
+
+
+def _removals_allowed(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+    if comparison.removed_evaluators and config.on_removed_evaluator == "warn":
+        yield f"The candidate lacks {listed(list(comparison.removed_evaluators))}, which the baseline has."
+    removed = comparison.count(Change.REMOVED)
+    if removed and not config.fail_on_removed_items:
+        yield f"The candidate lacks {counted(removed, 'item')} of the baseline."
+
+
+def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+    if config.require_power is None:
+        return
+    blind = [metric for metric in comparison.metrics if metric.n and _is_blind(metric, config)]
+    if not any(metric.n for metric in comparison.metrics):
+        yield Fired(Guard.POWER, "No metric was compared, so no drop could have been seen.")
+    elif blind:
+        worst = max(blind, key=lambda metric: metric.detectable_drop or math.inf)
+        needed = _most([metric.items_needed(config.detect_drop, config.require_power) for metric in blind])
+        seen = worst.detectable_drop
+        smallest = "none at all" if seen is None else f"only those from {points(seen)} on"
+        decides = "more than a million" if needed is None else f"{needed:,}"
+        yield Fired(
+            Guard.POWER,
+            f"A drop of {points(config.detect_drop)} must be seen with {share(config.require_power)} "
+            f"power. Of the drops of the {title(worst)}, {counted(worst.n, 'item')} show {smallest}; "
+            f"{decides} items would decide.",
+        )
+
+
+def _is_blind(metric: MetricChange, config: GateConfig) -> bool:
+    seen = metric.detectable_drop
+    return seen is None or seen > config.detect_drop
+
+
+def _most(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(known) if len(known) == len(counts) else None
+
+
+def _drops(
+    comparison: RunComparison, candidate: Snapshot, config: GateConfig, level: _Level
+) -> tuple[Drop, ...]:
+    if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
+        return ()
+    lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
+    watch = _Watch(config, level, candidate, lower)
+    found = [drop for item in comparison.items for drop in watch.drops(item)]
+    return tuple(sorted(found, key=lambda drop: -watch.size(drop)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Looks for single items that got much worse."""
+
+    config: GateConfig
+    level: _Level
+    candidate: Snapshot
+    lower_is_better: frozenset[str]
+
+    def drops(self, item: ItemChange) -> Iterator[Drop]:
+        before, now = item.baseline, item.candidate
+        if before is None or now is None:
+            return
+        for score in item.evaluators:
+            if score.baseline_mean is None:
+                continue
+            drop = Drop(
+                key=item.key,
+                dataset_item_id=item.dataset_item_id,
+                evaluator=score.name,
+                baseline_mean=score.baseline_mean,
+                candidate_mean=score.candidate_mean,
+                error=None if score.candidate_mean is not None else now.error_of(score.name),
+            )
+            if self.is_severe(drop, before, now):
+                yield drop
+
+    def is_severe(self, drop: Drop, before: ItemSnapshot, now: ItemSnapshot) -> bool:
+        if drop.candidate_mean is None:
+            return drop.error is not None and self.config.severity != "calibrated"
+        if half_up(self.size(drop)) <= self.config.severity_margin:
+            return False
+        befores = [self.goodness(drop.evaluator, score) for score in before.scores[drop.evaluator]]
+        nows = [self.goodness(drop.evaluator, score) for score in now.scores[drop.evaluator]]
+        if self.config.severity == "calibrated":
+            return permutation_p(befores, nows) <= (self.level.drop or 0.0)
+        facts = self.candidate.evaluators.get(drop.evaluator, EvaluatorFacts(name=drop.evaluator))
+        if self.config.severity == "confirmed" and not facts.deterministic:
+            return len(nows) > 1 and half_up(min(befores) - max(nows)) > self.config.severity_margin
+        return True
+
+    def goodness(self, evaluator: str, score: float) -> float:
+        return -score if evaluator in self.lower_is_better else score
+
+    def size(self, drop: Drop) -> float:
+        """How much worse the score is; an error is worse than any score."""
+        if drop.candidate_mean is None:
+            return 2.0
+        return self.goodness(drop.evaluator, drop.baseline_mean) - self.goodness(
+            drop.evaluator, drop.candidate_mean
+        )
+
+
+def permutation_p(before: Sequence[float], now: Sequence[float]) -> float:
+    """Return how likely the repeats of one item fall this far by chance, by all ways to deal them out.
+
+    E. J. G. Pitman, Significance tests which may be applied to samples from any populations (1937).
+    """
+    pooled = [round(score * 1_000_000) for score in (*before, *now)]
+    seen, size = sum(pooled[: len(before)]), len(before)
+    ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
+    for score in pooled:
+        for taken in range(size, 0, -1):
+            for total, count in ways[taken - 1].items():
+                ways[taken][total + score] += count
+    hits = sum(count for total, count in ways[size].items() if total >= seen)
+    return hits / math.comb(len(pooled), size)

@@ -1,0 +1,261 @@
+"""The regression gate: compares a result with its baseline file, and keeps the file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dokimos.comparison.config import Pairing
+from dokimos.comparison.pairing import pair
+from dokimos.comparison.snapshot import Snapshot
+from dokimos.core.results import ExperimentResult
+from dokimos.errors import ConfigurationError, RegressionError
+from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
+from dokimos.gate.config import GateConfig
+from dokimos.gate.confirming import Rerun, unconfirmed
+from dokimos.gate.decision import Decision, Fired, Guard, decide
+from dokimos.gate.places import Surroundings, file_stem, keep_out_of_git, write_atomically
+from dokimos.gate.verdict import GateStatus, GateVerdict
+
+_log: Final = logging.getLogger("dokimos.gate")
+
+
+@dataclass(frozen=True, init=False)
+class RegressionGate:
+    """Says whether a result is worse than its committed baseline.
+
+    Args:
+        baseline: A name for a file in `tests/baselines`, a path, or None for the name of the experiment.
+        config: The gate's options.
+        root: The project; the nearest folder up with a `pyproject.toml` unless given.
+        verdict_dir: Where verdicts are written; `.dokimos/verdicts` unless given.
+        accept_command: The command that accepts a change; found out unless given.
+        rerun: How to run suspicious items again: the experiment, or a function of examples.
+    """
+
+    baseline: str | Path | None
+    config: GateConfig
+    surroundings: Surroundings
+    verdict_dir: Path
+    accept_command: str
+    rerun: Rerun | None
+
+    def __init__(
+        self,
+        baseline: str | Path | None = None,
+        *,
+        config: GateConfig | None = None,
+        root: Path | None = None,
+        verdict_dir: Path | None = None,
+        accept_command: str | None = None,
+        rerun: Rerun | None = None,
+    ) -> None:
+        config = config or GateConfig()
+        surroundings = Surroundings.here(root)
+        check_rerun(config, rerun)
+        values = {
+            "baseline": baseline,
+            "config": config,
+            "surroundings": surroundings,
+            "verdict_dir": verdict_dir or surroundings.verdict_dir,
+            "accept_command": accept_command or surroundings.accept_command(),
+            "rerun": rerun,
+        }
+        for attribute, value in values.items():
+            object.__setattr__(self, attribute, value)
+
+    def check(self, result: ExperimentResult) -> GateVerdict:
+        """Return the verdict on a result; write or update the baseline where that is what is to be done.
+
+        Raises:
+            ConfigurationError: for a baseline that cannot be read or written, or does not fit.
+        """
+        path = self.surroundings.baseline_path(self.baseline, result.name)
+        if self.config.update_baseline or self.surroundings.wants_update:
+            return self._updated(result, path)
+        if not path.exists():
+            return self._without_baseline(result, path)
+        baseline = read_baseline(path)
+        check_pairing(baseline, path, self.config)
+        candidate = Snapshot.of(result)
+        decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun)
+        verdict = verdict_of(
+            decision,
+            self.config,
+            name=path.stem,
+            baseline=self.surroundings.shown(path),
+            accept_command=self.accept_command,
+        )
+        self._keep(verdict, path)
+        return verdict
+
+    def verify(self, result: ExperimentResult) -> GateVerdict:
+        """Return the verdict if it passes. Raises `RegressionError`, with the verdict, if it does not."""
+        verdict = self.check(result)
+        if not verdict.passed:
+            raise RegressionError(verdict.message, verdict)
+        return verdict
+
+    def _updated(self, result: ExperimentResult, path: Path) -> GateVerdict:
+        self._write(result, path)
+        note = f"Baseline updated at {path.absolute()}. Review the change and commit it."
+        _log.warning("%s", note)
+        return self._noted(GateStatus.PASS, result, path, note)
+
+    def _without_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
+        shown = self.surroundings.shown(path)
+        required = self.config.on_no_baseline == "fail"
+        if self.surroundings.in_ci or required:
+            reason = (
+                f"There is no baseline at {shown}, so nothing was compared. Create it on your machine "
+                f"({self.accept_command}) and commit it."
+            )
+            _log.warning("%s", reason)
+            fired = Fired(Guard.NO_BASELINE, reason, fails=required)
+            verdict = self._noted(GateStatus.NO_BASELINE, result, path, None, fired)
+            self._keep(verdict, path)
+            return verdict
+        self._write(result, path)
+        if not self.config.bootstrap_passes:
+            note = f"Baseline created at {path.absolute()}. Review and commit it, then re-run."
+            return self._noted(GateStatus.NO_BASELINE, result, path, None, Fired(Guard.NO_BASELINE, note))
+        note = (
+            f"Baseline created at {path.absolute()}. Commit it so the gate compares against it from now on."
+        )
+        _log.warning("%s", note)
+        return self._noted(GateStatus.PASS, result, path, note)
+
+    def _write(self, result: ExperimentResult, path: Path) -> None:
+        config = self.config
+        baseline = baseline_of(result, pairing=config.pairing, allow_errors=config.allow_errors)
+        write_baseline(baseline, path)
+
+    def _noted(
+        self,
+        status: GateStatus,
+        result: ExperimentResult,
+        path: Path,
+        note: str | None,
+        fired: Fired | None = None,
+    ) -> GateVerdict:
+        return GateVerdict(
+            status=status,
+            name=path.stem,
+            config=self.config,
+            candidate_pass_rate=result.pass_rate,
+            no_baseline=fired,
+            baseline=self.surroundings.shown(path),
+            accept_command=self.accept_command,
+            note=note,
+        )
+
+    def _keep(self, verdict: GateVerdict, path: Path) -> None:
+        """Write the verdict file; that this failed must not hide the verdict."""
+        try:
+            write_verdict(verdict, self.verdict_dir / f"{file_stem(path.stem)}.json")
+        except OSError as error:
+            _log.warning("The verdict could not be written to %s: %s", self.verdict_dir, error)
+
+
+def assert_no_regression(
+    result: ExperimentResult,
+    name: str | Path | None = None,
+    *,
+    config: GateConfig | None = None,
+    root: Path | None = None,
+    verdict_dir: Path | None = None,
+    accept_command: str | None = None,
+    rerun: Rerun | None = None,
+) -> GateVerdict:
+    """Return the verdict of a `RegressionGate` if it passes; takes the same arguments.
+
+    Raises:
+        RegressionError: an `AssertionError` that says why, if it does not pass.
+        ConfigurationError: for a baseline that cannot be read or written, or does not fit.
+    """
+    gate = RegressionGate(
+        name,
+        config=config,
+        root=root,
+        verdict_dir=verdict_dir,
+        accept_command=accept_command,
+        rerun=rerun,
+    )
+    return gate.verify(result)
+
+
+def decided(
+    baseline: Snapshot,
+    candidate: Snapshot,
+    config: GateConfig,
+    pairing: Pairing | None = None,
+    rerun: Rerun | None = None,
+) -> Decision:
+    """Decide, and decide again without what running suspicious items again did not confirm."""
+    first = decide(baseline, candidate, config, pairing=pairing)
+    if not (config.confirm and first.drops and rerun is not None):
+        return first
+    items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
+    lower = frozenset(metric.name for metric in first.comparison.evaluators if metric.lower_is_better)
+    cleared = unconfirmed(
+        first.drops,
+        items,
+        rerun,
+        times=config.confirm,
+        margin=config.severity_margin,
+        lower_is_better=lower,
+    )
+    return decide(baseline, candidate, config, pairing=pairing, cleared=cleared) if cleared else first
+
+
+def verdict_of(
+    decision: Decision,
+    config: GateConfig,
+    *,
+    name: str,
+    baseline: str | None = None,
+    accept_command: str | None = None,
+) -> GateVerdict:
+    """Return the verdict that follows from a decision."""
+    status = GateStatus.PASS
+    if decision.failed:
+        status = GateStatus.FAIL
+    elif decision.inconclusive:
+        status = GateStatus.INCONCLUSIVE
+    return GateVerdict(
+        status=status,
+        name=name,
+        config=config,
+        decision=decision,
+        baseline=baseline,
+        accept_command=accept_command,
+    )
+
+
+def write_verdict(verdict: GateVerdict, path: Path) -> None:
+    """Write a verdict as compact JSON. Raises `OSError`."""
+    text = json.dumps(verdict.tree(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    keep_out_of_git(path.parent)
+    write_atomically(path, text + "\n")
+
+
+def check_rerun(config: GateConfig, rerun: Rerun | None) -> None:
+    """Raise `ConfigurationError` where suspicious items are to be run again and nobody says how."""
+    if config.confirm and rerun is None:
+        raise ConfigurationError(
+            f"confirm={config.confirm} runs suspicious items again: give rerun=, the experiment or a "
+            "function that takes examples and returns their result."
+        )
+
+
+def check_pairing(baseline: Baseline, path: Path, config: GateConfig) -> None:
+    """Raise `ConfigurationError` where the configuration contradicts how the baseline pairs items."""
+    if config.pairing not in ("auto", baseline.pairing.value):
+        raise ConfigurationError(
+            f"The baseline {path} pairs items by {baseline.pairing.value!r} and the configuration says "
+            f"{config.pairing!r}. Write the baseline anew (DOKIMOS_UPDATE_BASELINE=true), or configure "
+            "the same."
+        )

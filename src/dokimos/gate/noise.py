@@ -1,0 +1,267 @@
+"""How often each guard would fire although nothing changed, from repeats of one and the same system."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import fmean, variance
+from typing import Any, Final
+
+from dokimos.comparison.snapshot import ItemSnapshot, Snapshot
+from dokimos.core.figures import half_up
+from dokimos.core.results import ExperimentResult
+from dokimos.errors import ConfigurationError
+from dokimos.gate.config import GateConfig
+from dokimos.gate.decision import Guard, decide
+from dokimos.stats.bootstrap import percentile
+from dokimos.stats.intervals import Interval, wilson_interval
+
+MOST_DRAWS: Final = 1_000
+FEWEST_DRAWS: Final = 100
+CONFIRM: Final = 3
+_EFFORT: Final = 2_000_000
+_GATE_EFFORT: Final = 100_000
+_MOST_GATES, _FEWEST_GATES = 200, 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorNoise:
+    """How much one evaluator's score of the same item varies."""
+
+    name: str
+    deterministic: bool
+    deviation: float
+    """Standard deviation of a repeat around its item's mean."""
+    unstable_items: int
+    """Items whose repeats differ."""
+    own_doing: int
+    """Those of them whose outputs are the same in all repeats, so that the evaluator alone differs."""
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatsNoise:
+    """What guard 2 does with so many repeats on each side."""
+
+    repeats: int
+    fire_rate: float
+    """How often it fires at the margin in use."""
+    margin: float
+    """The margin at which it fires with a chance of alpha."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseReport:
+    """How noisy a system and its evaluators are, and what that does to a gate."""
+
+    items: int
+    runs: int
+    alpha: float
+    severity_margin: float
+    pairs: int
+    """Pairs of unchanged runs that guard 1 was tried on."""
+    guard1_rate: float
+    guard1_interval: Interval
+    confirmed_rate: float | None
+    """How often guard 2 fires with one run on each side and `confirm=3`; None with fewer than five runs."""
+    guard2: tuple[RepeatsNoise, ...]
+    """For 1, 2 ... repeats on each side, as far as there are runs for both."""
+    evaluators: tuple[EvaluatorNoise, ...]
+    pass_flips: float
+    """Share of items that pass in one run and fail in another."""
+    errored: int
+    """Items with an error in any run."""
+
+    @property
+    def margin(self) -> float:
+        """The margin to set for one run on each side; that in use where it is enough."""
+        return max(self.severity_margin, self.guard2[0].margin)
+
+    @property
+    def repeats(self) -> int:
+        """Repeats on each side that make the margin in use enough, extrapolated where runs do not reach."""
+        enough = next((one.repeats for one in self.guard2 if one.fire_rate <= self.alpha), None)
+        if enough is not None or not self.severity_margin:
+            return enough or self.runs
+        # The spread of a mean falls with the root of the number of repeats.
+        last = self.guard2[-1]
+        return max(last.repeats + 1, ceil(last.repeats * (last.margin / self.severity_margin) ** 2))
+
+    def tree(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {
+            "items": self.items,
+            "runs": self.runs,
+            "alpha": self.alpha,
+            "severityMargin": self.severity_margin,
+            "pairs": self.pairs,
+            "guard1": {
+                "fireRate": half_up(self.guard1_rate),
+                "interval": [half_up(self.guard1_interval.low), half_up(self.guard1_interval.high)],
+            },
+            "guard2": [
+                {"repeats": one.repeats, "fireRate": half_up(one.fire_rate), "margin": half_up(one.margin)}
+                for one in self.guard2
+            ],
+            "confirmedRate": None if self.confirmed_rate is None else half_up(self.confirmed_rate),
+            "evaluators": [
+                {
+                    "evaluator": one.name,
+                    "deterministic": one.deterministic,
+                    "deviation": half_up(one.deviation),
+                    "unstableItems": one.unstable_items,
+                    "sameOutputs": one.own_doing,
+                    "items": one.items,
+                }
+                for one in self.evaluators
+            ],
+            "passFlips": half_up(self.pass_flips),
+            "errored": self.errored,
+            "proposed": {"severityMargin": half_up(self.margin), "repeats": self.repeats},
+        }
+
+
+def noise(result: ExperimentResult, *, config: GateConfig | None = None) -> NoiseReport:
+    """Measure the noise of a system from a result with two runs or more of it.
+
+    Runs of the same system are dealt out, item by item, to a baseline and a candidate, again and again: every
+    such pair is one in which nothing changed.
+
+    Raises:
+        ConfigurationError: for a result with fewer than two runs, or without scores.
+    """
+    config = config or GateConfig()
+    snapshot = Snapshot.of(result)
+    repeats = min((len(scores) for item in snapshot.items for scores in item.scores.values()), default=0)
+    if snapshot.runs < 2 or repeats < 1:
+        raise ConfigurationError(
+            "Noise shows in repeats: give a result of two runs or more, with scores in each of them."
+        )
+    dealing = _Dealing(snapshot, random.Random(config.seed))
+    fired = [dealing.guard1_fires(config) for _ in range(dealing.gates)]
+    return NoiseReport(
+        items=len(snapshot.items),
+        runs=snapshot.runs,
+        alpha=config.alpha,
+        severity_margin=config.severity_margin,
+        pairs=len(fired),
+        guard1_rate=fmean(fired),
+        guard1_interval=wilson_interval(sum(fired), len(fired)),
+        confirmed_rate=dealing.confirmed(config) if snapshot.runs >= 2 + CONFIRM else None,
+        guard2=tuple(dealing.guard2(number, config) for number in range(1, snapshot.runs // 2 + 1)),
+        evaluators=tuple(_evaluator_noise(snapshot)),
+        pass_flips=_share(len(set(item.verdicts)) > 1 for item in snapshot.items if item.verdicts),
+        errored=sum(bool(item.errors) for item in snapshot.items),
+    )
+
+
+class _Dealing:
+    """Deals the runs of each item out to two sides of the same number of repeats."""
+
+    def __init__(self, snapshot: Snapshot, draw: random.Random) -> None:
+        self._snapshot = snapshot
+        self._draw = draw
+        self._lower = frozenset(name for name, facts in snapshot.evaluators.items() if facts.lower_is_better)
+        self._scores = [
+            (name in self._lower, scores)
+            for item in snapshot.items
+            for name, scores in item.scores.items()
+            if len(set(scores)) > 1
+        ]
+
+    @property
+    def gates(self) -> int:
+        size = len(self._snapshot.items) * (1 + len(self._snapshot.evaluators))
+        return max(_FEWEST_GATES, min(_MOST_GATES, _GATE_EFFORT // max(size, 1)))
+
+    def guard1_fires(self, config: GateConfig) -> bool:
+        """Say whether guard 1 fires on one unchanged pair."""
+        sides = [self._dealt(item) for item in self._snapshot.items]
+        before = replace(self._snapshot, items=tuple(side[0] for side in sides), runs=1)
+        now = replace(self._snapshot, items=tuple(side[1] for side in sides), runs=1)
+        options = replace(config, severity="off", require_power=None, pairing="positional")
+        found = decide(before, now, options)
+        return any(one.guard is Guard.REGRESSION for one in found.fired)
+
+    def _dealt(self, item: ItemSnapshot) -> tuple[ItemSnapshot, ItemSnapshot]:
+        first, second = self._draw.sample(range(self._snapshot.runs), 2)
+        return _only(item, first), _only(item, second)
+
+    def guard2(self, repeats: int, config: GateConfig) -> RepeatsNoise:
+        """Try guard 2 on many unchanged pairs with so many repeats on each side."""
+        worst = sorted(self._worst_drop(repeats) for _ in range(self._draws(2 * repeats)))
+        return RepeatsNoise(
+            repeats=repeats,
+            fire_rate=_share(half_up(drop) > config.severity_margin for drop in worst),
+            margin=min(1.0, half_up(percentile(worst, 1 - config.alpha), 2) + 0.01) if worst[-1] else 0.0,
+        )
+
+    def confirmed(self, config: GateConfig) -> float:
+        """Try guard 2 on one run on each side, where the majority of three more has to agree."""
+        draws = range(self._draws(2 + CONFIRM))
+        return _share([self._confirms(config.severity_margin) for _ in draws])
+
+    def _confirms(self, margin: float) -> bool:
+        for lower, scores in self._scores:
+            if len(scores) < 2 + CONFIRM:
+                continue
+            before, now, *again = self._draw.sample(scores, 2 + CONFIRM)
+            sign = -1 if lower else 1
+            if half_up(sign * (before - now)) > margin:
+                shown = sum(half_up(sign * (before - score)) > margin for score in again)
+                if 2 * shown > CONFIRM:
+                    return True
+        return False
+
+    def _draws(self, runs: int) -> int:
+        return max(FEWEST_DRAWS, min(MOST_DRAWS, _EFFORT // max(1, len(self._scores) * runs)))
+
+    def _worst_drop(self, repeats: int) -> float:
+        worst = 0.0
+        for lower, scores in self._scores:
+            if len(scores) < 2 * repeats:
+                continue
+            dealt = self._draw.sample(scores, 2 * repeats)
+            change = (sum(dealt[:repeats]) - sum(dealt[repeats:])) / repeats
+            worst = max(worst, -change if lower else change)
+        return worst
+
+
+def _only(item: ItemSnapshot, run: int) -> ItemSnapshot:
+    """Return the item as one of its runs saw it; runs in which it errored are missing and wrap around."""
+    scores: Mapping[str, tuple[float, ...]] = {
+        name: (found[run % len(found)],) for name, found in item.scores.items()
+    }
+    verdicts: Sequence[bool] = item.verdicts
+    return replace(
+        item, scores=scores, verdicts=(verdicts[run % len(verdicts)],) if verdicts else (), errors={}
+    )
+
+
+def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
+    for name, facts in sorted(snapshot.evaluators.items()):
+        repeated = [item for item in snapshot.items if len(item.scores.get(name, ())) > 1]
+        if repeated:
+            yield EvaluatorNoise(
+                name=name,
+                deterministic=facts.deterministic,
+                deviation=fmean(variance(item.scores[name]) for item in repeated) ** 0.5,
+                unstable_items=sum(_differ(item, name) for item in repeated),
+                own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
+                items=len(repeated),
+            )
+
+
+def _differ(item: ItemSnapshot, name: str) -> bool:
+    return len(set(item.scores[name])) > 1
+
+
+def _same_outputs(item: ItemSnapshot) -> bool:
+    return all(result.actual_outputs == item.results[0].actual_outputs for result in item.results)
+
+
+def _share(flags: Iterable[bool]) -> float:
+    found = list(flags)
+    return sum(found) / len(found) if found else 0.0

@@ -1,0 +1,132 @@
+"""Where baselines and verdicts are kept, and what the environment says."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import join, quote
+from typing import Final, Self
+
+from dokimos.errors import ConfigurationError
+
+UPDATE_VARIABLE: Final = "DOKIMOS_UPDATE_BASELINE"
+BASELINE_VARIABLE: Final = "DOKIMOS_BASELINE_DIR"
+VERDICT_VARIABLE: Final = "DOKIMOS_VERDICT_DIR"
+BASELINES: Final = Path("tests") / "baselines"
+VERDICTS: Final = Path(".dokimos") / "verdicts"
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NO_FILE_NAME: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]')
+_HOME: Final = ".dokimos"
+_CI_VARIABLES: Final = ("CI", "GITHUB_ACTIONS")
+_TEST_VARIABLE: Final = "PYTEST_CURRENT_TEST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a gate takes from the process it runs in."""
+
+    root: Path
+    """The project: relative places are inside it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = ()
+
+    @classmethod
+    def here(cls, root: Path | None = None) -> Self:
+        """Take them from this process; the root is that of the project unless it is given."""
+        found = project_root(Path.cwd()) if root is None else Path(root)
+        return cls(root=found, environment=dict(os.environ), command=tuple(sys.argv))
+
+    @property
+    def in_ci(self) -> bool:
+        return any(truthy(self.environment.get(name)) for name in _CI_VARIABLES)
+
+    @property
+    def wants_update(self) -> bool:
+        return truthy(self.environment.get(UPDATE_VARIABLE))
+
+    @property
+    def baseline_dir(self) -> Path:
+        return self.root / (self.environment.get(BASELINE_VARIABLE) or BASELINES)
+
+    @property
+    def verdict_dir(self) -> Path:
+        return self.root / (self.environment.get(VERDICT_VARIABLE) or VERDICTS)
+
+    def baseline_path(self, name: str | Path | None, experiment: str) -> Path:
+        """Return the file of a baseline given by name or path, else by the name of the experiment.
+
+        Raises:
+            ConfigurationError: where there is no name that would tell two experiments apart.
+        """
+        if isinstance(name, Path):
+            return name
+        chosen = experiment if name is None else name
+        if not chosen.strip() or chosen == "unnamed":
+            raise ConfigurationError(
+                "The gate needs a name for its baseline: name the experiment, or give a name or a path."
+            )
+        return self.baseline_dir / f"{_NO_FILE_NAME.sub('-', chosen).strip('. ')}.json"
+
+    def accept_command(self) -> str:
+        """Return the command that runs this again and accepts what it finds."""
+        test = self.environment.get(_TEST_VARIABLE, "").rpartition(" (")[0]
+        again = f"pytest {quote(test)}" if test else self._again()
+        return f"{UPDATE_VARIABLE}=true {again}"
+
+    def _again(self) -> str:
+        program, *arguments = self.command or ("",)
+        name = Path(program).name
+        if not name:
+            return "COMMAND"
+        if name in ("__main__.py", "-m", "-c"):
+            return join([Path(sys.executable).name, "-m", Path(program).parent.name or "MODULE", *arguments])
+        start = ["python", program] if name.endswith(".py") else [name]
+        return join([*start, *arguments])
+
+    def shown(self, path: Path) -> str:
+        """Return a path as it is best typed: relative to the project where it is inside."""
+        try:
+            return path.resolve().relative_to(self.root.resolve()).as_posix()
+        except ValueError:
+            return str(path)
+
+
+def project_root(start: Path) -> Path:
+    """Return the nearest folder from here up that holds a pyproject.toml, else the start."""
+    for folder in (start, *start.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    return start
+
+
+def truthy(value: str | None) -> bool:
+    """Say whether an environment variable is switched on."""
+    return (value or "").strip().lower() in ("true", "1", "yes")
+
+
+def file_stem(name: str, fallback: str = "gate-verdict") -> str:
+    """Return a name as part of a file name."""
+    return _UNSAFE.sub("-", name).strip(".") or fallback
+
+
+def keep_out_of_git(folder: Path) -> None:
+    """Write the `.gitignore` of our own folder where this is a place inside one."""
+    home = next((place for place in (folder, *folder.parents) if place.name == _HOME), None)
+    if home is not None and not (home / ".gitignore").exists():
+        write_atomically(home / ".gitignore", "# What dokimos keeps here does not belong in git.\n*\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file in UTF-8 so that nobody ever reads half of it; folders are created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(text.encode("utf-8", "replace"))
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)

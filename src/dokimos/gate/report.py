@@ -1,0 +1,226 @@
+"""Verdicts as Markdown, for job summaries and comments; whatever a verdict holds is shown as text only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from dokimos.comparison.wording import p_text, points, share, signed, signed_points
+from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
+from dokimos.errors import ConfigurationError
+from dokimos.exporters.markdown import code, fenced, plain, table_row
+from dokimos.gate.places import file_stem
+
+Tree: TypeAlias = Mapping[str, Any]
+
+MARKER: Final = "<!-- dokimos-eval-gate:{} -->"
+MAX_LENGTH: Final = 60_000
+"""A comment on GitHub holds 65,536 characters."""
+MAX_SHOWN: Final = 50
+_NAME: Final = 120
+_TEXT: Final = 600
+
+_HEADINGS: Final = {
+    "PASS": "✅ Eval gate passed",
+    "FAIL": "❌ Eval gate failed",
+    "NO_BASELINE": "ℹ️ Eval gate: no baseline",
+    "INCONCLUSIVE": "⚠️ Eval gate inconclusive",
+}
+_SEVERITY: Final = ("FAIL", "INCONCLUSIVE", "PASS", "NO_BASELINE")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVerdict:
+    """A verdict file."""
+
+    name: str
+    tree: Tree
+
+    @property
+    def status(self) -> str:
+        return str(self.tree["status"])
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.tree.get("passed", self.status != "FAIL"))
+
+    @property
+    def marker(self) -> str:
+        """What a comment about this gate, and no other, begins with."""
+        return MARKER.format(file_stem(self.name))
+
+
+def read_verdicts(folder: Path) -> list[ReadVerdict]:
+    """Read all verdict files of a folder, by name.
+
+    Raises:
+        ConfigurationError: where there are none, or one is not a verdict.
+    """
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise ConfigurationError(
+            f"There is no verdict in {folder}. A gate writes one before it fails a test; did it run?"
+        )
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> ReadVerdict:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as cause:
+        raise ConfigurationError(f"Cannot read the verdict {path}: {cause}.") from cause
+    if not isinstance(tree, dict) or tree.get("status") not in _HEADINGS:
+        raise ConfigurationError(f"{path} is not the verdict of a gate: its status is none of ours.")
+    return ReadVerdict(str(tree.get("name") or path.stem), tree)
+
+
+def overall(verdicts: Sequence[ReadVerdict]) -> str:
+    """Return the status of several gates together: the worst, where PASS outranks NO_BASELINE."""
+    found = {verdict.status for verdict in verdicts}
+    return next(status for status in _SEVERITY if status in found)
+
+
+def markdown_of(tree: Tree, name: str | None = None) -> str:
+    """Return one verdict as Markdown, its marker first."""
+    verdict = ReadVerdict(str(name or tree.get("name") or "gate"), tree)
+    lines = [verdict.marker, *_lines(verdict)]
+    text = "\n".join(lines).rstrip("\n") + "\n"
+    if len(text) <= MAX_LENGTH:
+        return text
+    return text[:MAX_LENGTH].rsplit("\n", 1)[0] + "\n\n_Cut: the verdict file has the rest._\n"
+
+
+def _lines(verdict: ReadVerdict) -> Iterator[str]:
+    tree = verdict.tree
+    yield f"## {_HEADINGS[verdict.status]}: {plain(verdict.name, _NAME)}\n"
+    if verdict.status == "NO_BASELINE" and not tree.get("reasons"):
+        yield "There is no baseline to compare with: nothing was measured. Create one and commit it.\n"
+    if tree.get("note"):
+        yield f"{plain(str(tree['note']), _TEXT)}\n"
+    for reason in tree.get("reasons", [])[:MAX_SHOWN]:
+        yield f"- {plain(str(reason), _TEXT)}"
+    if tree.get("reasons"):
+        yield ""
+    if tree.get("pairing", "none") != "none":
+        yield from _movement(tree)
+        yield from _regressed(tree)
+        yield from _cases(tree)
+        yield from _evidence(tree)
+    for warning in tree.get("warnings", [])[:MAX_SHOWN]:
+        yield f"> Warning: {plain(str(warning), _TEXT)}\n"
+    if verdict.status == "FAIL" and tree.get("acceptCommand"):
+        yield "To accept the change, run this and commit the baseline:\n"
+        yield f"{fenced(str(tree['acceptCommand']))}\n"
+
+
+def _movement(tree: Tree) -> Iterator[str]:
+    before, now = tree.get("baselinePassRate"), tree.get("candidatePassRate")
+    delta = tree.get("passRateDelta")
+    move = f"{known(percent, before)} → {known(percent, now)}"
+    move += "" if delta is None else f" ({signed_points(delta)})"
+    rows = [
+        ("Pass rate", move),
+        ("Significant", "yes" if tree.get("significant") else "no"),
+        ("Regressed items", _count(tree, "regressedCount")),
+        ("Improved items", _count(tree, "improvedCount")),
+        ("Unchanged items", _count(tree, "unchangedCount")),
+        ("Added / removed items", f"{_count(tree, 'addedCount')} / {_count(tree, 'removedCount')}"),
+        ("Pairing", plain(str(tree["pairing"]), _NAME)),
+    ]
+    yield "| | |\n|---|---|"
+    yield from (table_row(row) for row in rows)
+    yield ""
+
+
+def _count(tree: Tree, key: str) -> str:
+    return f"{int(tree.get(key) or 0):,}"
+
+
+def _regressed(tree: Tree) -> Iterator[str]:
+    found = tree.get("regressedEvaluators") or []
+    if not found:
+        return
+    yield "### Regressed evaluators\n"
+    yield "| Evaluator | Baseline | Candidate | Change | p | adjusted p |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for entry in found[:MAX_SHOWN]:
+        yield table_row(
+            [
+                plain(str(entry.get("evaluator", "")), _NAME),
+                known(score, entry.get("baselineMean")),
+                known(score, entry.get("candidateMean")),
+                known(signed, entry.get("delta")),
+                _p(entry.get("pValue")),
+                _p(entry.get("adjustedPValue")),
+            ]
+        )
+    yield ""
+
+
+def _p(value: float | None) -> str:
+    return UNKNOWN if value is None else p_text(value).removeprefix("= ").replace("<", r"\<")
+
+
+def _cases(tree: Tree) -> Iterator[str]:
+    cases = tree.get("cases") or []
+    total = int(tree.get("totalRegressedCases") or tree.get("regressedCount") or len(cases))
+    if not cases:
+        if tree["status"] == "FAIL" and not tree.get("reasons"):
+            yield "The runs differ as a whole; no single item stands out.\n"
+        return
+    yield "### Regressed items\n"
+    for case in cases[:MAX_SHOWN]:
+        yield f"- {_case(case)}"
+    if total > len(cases[:MAX_SHOWN]):
+        yield f"\n_Showing {len(cases[:MAX_SHOWN])} of {total:,}._"
+    yield ""
+
+
+def _case(case: Tree) -> str:
+    item = case.get("datasetItemId")
+    name = f"item {code(str(item))}" if item is not None else f"row {code(str(case.get('index', '?')))}"
+    drops = [_drop(drop) for drop in case.get("evaluatorDrops") or []]
+    more = f" and {len(drops) - 5} more" if len(drops) > 5 else ""
+    return f"{name}: {', '.join(drops[:5])}{more}" if drops else f"{name}: no longer passes"
+
+
+def _drop(drop: Tree) -> str:
+    name = plain(str(drop.get("evaluator", "")), _NAME)
+    before = known(score, drop.get("baselineMean"))
+    if drop.get("error") is not None:
+        return f"{name} {before} → error: {plain(str(drop['error']), 120)}"
+    return f"{name} {before} → {known(score, drop.get('candidateMean'))}"
+
+
+def _evidence(tree: Tree) -> Iterator[str]:
+    """What the verdict rests on; another implementation's verdict does not say it."""
+    if "alpha" not in tree:
+        return
+    pairs, effect = tree.get("discordant") or {}, tree.get("effect") or {}
+    found = effect.get("interval")
+    interval = UNKNOWN if found is None else f"{_pts(found[0])} to {_pts(found[1])} pts"
+    seen = tree.get("minimumDetectableDrop")
+    could = "no drop at all" if seen is None else f"drops from {points(seen)} on"
+    needed = tree.get("itemsNeeded")
+    yield "<details><summary>What this rests on</summary>\n"
+    yield f"- alpha = {tree['alpha']:g}, correction: {plain(str(tree.get('correction')), _NAME)}"
+    yield (
+        f"- n = {_count(tree, 'n')} shared items, {_count(pairs, 'worse')} worse and "
+        f"{_count(pairs, 'better')} better"
+    )
+    yield f"- change of the pass rate, 95 % interval: {interval}"
+    yield f"- with {share(tree.get('power') or 0.8)} power it could see {could}"
+    if needed is not None:
+        yield f"- items needed to see the drop that is asked for: {int(needed):,}"
+    yield (
+        f"- guard 2: single items by more than {points(tree.get('severityMargin') or 0)}, "
+        f"{plain(str(tree.get('severity')), _NAME)}"
+    )
+    yield "\n</details>\n"
+
+
+def _pts(value: float) -> str:
+    return f"{half_up(value * 100, 1):+g}"

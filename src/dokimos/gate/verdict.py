@@ -1,0 +1,272 @@
+"""What a gate says: its status, why, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final
+
+from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
+from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
+from dokimos.comparison.wording import evidence_sentence, level, signed_points
+from dokimos.core.figures import half_up, half_up_or_none
+from dokimos.gate.config import GateConfig
+from dokimos.gate.decision import Decision, Drop, Fired, Guard
+
+MAX_CASES: Final = 50
+MAX_REASONS: Final = 5
+
+
+class GateStatus(StrEnum):
+    """The verdict of a gate."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    NO_BASELINE = "NO_BASELINE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    """Nothing fired, but the comparison could not have seen the drop that it has to see."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateVerdict:
+    """What a gate decided, with everything that it rests on."""
+
+    status: GateStatus
+    name: str
+    """Of the baseline."""
+    config: GateConfig
+    decision: Decision | None = None
+    """None where nothing was compared."""
+    candidate_pass_rate: float | None = None
+    no_baseline: Fired | None = None
+    baseline: str | None = None
+    """Where the baseline is kept, or which run it is."""
+    accept_command: str | None = None
+    """What to run to accept the change."""
+    note: str | None = None
+    """What was done instead of comparing: a baseline was written, for example."""
+
+    @property
+    def passed(self) -> bool:
+        """What CI branches on: false for FAIL, INCONCLUSIVE, and a missing baseline that is required."""
+        if self.status is GateStatus.NO_BASELINE:
+            return self.no_baseline is None or not self.no_baseline.fails
+        return self.status is GateStatus.PASS
+
+    @property
+    def comparison(self) -> RunComparison | None:
+        return None if self.decision is None else self.decision.comparison
+
+    @property
+    def fired(self) -> tuple[Fired, ...]:
+        """The guards that fired, those that are only reported among them."""
+        if self.decision is not None:
+            return self.decision.fired
+        return () if self.no_baseline is None else (self.no_baseline,)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the gate does not pass, as sentences."""
+        return tuple(one.reason for one in self.fired if one.fails)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader has to know although it does not fail the gate."""
+        if self.decision is None:
+            return ()
+        reported = [f"{one.reason} (reported only)" for one in self.decision.fired if not one.fails]
+        return (*reported, *_cleared(self.decision), *self.decision.warnings)
+
+    @property
+    def message(self) -> str:
+        """What a person reads: the verdict, why, what it rests on, and how to accept the change."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield self.headline
+        if self.note:
+            yield self.note
+        yield from (f"  {_GUARD_NAMES[one.guard]}: {one.reason}" for one in self._shown())
+        if self.comparison is not None and self.comparison.pass_rate.n:
+            metric = self.comparison.pass_rate
+            yield f"  {evidence_sentence(metric, len(self.comparison.metrics))}"
+        yield from (f"  Warning: {warning}" for warning in self.warnings)
+        if self.status is GateStatus.FAIL and self.accept_command:
+            place = f", then commit {self.baseline}" if self.baseline else ""
+            yield f"To accept the change: {self.accept_command}{place}"
+
+    def _shown(self) -> list[Fired]:
+        return [one for one in self.fired if one.fails][:MAX_REASONS]
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        words = {
+            GateStatus.PASS: "passed",
+            GateStatus.FAIL: "FAILED",
+            GateStatus.NO_BASELINE: "has no baseline",
+            GateStatus.INCONCLUSIVE: "INCONCLUSIVE",
+        }
+        rate = None if self.comparison is None else self.comparison.pass_rate
+        if rate is None or rate.delta is None:
+            return f"Eval gate {words[self.status]}: {self.name}"
+        before, now = level(rate, rate.baseline_mean), level(rate, rate.candidate_mean)
+        return f"Eval gate {words[self.status]}: pass rate {before} -> {now} ({signed_points(rate.delta)})."
+
+    def to_markdown(self) -> str:
+        """Return the verdict as it is shown in a job summary or a comment."""
+        from dokimos.gate.report import markdown_of
+
+        return markdown_of(self.tree())
+
+    def tree(self) -> dict[str, Any]:
+        """Return the verdict as JSON, rounded to 6 decimals; what is not known is left out."""
+        tree: dict[str, Any] = {
+            "status": self.status.value,
+            "passed": self.passed,
+            "name": self.name,
+            "baseline": self.baseline,
+            "reasons": list(self.reasons),
+            "guards": [
+                {"guard": one.guard.value, "reason": one.reason, "fails": one.fails} for one in self.fired
+            ],
+        }
+        if self.decision is None:
+            tree |= {
+                "pairing": "none",
+                "candidatePassRate": half_up_or_none(self.candidate_pass_rate),
+                "significant": False,
+                **dict.fromkeys(_COUNTS, 0),
+                "regressedEvaluators": [],
+                "cases": [],
+                "casesTruncated": False,
+                "comparedPass": False,
+            }
+        else:
+            tree |= _comparison_tree(self.decision, self.config)
+        tree |= {"warnings": list(self.warnings), "acceptCommand": self.accept_command, "note": self.note}
+        return {key: value for key, value in tree.items() if value is not None}
+
+
+_GUARD_NAMES: Final = {
+    Guard.REGRESSION: "guard 1 (regression)",
+    Guard.SEVERITY: "guard 2 (single items)",
+    Guard.ERRORS: "errors",
+    Guard.INCOMPLETE: "incomplete run",
+    Guard.REMOVED_EVALUATOR: "removed evaluator",
+    Guard.REMOVED_ITEMS: "removed items",
+    Guard.POWER: "power",
+    Guard.NO_BASELINE: "no baseline",
+}
+_COUNTS: Final = (
+    "improvedCount",
+    "regressedCount",
+    "totalRegressedCases",
+    "unchangedCount",
+    "addedCount",
+    "removedCount",
+)
+
+
+def _cleared(decision: Decision) -> Iterator[str]:
+    if decision.cleared:
+        names = ", ".join(f"{drop.name} ({drop.evaluator})" for drop in decision.cleared[:5])
+        more = f" and {len(decision.cleared) - 5} more" if len(decision.cleared) > 5 else ""
+        yield f"Running suspicious items again did not confirm {names}{more}; they do not fail the gate."
+
+
+def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
+    comparison, rate = decision.comparison, decision.comparison.pass_rate
+    cases = _Cases(decision)
+    return {
+        **rates_tree(comparison),
+        "regressedCount": max(comparison.count(Change.REGRESSED), cases.total),
+        "totalRegressedCases": cases.total,
+        "regressedEvaluators": [_regressed_tree(one) for one in comparison.regressed_evaluators],
+        "cases": cases.trees[:MAX_CASES],
+        "casesTruncated": cases.total > MAX_CASES,
+        "comparedPass": rate.n > 0,
+        "alpha": config.alpha,
+        "correction": config.correction,
+        "severityMargin": config.severity_margin,
+        "severity": config.severity,
+        "n": rate.n,
+        "discordant": {"worse": rate.worse, "better": rate.better},
+        "effect": {"delta": half_up_or_none(rate.delta), "interval": interval_tree(rate)},
+        "power": rate.config.power,
+        "minimumDetectableDrop": half_up_or_none(rate.detectable_drop),
+        "itemsNeeded": _needed(decision, config),
+        "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
+        "clearedCount": len(decision.cleared),
+    }
+
+
+def _needed(decision: Decision, config: GateConfig) -> int | None:
+    if config.require_power is None or not decision.comparison.pass_rate.n:
+        return None
+    return decision.comparison.pass_rate.items_needed(config.detect_drop, config.require_power)
+
+
+def _regressed_tree(metric: MetricChange) -> dict[str, Any]:
+    return {
+        "evaluator": metric.name,
+        "baselineMean": half_up_or_none(metric.baseline_mean),
+        "candidateMean": half_up_or_none(metric.candidate_mean),
+        "delta": half_up_or_none(metric.delta),
+        "pValue": half_up(metric.p_value),
+        "adjustedPValue": half_up(metric.adjusted_p_value),
+        "method": metric.method.value,
+    }
+
+
+class _Cases:
+    """The items that got worse by guard 1 or guard 2, those with the largest drops first."""
+
+    def __init__(self, decision: Decision) -> None:
+        self._comparison = decision.comparison
+        self._drops: dict[str, dict[str, Drop]] = {}
+        for drop in decision.drops:
+            self._drops.setdefault(drop.key, {})[drop.evaluator] = drop
+        regressed = {item.key for item in decision.comparison.items if item.change is Change.REGRESSED}
+        self._keys = regressed | set(self._drops)
+        self._metrics = {metric.name: metric for metric in decision.comparison.evaluators}
+
+    @property
+    def total(self) -> int:
+        return len(self._keys)
+
+    @cached_property
+    def trees(self) -> list[dict[str, Any]]:
+        found = [self._case(item) for item in self._comparison.items if item.key in self._keys]
+        return [tree for _, _, tree in sorted(found, key=lambda case: case[:2])]
+
+    def _case(self, item: ItemChange) -> tuple[float, int, dict[str, Any]]:
+        drops = []
+        worst = 0.0
+        for score in item.evaluators:
+            drop = self._drops.get(item.key, {}).get(score.name)
+            size = self._metrics[score.name].worsening(score.delta)
+            if drop is None and size <= self._comparison.config.epsilon:
+                continue
+            size = 2.0 if drop is not None and drop.candidate_mean is None else size
+            worst = max(worst, size)
+            drops.append((-size, _drop_tree(score, drop)))
+        tree = {
+            "datasetItemId": item.dataset_item_id,
+            "index": item.key if item.dataset_item_id is None else item.either.index_key,
+            "evaluatorDrops": [tree for _, tree in sorted(drops, key=lambda pair: pair[0])],
+        }
+        return -worst, item.either.index, {key: value for key, value in tree.items() if value is not None}
+
+
+def _drop_tree(score: ScoreChange, drop: Drop | None) -> dict[str, Any]:
+    tree = {
+        "evaluator": score.name,
+        "baselineMean": half_up_or_none(score.baseline_mean),
+        "candidateMean": half_up_or_none(score.candidate_mean),
+        "delta": None if score.candidate_mean is None else half_up(score.delta),
+        "error": None if drop is None else drop.error,
+    }
+    return {key: value for key, value in tree.items() if value is not None}

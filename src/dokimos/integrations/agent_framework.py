@@ -1,0 +1,187 @@
+"""Agents and chat clients of the Microsoft Agent Framework (`agent_framework`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, Unpack
+
+from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
+from dokimos.core.jsonable import text_form
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ResultOptions,
+    TaskOptions,
+    identity,
+)
+from dokimos.integrations.kinds import made_one_of, method_of
+from dokimos.integrations.reading import TraceBuilder, get, priced, usage_of
+
+EXTRA: Final = "agent-framework"
+
+AgentLike: TypeAlias = Any
+"""An `Agent`, a chat client, or a function without parameters that makes one for each input."""
+
+
+def to_agent_trace(result: Any) -> AgentTrace:
+    """Return what an `AgentResponse` or `ChatResponse` tells: its calls, their results and its last text.
+
+    Calls of tools that a provider hosts are calls too. One that waits for an approval has no result.
+    """
+    builder = TraceBuilder()
+    author = None
+    for message in get(result, "messages", default=()):
+        author = get(message, "author_name", default=author)
+        contents = get(message, "contents", default=())
+        if any(_is_call(get(content, "type")) for content in contents):
+            builder.turn()
+        for content in contents:
+            _read_content(builder, content)
+    return builder.trace(agent=author)
+
+
+def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
+    """Return the function tools of an agent, or of a list of tools; those that a provider hosts have none."""
+    if not isinstance(agent, list | tuple):
+        agent = made_one_of(agent, _METHODS)
+        connected = [tool for server in get(agent, "mcp_tools", default=()) for tool in server.functions]
+        agent = [*(get(get(agent, "default_options"), "tools", default=())), *connected]
+    return tuple(_definition(tool) for tool in agent if callable(tool) or get(tool, "name"))
+
+
+def to_call_metrics(
+    result: Any, model: str | None = None, price_table: PriceTable | None = None
+) -> CallMetrics | None:
+    """Return the tokens of all model calls of a run, and their cost; None where nothing was measured."""
+    return priced(_usage(result), model, price_table)
+
+
+def run_and_trace(agent: AgentLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Run an agent on text or a list of messages; `run_options` are those of its `run`."""
+    return run_sync(run_and_trace_async(agent, inputs, **run_options))
+
+
+async def run_and_trace_async(agent: AgentLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Do what `run_and_trace` does, on the event loop that is running."""
+    return (await _bridge(agent, run_options).run(inputs)).trace
+
+
+def as_task(
+    agent: AgentLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[TaskOptions]
+) -> AgentTask:
+    """Return a task that runs an agent on an input, without a session: each input stands alone."""
+    return AgentTask(_bridge(agent, run_options or {}), **options)
+
+
+def as_application(
+    agent: AgentLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[ResultOptions]
+) -> AgentApplication:
+    """Return an agent as the application of a simulated conversation."""
+    return AgentApplication(AgentTask(_bridge(agent, run_options or {}), **options))
+
+
+def as_judge(
+    agent: AgentLike, *, model: str | None = None, price_table: PriceTable | None = None
+) -> AgentJudge:
+    """Return an agent or a chat client as a judge."""
+    return AgentJudge(_bridge(agent, {}), model, price_table)
+
+
+_METHODS: Final = ("get_response", "run")
+"""What only a chat client and an agent have."""
+
+
+def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
+    async def run(inputs: Any) -> AgentRun:
+        given = inputs if isinstance(inputs, list) else [_message("user", text_form(inputs) or "")]
+        ready = made_one_of(agent, _METHODS)
+        return _read(await getattr(ready, method_of(ready, _METHODS) or "run")(given, **run_options))
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        return await run([_told(message) for message in conversation.to_messages("openai")])
+
+    return Bridge(identity=_identity(agent), run=run, converse=converse)
+
+
+def _message(role: str, *contents: Any) -> Any:
+    return require("agent_framework", EXTRA).Message(role, list(contents))
+
+
+def _told(message: Mapping[str, Any]) -> Any:
+    """Return a message of Chat Completions as one of the framework's."""
+    if message["role"] == "tool":
+        result = {"call_id": message["tool_call_id"], "result": message["content"]}
+        return _message("tool", {"type": "function_result", **result})
+    calls = [
+        {"type": "function_call", "call_id": call["id"], **call["function"]}
+        for call in message.get("tool_calls", ())
+    ]
+    return _message(message["role"], *([message["content"]] if message["content"] else []), *calls)
+
+
+def _read(result: Any) -> AgentRun:
+    value = None
+    with suppress(ValueError):  # an answer that is not what was asked for is still an answer
+        value = get(result, "value")
+    return AgentRun(
+        trace=to_agent_trace(result), output=value, usage=_usage(result), hint="as the result of a tool"
+    )
+
+
+def _usage(result: Any) -> CallMetrics | None:
+    usage = get(result, "usage_details")
+    if usage is None:
+        return None
+    return usage_of(
+        get(usage, "input_token_count"),
+        get(usage, "output_token_count"),
+        cached=get(usage, "cache_read_input_token_count"),
+        reasoning=get(usage, "reasoning_output_token_count"),
+        model=get(result, "model"),
+    )
+
+
+def _identity(agent: AgentLike) -> str:
+    if method_of(agent, _METHODS) is None:
+        return identity("agent-framework", agent)
+    options = get(agent, "default_options", default={})
+    model = get(agent, "model") or get(options, "model") or get(get(agent, "client"), "model")
+    return identity("agent-framework", get(agent, "name"), model, get(options, "instructions"))
+
+
+def _is_call(kind: str | None) -> bool:
+    return kind is not None and kind.endswith("_call")
+
+
+def _read_content(builder: TraceBuilder, content: Any) -> None:
+    kind = get(content, "type", default="")
+    if kind == "text":
+        builder.say(get(content, "text"))
+    elif kind == "text_reasoning":
+        builder.think(get(content, "text"))
+    elif _is_call(kind):
+        _read_call(builder, content)
+    elif kind.endswith("_result"):
+        failure = get(content, "exception")
+        result = get(content, "result", "output", "outputs")
+        builder.result(get(content, "call_id"), result, error=str(failure) if failure else False)
+
+
+def _read_call(builder: TraceBuilder, call: Any) -> None:
+    name = get(call, "name", "tool_name") or get(call, "type", default="").removesuffix("_tool_call")
+    builder.call(name, get(call, "arguments", "inputs"), get(call, "call_id"))
+
+
+def _definition(tool: Any) -> ToolDefinition:
+    parameters = getattr(tool, "parameters", None)
+    if not callable(parameters):
+        return ToolDefinition.from_object(tool)
+    return ToolDefinition(tool.name, get(tool, "description", default="").strip(), input_schema=parameters())

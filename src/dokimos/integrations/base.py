@@ -1,0 +1,274 @@
+"""What all integrations share: a framework's agent as a task, a judge and an application."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypedDict
+
+from dokimos.core.agent import AgentTrace
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.example import Example
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.core.results import Score
+from dokimos.core.task_result import TaskResult
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import error_text
+from dokimos.errors import DokimosError, EvaluationError, IntegrationError, JudgeUnavailableError
+from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.integrations.lasting_loop import on_lasting_loop
+from dokimos.integrations.reading import (
+    documents_of_tools,
+    extract_texts,
+    extract_texts_with_metadata,
+    priced,
+)
+from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRun:
+    """One run of a framework's agent, chain or model, in our terms."""
+
+    trace: AgentTrace
+    output: Any = None
+    """What it gave, where that is more than the text of the final response."""
+    usage: CallMetrics | None = None
+    """As the framework reports it; the cost only where it reports one."""
+    documents: tuple[Any, ...] | None = None
+    """What was retrieved, as the framework has it; None where the result carries no sources."""
+    hint: str = "under one of its usual keys"
+    """Where this framework's results could carry their sources, for the message that they do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bridge:
+    """How to run a framework's agent."""
+
+    identity: str
+    """Tells agents apart across processes: framework, name, model, a mark of the instructions."""
+    run: Callable[[Any], Awaitable[AgentRun]]
+    """Runs it on the value of an input."""
+    converse: Callable[[ConversationTrajectory], Awaitable[AgentRun]]
+    """Lets it reply to a conversation; the trace holds only what it did for this reply."""
+    judge: Callable[[str, JsonSchemaDict | None], Awaitable[AgentRun]] | None = None
+    """Answers a judge's prompt in JSON of a schema, where it can be held to one."""
+
+    def __post_init__(self) -> None:
+        for name in ("run", "converse", "judge"):
+            function = getattr(self, name)
+            if function is not None:
+                object.__setattr__(self, name, on_lasting_loop(function))
+
+
+class ResultOptions(TypedDict, total=False):
+    """What to make of a result; options of `as_application` and, with two more, of `as_task`."""
+
+    model: str | None
+    """What the price table is asked for, where the framework does not say which model answered."""
+    price_table: PriceTable | None
+    """Asked where the framework reports no cost of its own."""
+    allow_blank: bool
+    """Whether a blank reply is a reply; it is an error otherwise."""
+    context_key: str
+    """Under which key retrieved texts go into the outputs ("context")."""
+    metadata_key: str | None
+    """Under which key the same texts go with their metadata, if at all."""
+    context_tools: tuple[str, ...]
+    """The names of tools whose results are retrieved context."""
+    needs_context: bool
+    """Whether a result without sources is an error: the application is known to retrieve."""
+
+
+class TaskOptions(ResultOptions, total=False):
+    """Options of `as_task`."""
+
+    input_key: str
+    """Which of an example's inputs the agent is given ("input")."""
+    output_key: str
+    """Under which key its answer goes into the outputs ("output")."""
+
+
+@dataclass(frozen=True)
+class AgentTask:
+    """A framework's agent as the task of an experiment; made by `as_task`."""
+
+    bridge: Bridge
+    input_key: str = INPUT
+    output_key: str = OUTPUT
+    context_key: str = CONTEXT
+    metadata_key: str | None = None
+    context_tools: tuple[str, ...] = ()
+    needs_context: bool = False
+    model: str | None = None
+    price_table: PriceTable | None = None
+    allow_blank: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.context_tools, str):
+            object.__setattr__(self, "context_tools", (self.context_tools,))
+        # Two agents are two tasks: a run of one is not resumed with the other.
+        object.__setattr__(self, "__qualname__", f"as_task({self.bridge.identity})")
+
+    async def __call__(self, example: Example) -> TaskResult:
+        if self.input_key not in example.inputs:
+            raise EvaluationError(
+                f"The agent needs {self.input_key!r} in the inputs, which this example lacks."
+            )
+        return self.result_of(await self.bridge.run(example.inputs[self.input_key]))
+
+    def result_of(self, run: AgentRun) -> TaskResult:
+        """Return outputs and metrics of a run.
+
+        Raises:
+            IntegrationError: for a blank reply, or for missing sources where they are needed.
+        """
+        if not self.allow_blank:
+            _check_reply(run)
+        output = run.trace.final_response if run.output is None else run.output
+        outputs = {**run.trace.to_outputs(), **self._context(run)}
+        outputs.pop(OUTPUT)
+        return TaskResult(
+            {self.output_key: "" if output is None else output, **outputs},
+            priced(run.usage, self.model, self.price_table),
+        )
+
+    def _context(self, run: AgentRun) -> dict[str, Any]:
+        documents = run.documents
+        if self.context_tools:
+            of_tools = documents_of_tools(run.trace, self.context_tools)
+            documents = documents if of_tools is None else (*(documents or ()), *of_tools)
+        if documents is None:
+            if self.needs_context:
+                raise IntegrationError(_no_sources(run, self.context_tools))
+            return {}
+        context: dict[str, Any] = {self.context_key: extract_texts(documents)}
+        if self.metadata_key is not None:
+            context[self.metadata_key] = extract_texts_with_metadata(documents)
+        return context
+
+
+def _check_reply(run: AgentRun) -> None:
+    """Refuse a reply without text, unless it leaves calls to whoever asked."""
+    output = run.trace.final_response if run.output is None else run.output
+    blank = output is None or (isinstance(output, str) and not output.strip())
+    if blank and all(call.result is not None for call in run.trace.tool_calls):
+        raise IntegrationError("The agent gave a blank reply; allow_blank=True accepts one.")
+
+
+def _no_sources(run: AgentRun, tools: tuple[str, ...]) -> str:
+    if tools:
+        return f"The result carries no sources: none of the tools {', '.join(tools)} was called and answered."
+    return (
+        f"The result carries no sources. Return the retrieved documents {run.hint}, or name the tools that "
+        f"retrieve with context_tools=(...)."
+    )
+
+
+@dataclass(frozen=True)
+class AgentApplication:
+    """A framework's agent as the application of a simulated conversation; made by `as_application`."""
+
+    task: AgentTask
+
+    async def __call__(self, conversation: ConversationTrajectory) -> TaskResult:
+        return self.task.result_of(await self.task.bridge.converse(conversation))
+
+
+@dataclass(frozen=True)
+class AgentJudge:
+    """A framework's agent or model as a judge; made by `as_judge`."""
+
+    bridge: Bridge
+    model: str | None = None
+    price_table: PriceTable | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.bridge.identity
+
+    async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
+        try:
+            if self.bridge.judge is None:
+                run = await self.bridge.run(prompt)
+            else:
+                run = await self.bridge.judge(prompt, schema)
+        except DokimosError:
+            raise
+        except Exception as error:
+            raise JudgeUnavailableError(f"{self.identity} gave no answer: {error_text(error)}") from error
+        text = text_form(run.trace.final_response if run.output is None else run.output)
+        return JudgeReply(text or "", priced(run.usage, self.model, self.price_table))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignEvaluator(Evaluator):
+    """An evaluator of another framework; made by `as_evaluator`."""
+
+    default_name = "Foreign Evaluator"
+    deterministic = False
+
+    ask: Callable[[EvalTestCase], Awaitable[ScoreLike]]
+    """Asks it about a case and reads what it says."""
+
+    async def score(self, case: EvalTestCase) -> ScoreLike:
+        return await self.ask(case)
+
+
+def made(agent_or_factory: Any, method: str) -> Any:
+    """Return an agent: what has `method` is one; anything else is called to make a fresh one.
+
+    Raises:
+        IntegrationError: for what is neither.
+    """
+    if hasattr(agent_or_factory, method) and not isinstance(agent_or_factory, type):
+        return agent_or_factory
+    if not callable(agent_or_factory):
+        raise IntegrationError(
+            f"An agent with {method!r}, or a function without parameters that makes one, is needed, "
+            f"not {agent_or_factory!r:.80}."
+        )
+    agent = agent_or_factory()
+    if not hasattr(agent, method):
+        raise IntegrationError(f"{agent_or_factory!r:.80} made {agent!r:.80}, which has no {method!r}.")
+    return agent
+
+
+async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function on the event loop where it is async, in a thread where it is not."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    value = await call_in_thread(partial(function, *args, **kwargs))
+    return await value if inspect.isawaitable(value) else value
+
+
+def identity(framework: str, *parts: Any) -> str:
+    """Return the text that tells an agent apart: short parts as they are, long ones by a mark."""
+    return ":".join([framework, *(_short(part) for part in parts if part)])
+
+
+def _short(part: Any) -> str:
+    text = part if isinstance(part, str) else getattr(part, "__qualname__", None) or type(part).__qualname__
+    if len(text) <= 60 and "\n" not in text:
+        return text
+    return "#" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def numeric_score(value: Any, reason: Any = None, metadata: Mapping[str, Any] | None = None) -> ScoreLike:
+    """Return what another framework's evaluator said as ours: a number in 0..1 or a verdict.
+
+    Raises:
+        EvaluationError: where it gave neither.
+    """
+    text = reason if isinstance(reason, str) else ""
+    if isinstance(value, bool | int | float) and 0 <= value <= 1:
+        return Score(float(value), text, metadata=dict(metadata or {}))
+    raise EvaluationError(
+        f"It gave {value!r:.80} as a score, which is not a number in 0..1: {text}".rstrip(": ")
+    )

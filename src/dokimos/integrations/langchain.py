@@ -1,0 +1,287 @@
+"""Agents, graphs, chains and models of LangChain and LangGraph."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, Unpack
+
+from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
+from dokimos.core.jsonable import jsonable, text_form
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ResultOptions,
+    TaskOptions,
+    identity,
+    made,
+)
+from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
+
+EXTRA: Final = "langchain"
+
+RunnableLike: TypeAlias = Any
+"""An agent, graph, chain or model, or a function without parameters that makes one for each input."""
+
+_ANSWERS: Final = ("output", "answer", "result", "text", "response")
+"""Under which keys chains have their answer."""
+_SOURCES: Final = ("context", "source_documents", "documents", "sources")
+
+
+def to_agent_trace(result: Any) -> AgentTrace:
+    """Return what a run did: from the state of a graph, a list of messages, or what a chain or model gave.
+
+    Messages are read turn by turn: the results of an assistant message's calls are those that follow it up to
+    the next assistant message, so that an id that a later turn uses again is another call.
+    """
+    builder = TraceBuilder()
+    for message in to_messages(result):
+        _read_message(builder, message)
+    if isinstance(result, Mapping):
+        for action, observation in result.get("intermediate_steps") or ():
+            _read_step(builder, action, observation)
+    trace = builder.trace()
+    return trace if trace.final_response is not None else builder.trace(text_form(_answer(result)))
+
+
+def to_tool_calls(result: Any) -> tuple[ToolCall, ...]:
+    """Return the calls of a run, turn by turn, without the rest of the trace."""
+    return to_agent_trace(result).tool_calls
+
+
+def to_trajectory(result: Any) -> ConversationTrajectory:
+    """Return the messages of a state as a conversation, each reply with its tool calls."""
+    return ConversationTrajectory.from_messages(_plain(message) for message in to_messages(result))
+
+
+def to_messages(result: Any) -> list[Any]:
+    """Return the messages in a result: those of a state, a list itself, or the one that a model gave."""
+    if isinstance(result, Mapping):
+        result = result.get("messages", result if "type" in result else ())
+    if isinstance(result, list | tuple):
+        return [message for message in result if not isinstance(message, str)]
+    return [] if result is None or get(result, "type") is None else [result]
+
+
+def to_tool_definitions(tools: Any) -> tuple[ToolDefinition, ...]:
+    """Return tools as definitions: a list of them, or those of an agent (a graph with a node of tools)."""
+    if not isinstance(tools, Sequence):
+        tools = _tools_of_graph(made(tools, "ainvoke"))
+    return tuple(_definition(tool) for tool in tools)
+
+
+def to_call_metrics(
+    result: Any, model: str | None = None, price_table: PriceTable | None = None
+) -> CallMetrics | None:
+    """Return the tokens of all model calls in a result, and their cost; None where nothing was measured."""
+    return priced(_usage(to_messages(result)), model, price_table)
+
+
+def run_and_trace(runnable: RunnableLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Run an agent, graph, chain or model; text is the user's message where it works on messages.
+
+    `run_options` are those of `ainvoke`, such as `config`.
+    """
+    return run_sync(run_and_trace_async(runnable, inputs, **run_options))
+
+
+async def run_and_trace_async(runnable: RunnableLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Do what `run_and_trace` does, on the event loop that is running."""
+    return (await _bridge(runnable, run_options).run(inputs)).trace
+
+
+def as_task(
+    runnable: RunnableLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[TaskOptions]
+) -> AgentTask:
+    """Return a task that runs an agent, graph, chain or model on an input.
+
+    A graph that works on messages is given the input as the user's message; anything else is given the input
+    itself. A graph that remembers begins anew with each input, unless `run_options` name a thread.
+    """
+    return AgentTask(_bridge(runnable, run_options or {}), **options)
+
+
+def as_application(
+    runnable: RunnableLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[ResultOptions]
+) -> AgentApplication:
+    """Return an agent, graph, chain or model as the application of a simulated conversation.
+
+    It is given all messages so far.
+    """
+    return AgentApplication(AgentTask(_bridge(runnable, run_options or {}), **options))
+
+
+def as_judge(
+    runnable: RunnableLike, *, model: str | None = None, price_table: PriceTable | None = None
+) -> AgentJudge:
+    """Return a model, chain or agent as a judge."""
+    return AgentJudge(_bridge(runnable, {}), model, price_table)
+
+
+def _bridge(runnable: RunnableLike, run_options: Mapping[str, Any]) -> Bridge:
+    async def run(inputs: Any) -> AgentRun:
+        target = made(runnable, "ainvoke")
+        if not _takes_messages(target) or isinstance(inputs, Mapping):
+            return _read(await target.ainvoke(inputs, **_options(target, run_options)), None)
+        given = inputs if isinstance(inputs, list) else [{"role": "user", "content": text_form(inputs) or ""}]
+        return await _run_on(target, given, run_options)
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        target = made(runnable, "ainvoke")
+        messages = conversation.to_messages("langchain")
+        if _takes_messages(target):
+            return await _run_on(target, messages, run_options)
+        return _read(await target.ainvoke(messages, **_options(target, run_options)), None)
+
+    return Bridge(identity=_identity(runnable), run=run, converse=converse)
+
+
+async def _run_on(target: Any, messages: Sequence[Any], run_options: Mapping[str, Any]) -> AgentRun:
+    """Run a graph on messages; the last one has an id, by which what is new in its state is found."""
+    theirs = require("langchain_core.messages", EXTRA).convert_to_messages(messages)
+    mark = theirs[-1].id = theirs[-1].id or str(uuid.uuid4())
+    return _read(await target.ainvoke({"messages": theirs}, **_options(target, run_options)), mark)
+
+
+def _options(target: Any, run_options: Mapping[str, Any]) -> dict[str, Any]:
+    if getattr(target, "checkpointer", None) in (None, False):
+        return dict(run_options)
+    config = dict(run_options.get("config") or {})
+    config["configurable"] = {"thread_id": str(uuid.uuid4()), **(config.get("configurable") or {})}
+    return {**run_options, "config": config}
+
+
+def _takes_messages(target: Any) -> bool:
+    return "messages" in (getattr(target, "channels", None) or ())
+
+
+def _read(result: Any, mark: str | None) -> AgentRun:
+    result = _since(result, mark)
+    messages = to_messages(result)
+    structured = result.get("structured_response") if isinstance(result, Mapping) else None
+    return AgentRun(
+        trace=to_agent_trace(result),
+        output=structured if structured is not None or messages else _answer(result),
+        usage=_usage(messages),
+        documents=_documents(result, messages),
+        hint='under "context" or "source_documents", or as the artifact of a tool',
+    )
+
+
+def _since(result: Any, mark: str | None) -> Any:
+    """Return a state with only the messages after the one of this id, where it is among them."""
+    messages = to_messages(result)
+    place = next((place for place, each in enumerate(messages) if mark and get(each, "id") == mark), None)
+    return result if place is None else {**result, "messages": messages[place + 1 :]}
+
+
+def _answer(result: Any) -> Any:
+    if isinstance(result, Mapping):
+        found = next((result[key] for key in _ANSWERS if result.get(key) is not None), None)
+        if found is None and "messages" not in result:
+            return dict(result)
+        return text_of(get(found, "content")) if get(found, "type") == "ai" else found
+    return None if to_messages(result) or isinstance(result, list) else result
+
+
+def _documents(result: Any, messages: Iterable[Any]) -> tuple[Any, ...] | None:
+    if isinstance(result, Mapping):
+        for key in _SOURCES:
+            if isinstance(result.get(key), list | tuple):
+                return tuple(result[key])
+    artifacts = [get(message, "artifact") for message in messages if get(message, "type") == "tool"]
+    found = [each for each in artifacts if isinstance(each, list | tuple)]
+    return tuple(document for documents in found for document in documents) if found else None
+
+
+def _read_message(builder: TraceBuilder, message: Any) -> None:
+    reader = _READERS.get(get(message, "type", "role", default=""))
+    if reader is not None:
+        reader(builder, message)
+
+
+def _read_ai(builder: TraceBuilder, message: Any) -> None:
+    builder.turn()
+    content = get(message, "content")
+    for part in content if isinstance(content, list) else ():
+        if get(part, "type") in ("reasoning", "thinking"):
+            builder.think(get(part, "reasoning", "thinking"))
+    builder.say(text_of(content))
+    for call in (*get(message, "tool_calls", default=()), *get(message, "invalid_tool_calls", default=())):
+        builder.call(get(call, "name"), get(call, "args"), get(call, "id"))
+
+
+def _read_tool(builder: TraceBuilder, message: Any) -> None:
+    failed = get(message, "status") == "error"
+    builder.result(get(message, "tool_call_id"), get(message, "content"), error=failed)
+
+
+_READERS: Final[dict[str, Callable[[TraceBuilder, Any], None]]] = {
+    "ai": _read_ai,
+    "AIMessageChunk": _read_ai,
+    "assistant": _read_ai,
+    "tool": _read_tool,
+}
+
+
+def _read_step(builder: TraceBuilder, action: Any, observation: Any) -> None:
+    """Read a step of an older agent: an action, and what came of it."""
+    tool_input = get(action, "tool_input")
+    arguments = {"input": tool_input} if isinstance(tool_input, str) else tool_input
+    builder.turn()
+    builder.call(get(action, "tool"), arguments, "step")
+    builder.result("step", observation)
+
+
+def _plain(message: Any) -> Mapping[str, Any]:
+    """Return a message as a map that conversations are read from."""
+    if isinstance(message, Mapping):
+        return message
+    keys = ("type", "content", "tool_calls", "tool_call_id", "status", "name")
+    return {"role": message.type, **{key: get(message, key) for key in keys if get(message, key) is not None}}
+
+
+def _usage(messages: Iterable[Any]) -> CallMetrics | None:
+    return summed(_usage_of(message) for message in messages)
+
+
+def _usage_of(message: Any) -> CallMetrics | None:
+    usage = get(message, "usage_metadata")
+    if usage is None:
+        return None
+    return usage_of(
+        get(usage, "input_tokens"),
+        get(usage, "output_tokens"),
+        cached=get(get(usage, "input_token_details"), "cache_read"),
+        reasoning=get(get(usage, "output_token_details"), "reasoning"),
+        model=get(get(message, "response_metadata"), "model_name", "model"),
+    )
+
+
+def _identity(runnable: RunnableLike) -> str:
+    if not hasattr(runnable, "ainvoke"):
+        return identity("langchain", runnable)
+    name = getattr(runnable, "name", None) or type(runnable).__name__
+    return identity("langchain", name, get(runnable, "model_name", "model"))
+
+
+def _tools_of_graph(graph: Any) -> Iterator[Any]:
+    for node in (get(graph, "nodes", default={})).values():
+        by_name = get(get(node, "bound", default=node), "tools_by_name", default={})
+        yield from by_name.values()
+
+
+def _definition(tool: Any) -> ToolDefinition:
+    schema = getattr(tool, "tool_call_schema", None)
+    if schema is None:
+        return ToolDefinition.from_object(tool)
+    tree = schema if isinstance(schema, Mapping) else schema.model_json_schema()
+    known = {key: value for key, value in jsonable(tree).items() if key not in ("description", "title")}
+    return ToolDefinition(tool.name, tool.description, input_schema=known)

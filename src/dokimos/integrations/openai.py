@@ -1,0 +1,295 @@
+"""The OpenAI SDK (`openai`): Chat Completions and Responses, a bare model or one with tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, Unpack
+
+from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.jsonable import text_form
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.errors import IntegrationError
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ResultOptions,
+    TaskOptions,
+    called,
+    identity,
+)
+from dokimos.integrations.reading import (
+    TraceBuilder,
+    get,
+    priced,
+    summed,
+    text_of,
+    tool_definitions,
+    usage_of,
+)
+from dokimos.integrations.tool_loop import Api, Outcome, Requested, Steps, looped
+from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
+from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.judges.schemas import ANSWER, without_bounds
+
+AgentLike: TypeAlias = Any
+"""A `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolLoop(BaseLoop):
+    """A client and a model, with tools that are Python functions."""
+
+    api: Literal["chat", "responses"] = "chat"
+
+
+def to_agent_trace(result: Any) -> AgentTrace:
+    """Return what was done: from a `ChatCompletion`, a `Response`, or a list of these and of messages.
+
+    A list is what your own loop collects, in order: responses or their messages and items, and the results of
+    tools as they were sent back. Results are found by id, in the turn of their call.
+    """
+    builder = TraceBuilder()
+    in_calls = False
+    for item in _items(result):
+        kind = get(item, "type", default="")
+        if kind == "function_call" and not in_calls:
+            builder.turn()
+        in_calls = kind == "function_call"
+        _read_item(builder, item, kind)
+    return builder.trace()
+
+
+def to_tool_definitions(tools: Iterable[Any] | BaseLoop) -> tuple[ToolDefinition, ...]:
+    """Return tools, as they are given to the API or as functions, as definitions."""
+    return tools.definitions if isinstance(tools, BaseLoop) else tool_definitions(tools)
+
+
+def to_call_metrics(
+    result: Any, model: str | None = None, price_table: PriceTable | None = None
+) -> CallMetrics | None:
+    """Return the tokens of all responses in a result, and their cost; None where nothing was measured."""
+    return priced(_usage(result), model, price_table)
+
+
+def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
+    """Run a loop, a model or a function on text or a list of messages."""
+    return run_sync(run_and_trace_async(agent, inputs, model=model))
+
+
+async def run_and_trace_async(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
+    """Do what `run_and_trace` does, on the event loop that is running."""
+    return (await _bridge(agent, model).run(inputs)).trace
+
+
+def as_task(agent: AgentLike, **options: Unpack[TaskOptions]) -> AgentTask:
+    """Return a task that runs a loop, a client's `model`, or a function of the input."""
+    return AgentTask(_bridge(agent, options.get("model")), **options)
+
+
+def as_application(agent: AgentLike, **options: Unpack[ResultOptions]) -> AgentApplication:
+    """Return a loop, a client's `model`, or a function of the messages as an application."""
+    return AgentApplication(AgentTask(_bridge(agent, options.get("model")), **options))
+
+
+def as_judge(
+    agent: AgentLike, *, model: str | None = None, price_table: PriceTable | None = None
+) -> AgentJudge:
+    """Return a client's `model`, a loop or a function of the prompt as a judge.
+
+    A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
+    """
+    return AgentJudge(_bridge(agent, model), model, price_table)
+
+
+def _bridge(agent: AgentLike, model: str | None) -> Bridge:
+    if hasattr(agent, "chat"):
+        if not model:
+            raise IntegrationError("Which model is the client to be asked for? Give model=...")
+        agent = ToolLoop(client=agent, model=model)
+    if isinstance(agent, ToolLoop):
+        return _bridge_of_loop(agent)
+    if not callable(agent):
+        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
+
+    async def run(inputs: Any) -> AgentRun:
+        return _read(await called(agent, inputs))
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        return _read(await called(agent, conversation.to_messages("openai")))
+
+    return Bridge(identity=identity("openai", agent), run=run, converse=converse)
+
+
+def _bridge_of_loop(loop: ToolLoop) -> Bridge:
+    api = _APIS[loop.api]
+
+    async def run(inputs: Any) -> AgentRun:
+        given = inputs if isinstance(inputs, list) else [_user(inputs)]
+        return _read_steps(await looped(loop, api, [*_system(loop), *given]))
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        messages = conversation.to_messages("openai" if loop.api == "chat" else "openai-responses")
+        return _read_steps(await looped(loop, api, [*_system(loop), *messages]))
+
+    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
+        messages = [*_system(loop), _user(prompt)]
+        if schema is not None and not loop.tools:
+            held = replace(loop, settings={**loop.settings, **_SHAPES[loop.api](without_bounds(schema))})
+            try:
+                return _read_steps(await looped(held, api, messages))
+            except Exception as error:
+                if getattr(error, "status_code", None) not in (400, 422):
+                    raise
+        return _read_steps(await looped(loop, api, messages))
+
+    return Bridge(identity=loop.identity("openai"), run=run, converse=converse, judge=judge)
+
+
+def _user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text_form(text) or ""}
+
+
+def _system(loop: ToolLoop) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": loop.system}] if loop.system else []
+
+
+def _read_steps(steps: Steps) -> AgentRun:
+    """Read a loop of ours: unlike the messages, it knows which results are failures."""
+    failed = {outcome.request.id for outcome in steps.outcomes if outcome.failed}
+    return _read([_marked(step, failed) for step in steps.told])
+
+
+def _marked(step: Any, failed: set[str]) -> Any:
+    if isinstance(step, Mapping) and get(step, "tool_call_id", "call_id") in failed:
+        return {**step, "status": "error"}
+    return step
+
+
+def _read(result: Any) -> AgentRun:
+    text = result if isinstance(result, str) else None
+    trace = AgentTrace((), text) if text is not None else to_agent_trace(result)
+    return AgentRun(
+        trace=trace, usage=_usage(result), hint="as messages of tools that the function returns in a list"
+    )
+
+
+def _responses(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _items(result: Any) -> Iterator[Any]:
+    """Yield the messages and items in a result, in order."""
+    for each in _responses(result):
+        choices, output = get(each, "choices"), get(each, "output")
+        if choices:
+            yield get(choices[0], "message")
+        elif isinstance(output, list) and get(each, "type") is None:
+            yield from output
+        else:
+            yield each
+
+
+def _read_item(builder: TraceBuilder, item: Any, kind: str) -> None:
+    if kind == "function_call":
+        builder.call(get(item, "name"), get(item, "arguments"), get(item, "call_id", "id"))
+    elif kind == "function_call_output":
+        builder.result(get(item, "call_id"), get(item, "output"), error=get(item, "status") == "error")
+    elif kind == "reasoning":
+        builder.think("\n".join(get(part, "text", default="") for part in get(item, "summary", default=())))
+    elif kind.endswith("_call"):
+        builder.turn()
+        builder.call(kind.removesuffix("_call"), get(item, "action", "queries", "code", "arguments"))
+    elif get(item, "role") == "assistant":
+        _read_assistant(builder, item)
+    elif get(item, "role") == "tool":
+        builder.result(get(item, "tool_call_id"), get(item, "content"), error=get(item, "status") == "error")
+
+
+def _read_assistant(builder: TraceBuilder, message: Any) -> None:
+    calls = get(message, "tool_calls", default=())
+    if calls:
+        builder.turn()
+    builder.think(get(message, "reasoning_content", "reasoning"))
+    builder.say(text_of(get(message, "content")) or get(message, "refusal"))
+    for call in calls:
+        function = get(call, "function", "custom", default={})
+        builder.call(get(function, "name"), get(function, "arguments", "input"), get(call, "id"))
+
+
+def _usage(result: Any) -> CallMetrics | None:
+    return summed(_usage_of(each) for each in _responses(result) if not isinstance(each, str))
+
+
+def _usage_of(response: Any) -> CallMetrics | None:
+    usage = get(response, "usage")
+    if usage is None:
+        return None
+    tokens_in = get(usage, "prompt_tokens_details", "input_tokens_details")
+    tokens_out = get(usage, "completion_tokens_details", "output_tokens_details")
+    return usage_of(
+        get(usage, "prompt_tokens", "input_tokens"),
+        get(usage, "completion_tokens", "output_tokens"),
+        cached=get(tokens_in, "cached_tokens"),
+        reasoning=get(tokens_out, "reasoning_tokens"),
+        model=get(response, "model"),
+    )
+
+
+class _Chat:
+    async def ask(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
+        tools = {"tools": [tool.to_openai() for tool in loop.definitions]} if loop.tools else {}
+        create = loop.client.chat.completions.create
+        return await called(create, model=loop.model, messages=list(messages), **tools, **loop.settings)
+
+    def requested(self, response: Any) -> list[Requested]:
+        calls = get(response.choices[0].message, "tool_calls", default=())
+        functions = [(call.id, get(call, "function", "custom")) for call in calls]
+        return [Requested(i, get(f, "name"), get(f, "arguments", "input")) for i, f in functions]
+
+    def said(self, response: Any) -> list[Any]:
+        return [response.choices[0].message.model_dump(exclude_none=True)]
+
+    def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        return [{"role": "tool", "tool_call_id": each.request.id, "content": each.text} for each in outcomes]
+
+
+class _Responses:
+    async def ask(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
+        tools = {"tools": [tool.to_openai("responses") for tool in loop.definitions]} if loop.tools else {}
+        create = loop.client.responses.create
+        return await called(create, model=loop.model, input=list(messages), **tools, **loop.settings)
+
+    def requested(self, response: Any) -> list[Requested]:
+        calls = [item for item in response.output if item.type == "function_call"]
+        return [Requested(call.call_id, call.name, call.arguments) for call in calls]
+
+    def said(self, response: Any) -> list[Any]:
+        return [item.model_dump(exclude_none=True) for item in response.output]
+
+    def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        return [
+            {"type": "function_call_output", "call_id": each.request.id, "output": each.text}
+            for each in outcomes
+        ]
+
+
+def _chat_shape(schema: JsonSchemaDict) -> dict[str, Any]:
+    named = {"name": ANSWER, "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _responses_shape(schema: JsonSchemaDict) -> dict[str, Any]:
+    return {"text": {"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": True}}}
+
+
+_APIS: Final[dict[str, Api]] = {"chat": _Chat(), "responses": _Responses()}
+_SHAPES: Final[dict[str, Callable[[JsonSchemaDict], dict[str, Any]]]] = {
+    "chat": _chat_shape,
+    "responses": _responses_shape,
+}

@@ -1,0 +1,269 @@
+"""Agents and models of smolagents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, Unpack
+
+from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory, Message, Role
+from dokimos.core.extras import require
+from dokimos.core.jsonable import text_form
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ResultOptions,
+    TaskOptions,
+    called,
+    identity,
+)
+from dokimos.integrations.kinds import made_one_of, method_of
+from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
+from dokimos.integrations.turn_taking import one_at_a_time
+
+EXTRA: Final = "smolagents"
+
+AgentLike: TypeAlias = Any
+"""An agent, a model, or a function without parameters that makes one for each input.
+
+An agent remembers, and serves one call at a time: inputs of one that is given as it is wait for one another.
+"""
+
+FINAL_ANSWER: Final = "final_answer"
+"""The tool by which an agent answers; its call is the answer, and no tool call of the trace."""
+CODE: Final = "python_interpreter"
+"""The tool by which an agent that writes code runs it."""
+
+
+def to_agent_trace(result: Any) -> AgentTrace:
+    """Return what a run did.
+
+    Takes a `RunResult`, a list of steps, or all that `run(stream=True)` gives. A step with several calls keeps
+    the lines that they gave under one another: where there are as many lines as calls each call has its own,
+    else all of them have all; the stream tells them apart. Tools that code calls are in its step's output;
+    `TraceCollector.observe` sees each of them.
+    """
+    builder = TraceBuilder()
+    told: dict[str, str] = {}
+    for step in _steps(result):
+        if get(step, "tool_call") is not None:  # the output of a tool, in a stream
+            told[get(step, "id")] = get(step, "observation", default="")
+        elif get(step, "step_number") is not None:
+            _read_step(builder, step, told)
+            told = {}
+        else:
+            builder.think(get(step, "plan"))
+    return builder.trace(text_form(_answer(result)))
+
+
+def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
+    """Return the tools of an agent, without the one by which it answers, or of a list of tools."""
+    if not isinstance(agent, list | tuple):
+        agent = list(get(made_one_of(agent, _METHODS), "tools", default={}).values())
+    return tuple(_definition(tool) for tool in agent if tool.name != FINAL_ANSWER)
+
+
+def to_call_metrics(
+    result: Any, model: str | None = None, price_table: PriceTable | None = None
+) -> CallMetrics | None:
+    """Return the tokens of all model calls of a run, and their cost; None where nothing was measured."""
+    return priced(_usage(result), model, price_table)
+
+
+def run_and_trace(agent: AgentLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Run an agent on text; `run_options` are those of its `run`."""
+    return run_sync(run_and_trace_async(agent, inputs, **run_options))
+
+
+async def run_and_trace_async(agent: AgentLike, inputs: Any, **run_options: Any) -> AgentTrace:
+    """Do what `run_and_trace` does, in a thread, without blocking the event loop that is running."""
+    return (await _bridge(agent, run_options).run(inputs)).trace
+
+
+def as_task(
+    agent: AgentLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[TaskOptions]
+) -> AgentTask:
+    """Return a task that runs an agent, or asks a model, on an input; each begins with an empty memory."""
+    return AgentTask(_bridge(agent, run_options or {}), **options)
+
+
+def as_application(
+    agent: AgentLike, *, run_options: Mapping[str, Any] | None = None, **options: Unpack[ResultOptions]
+) -> AgentApplication:
+    """Return an agent as the application of a simulated conversation, which is put into its memory."""
+    return AgentApplication(AgentTask(_bridge(agent, run_options or {}), **options))
+
+
+def as_judge(
+    agent: AgentLike, *, model: str | None = None, price_table: PriceTable | None = None
+) -> AgentJudge:
+    """Return a model or an agent as a judge."""
+    return AgentJudge(_bridge(agent, {}), model, price_table)
+
+
+_METHODS: Final = ("generate", "run")
+"""What only a model and an agent have."""
+
+
+def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
+    async def answer(text: str, history: tuple[Message, ...] = ()) -> AgentRun:
+        ready = made_one_of(agent, _METHODS)
+        if method_of(ready, _METHODS) == "generate":
+            messages = [_content(message) for message in (*history, Message.user(text))]
+            return _read_reply(await called(ready.generate, messages, **run_options))
+        return _read(await called(_run, ready, text, history, run_options))
+
+    in_turn = one_at_a_time(answer) if method_of(agent, _METHODS) == "run" else answer
+
+    async def run(inputs: Any) -> AgentRun:
+        return await in_turn(text_form(inputs) or "")
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        *history, last = conversation.messages
+        return await in_turn(last.content, tuple(history))
+
+    return Bridge(identity=_identity(agent), run=run, converse=converse)
+
+
+def _run(agent: Any, text: str, history: tuple[Message, ...], options: Mapping[str, Any]) -> list[Any]:
+    """Run an agent to its end and return all that it told on the way."""
+    if history:
+        agent.memory.reset()
+        agent.monitor.reset()
+        agent.memory.steps.extend(_remembered(history))
+        options = {"reset": False, **options}
+    return list(agent.run(text, stream=True, **options))
+
+
+def _remembered(history: Iterable[Message]) -> Iterator[Any]:
+    """Return a conversation as the steps that an agent would remember of it."""
+    memory = require("smolagents.memory", EXTRA)
+    at = require("smolagents.monitoring", EXTRA).Timing(start_time=0.0, end_time=0.0)
+    for number, message in enumerate(history, 1):
+        if message.role is not Role.ASSISTANT:
+            yield memory.TaskStep(task=message.content)
+            continue
+        if message.tool_calls:
+            calls = [
+                memory.ToolCall(call.name, dict(call.arguments), f"call_{number}_{place}")
+                for place, call in enumerate(message.tool_calls, 1)
+            ]
+            observed = "\n".join(call.result or "" for call in message.tool_calls)
+            yield memory.ActionStep(number, timing=at, tool_calls=calls, observations=observed)
+        yield memory.ActionStep(number, timing=at, model_output=message.content)
+
+
+def _content(message: Message) -> dict[str, Any]:
+    return {"role": str(message.role), "content": [{"type": "text", "text": message.content}]}
+
+
+def _read(steps: list[Any]) -> AgentRun:
+    answer = _answer(steps)
+    return AgentRun(
+        trace=to_agent_trace(steps),
+        output=None if isinstance(answer, str) else answer,
+        usage=_usage(steps),
+        hint="as the result of a tool",
+    )
+
+
+def _read_reply(message: Any) -> AgentRun:
+    trace = AgentTrace((), text_of(get(message, "content")))
+    return AgentRun(trace=trace, usage=_tokens(get(message, "token_usage")), hint="as the result of a tool")
+
+
+def _steps(result: Any) -> Iterable[Any]:
+    return result if isinstance(result, list | tuple) else get(result, "steps", default=())
+
+
+def _answer(result: Any) -> Any:
+    """Return the final answer: of a result, or of the last step that has one."""
+    if not isinstance(result, list | tuple):
+        return get(result, "output")
+    answers = [get(step, "output", "action_output") for step in result if _is_final(step)]
+    return answers[-1] if answers else None
+
+
+def _is_final(step: Any) -> bool:
+    if get(step, "is_final_answer", default=False):
+        return get(step, "step_number") is not None
+    return type(step).__name__ == "FinalAnswerStep"
+
+
+def _usage(result: Any) -> CallMetrics | None:
+    total = get(result, "token_usage") if not isinstance(result, list | tuple) else None
+    if total is not None:
+        return _tokens(total)
+    return summed(_tokens(get(step, "token_usage")) for step in _steps(result))
+
+
+def _tokens(usage: Any) -> CallMetrics | None:
+    return None if usage is None else usage_of(get(usage, "input_tokens"), get(usage, "output_tokens"))
+
+
+def _identity(agent: AgentLike) -> str:
+    kind = method_of(agent, _METHODS)
+    if kind is None:
+        return identity("smolagents", agent)
+    model = agent if kind == "generate" else get(agent, "model")
+    name = get(agent, "name", default=type(agent).__qualname__)
+    return identity("smolagents", name, get(model, "model_id"), get(agent, "instructions"))
+
+
+def _read_step(builder: TraceBuilder, step: Any, told: Mapping[str, str]) -> None:
+    builder.think(text_of(get(step, "model_output")))
+    calls = [call for call in _calls(step) if call[1] != FINAL_ANSWER]
+    if calls:
+        builder.turn()
+    for call_id, name, arguments in calls:
+        builder.call(name, {"code": arguments} if name == CODE else arguments, call_id)
+    results = dict(told) or _observed(step, [call_id for call_id, _, _ in calls])
+    for call_id, text in results.items():
+        builder.result(call_id, text)
+    error = get(step, "error")
+    if error is not None:
+        text = get(error, "message", default=str(error))
+        for call_id in _failed(calls, results, text):
+            builder.result(call_id, text, error=True)
+
+
+def _calls(step: Any) -> list[tuple[str, str, Any]]:
+    """Return id, name and arguments of each call; a step that fails forgets them, its message does not."""
+    asked = get(get(step, "model_output_message"), "tool_calls") or get(step, "tool_calls", default=())
+    told = [(get(call, "id"), get(call, "function", default=call)) for call in asked]
+    return [(call_id, get(about, "name"), get(about, "arguments")) for call_id, about in told]
+
+
+def _observed(step: Any, ids: list[str]) -> dict[str, str]:
+    """Return what each call gave, of what a step keeps together in the order of the calls' ids."""
+    together = get(step, "observations")
+    if together is None:
+        return {}
+    lines = together.split("\n")
+    if len(ids) == len(lines):
+        return dict(zip(sorted(ids), lines, strict=True))
+    return dict.fromkeys(ids, together)
+
+
+def _failed(calls: list[tuple[str, str, Any]], results: Mapping[str, str], error: str) -> list[str]:
+    """Return the ids of the calls that an error is about: those that it names, or all without a result."""
+    without = [(call_id, name) for call_id, name, _ in calls if call_id not in results]
+    named = [call_id for call_id, name in without if f"'{name}'" in error]
+    return named or [call_id for call_id, _ in without]
+
+
+def _definition(tool: Any) -> ToolDefinition:
+    inputs: Mapping[str, Mapping[str, Any]] = tool.inputs
+    kept = ("type", "description", "enum", "items")
+    properties = {
+        name: {key: about[key] for key in kept if key in about and about[key] != "any"}
+        for name, about in inputs.items()
+    }
+    required = [name for name, about in inputs.items() if not about.get("nullable")]
+    schema = {"type": "object", "properties": properties, "required": required}
+    return ToolDefinition(tool.name, tool.description, input_schema=schema)

@@ -1,0 +1,165 @@
+"""Many conversations through an ordinary experiment: each example is a scenario, the task simulates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, cast
+
+from dokimos.core.conversation import Application, ConversationTrajectory
+from dokimos.core.example import Example
+from dokimos.core.jsonable import camel_case
+from dokimos.core.keys import INPUT
+from dokimos.core.task_result import TaskResult
+from dokimos.core.text import shortened
+from dokimos.errors import ConfigurationError, SimulationError
+from dokimos.experiment.task import Task, task_name
+from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge, identity_of
+from dokimos.simulation.parties import SimulatedUser
+from dokimos.simulation.personas import PERSONAS, Persona
+from dokimos.simulation.simulator import ERROR, ConversationSimulator, StoppingCondition
+from dokimos.simulation.users import ORDINARY, Facts, GoalDrivenUser, LLMSimulatedUser, ScriptedUser
+
+SHOWN_TRANSCRIPT: Final = 1500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One conversation to simulate, as data: what it is about, and who the user is.
+
+    A script makes a scripted user, a goal one that is driven by it, anything else one with a persona.
+    """
+
+    description: str = ""
+    """What the conversation is about; in an example, its input."""
+    persona: str = ""
+    """The name of a ready-made character, or a description of another."""
+    guidelines: str = ""
+    goal: str = ""
+    facts: Facts = ()
+    script: tuple[str, ...] = ()
+    fixed_responses: tuple[str, ...] = ()
+    initial_message: str = ""
+    max_turns: int | None = None
+    """That of the simulation unless given."""
+
+    def __post_init__(self) -> None:
+        for name in ("facts", "script", "fixed_responses"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @classmethod
+    def of(cls, example: Example) -> Scenario:
+        """Read the scenario in an example's inputs, under the names of the fields in either spelling."""
+        given: dict[str, Any] = {"description": example.input or ""}
+        for name in (f.name for f in fields(cls)):
+            value = example.inputs.get(camel_case(name), example.inputs.get(name))
+            if value is not None:
+                given[name] = value
+        return cls(**given)
+
+    def to_example(
+        self, expected_outputs: Mapping[str, Any] | None = None, *, id: str | None = None, **metadata: Any
+    ) -> Example:
+        """Return the scenario as an example of a data set."""
+        inputs: dict[str, Any] = {INPUT: self.description}
+        for name in (f.name for f in fields(self) if f.name != "description"):
+            value = getattr(self, name)
+            if value:
+                inputs[camel_case(name)] = list(value) if isinstance(value, tuple) else value
+        return Example(inputs, expected_outputs or {}, metadata=metadata, id=id)
+
+    def user(self, judge: JudgeLike | None) -> SimulatedUser:
+        """Return the user of this scenario. Raises `ConfigurationError` where a judge is missing."""
+        if self.script:
+            return ScriptedUser(self.script)
+        if judge is None:
+            raise ConfigurationError(
+                "A user without a script needs a judge, such as judge='openai:gpt-5-mini'."
+            )
+        character = PERSONAS.get(self.persona) or Persona(self.persona or ORDINARY, "")
+        guidelines = "\n".join(part for part in (character.guidelines, self.guidelines) if part)
+        settings: dict[str, Any] = {
+            "judge": judge,
+            "persona": character.description,
+            "guidelines": guidelines,
+            "fixed_responses": self.fixed_responses,
+        }
+        if self.goal:
+            return GoalDrivenUser(goal=self.goal, facts=self.facts, **settings)
+        return LLMSimulatedUser(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A task for an experiment that simulates a conversation for each example.
+
+    Its outputs are those of an agent, over the whole conversation, and the conversation under "trajectory".
+    Where the conversation breaks off, the task raises `SimulationError`, which holds it as far as it went.
+    """
+
+    application: Application | None = None
+    """The application under test. Give this or `application_for`."""
+    application_for: Callable[[Example], Application] | None = None
+    """Makes an application for each conversation, for one that remembers what was said to it."""
+    judge: JudgeLike | None = None
+    """Who plays the users that the examples describe."""
+    user: SimulatedUser | None = None
+    """One user for all examples, instead of those that they describe."""
+    user_for: Callable[[Example], SimulatedUser] | None = None
+    """Makes a user for each example."""
+    max_turns: int = 10
+    """The most turns of a conversation whose scenario does not say."""
+    stopping_condition: StoppingCondition | None = None
+    reply_timeout: float | None = None
+    """Seconds that either side may take for one message."""
+    timeout: float | None = None
+    """Seconds that a conversation may take; unlike the experiment's own limit it keeps what was said."""
+
+    def __post_init__(self) -> None:
+        if (self.application is None) == (self.application_for is None):
+            raise ConfigurationError("A simulation needs either an application or application_for.")
+        if self.user is not None and self.user_for is not None:
+            raise ConfigurationError("A simulation takes either a user or user_for, not both.")
+        # Two applications, or two models as the user, are two tasks: no run of one goes on with the other.
+        parts = [task_name(cast("Task", self.application or self.application_for))]
+        if self.judge is not None:
+            object.__setattr__(self, "judge", as_judge(self.judge))
+            parts.append(identity_of(cast("JudgeLM", self.judge)))
+        object.__setattr__(self, "__qualname__", f"Simulation({', '.join(parts)})")
+
+    async def __call__(self, example: Example) -> TaskResult:
+        """Simulate the conversation of an example. Raises `SimulationError` where it breaks off."""
+        outcome = await self.simulator(example).play()
+        if ERROR in outcome.trajectory.metadata:
+            raise SimulationError(_told(outcome.trajectory), outcome.trajectory) from outcome.cause
+        return TaskResult(outcome.trajectory.to_outputs(), outcome.metrics)
+
+    def simulator(self, example: Example) -> ConversationSimulator:
+        """Return what simulates the conversation of an example."""
+        scenario = Scenario.of(example)
+        application = self.application_for(example) if self.application_for else self.application
+        assert application is not None, "checked when the simulation was made"
+        return ConversationSimulator(
+            user=self._user(example, scenario),
+            application=application,
+            max_turns=self.max_turns if scenario.max_turns is None else scenario.max_turns,
+            scenario=scenario.description,
+            initial_message=scenario.initial_message,
+            stopping_condition=self.stopping_condition,
+            reply_timeout=self.reply_timeout,
+            timeout=self.timeout,
+        )
+
+    def _user(self, example: Example, scenario: Scenario) -> SimulatedUser:
+        if self.user_for is not None:
+            return self.user_for(example)
+        return self.user or scenario.user(self.judge)
+
+
+def _told(trajectory: ConversationTrajectory) -> str:
+    """Return what broke a conversation off, with the conversation."""
+    problem = trajectory.metadata[ERROR]
+    if not trajectory.messages:
+        return f"{problem}\nNothing had been said."
+    return f"{problem}\nThe conversation until then:\n{shortened(trajectory.to_text(), SHOWN_TRANSCRIPT)}"

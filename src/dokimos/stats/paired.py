@@ -1,0 +1,101 @@
+"""Intervals for means and for paired differences, also where items are repeated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, variance
+
+from dokimos.stats.intervals import Interval
+from dokimos.stats.student import t_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its standard error and interval."""
+
+    value: float
+    standard_error: float
+    interval: Interval
+
+
+def mean_estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate | None:
+    """Return the mean with Student's t interval; None for fewer than two values (Student, 1908)."""
+    if len(values) < 2:
+        return None
+    centre = fmean(values)
+    error = math.sqrt(variance(values, centre) / len(values))
+    return t_estimate(centre, error, len(values) - 1, confidence)
+
+
+def clustered_mean_estimate(
+    clusters: Sequence[Sequence[float]], *, confidence: float = 0.95
+) -> Estimate | None:
+    """Return the mean of all observations with an interval that knows which of them belong together.
+
+    The repeats of an item are a cluster: they tell less than as many items would. The standard error is the
+    cluster-robust one with the correction for few clusters (K.-Y. Liang, S. L. Zeger, 1986), the interval
+    that of Student's t with one degree of freedom per cluster but one. None for fewer than two clusters.
+    """
+    full = [cluster for cluster in clusters if cluster]
+    if len(full) < 2:
+        return None
+    n = sum(map(len, full))
+    centre = math.fsum(map(math.fsum, full)) / n
+    squares = math.fsum((math.fsum(cluster) - len(cluster) * centre) ** 2 for cluster in full)
+    error = math.sqrt(len(full) / (len(full) - 1) * squares) / n
+    return t_estimate(centre, error, len(full) - 1, confidence)
+
+
+def paired_estimate(
+    baseline: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]], *, confidence: float = 0.95
+) -> Estimate | None:
+    """Return the mean difference, candidate minus baseline, of items in the same order, with its interval.
+
+    An item's scores are those of its repeats, and every item counts the same: its difference is that of its
+    means. Since items are the units, repeats nested in them are accounted for. None for fewer than two items.
+    """
+    pairs = zip(baseline, candidate, strict=True)
+    return mean_estimate([fmean(after) - fmean(before) for before, after in pairs], confidence=confidence)
+
+
+def paired_rate_interval(worse: int, better: int, n: int, *, confidence: float = 0.95) -> Interval:
+    """Return the interval of the change of a pass rate, from the discordant pairs of `n` items.
+
+    It is Tango's score interval: the changes that a score test of paired proportions does not reject
+    (T. Tango, 1998). It stays inside -1..1 and keeps its width where no pair is discordant; without items it
+    is -1..1.
+    """
+    if n <= 0:
+        return Interval(-1.0, 1.0)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    seen = (better - worse) / n
+    low = -1.0 if worse == n else _score_limit(worse, better, n, z, (-1.0, seen))
+    high = 1.0 if better == n else _score_limit(worse, better, n, z, (1.0, seen))
+    return Interval(low, high)
+
+
+def _score_limit(worse: int, better: int, n: int, z: float, between: tuple[float, float]) -> float:
+    """Return by bisection the change between one that is rejected and one that is not where that turns."""
+    rejected, kept = between
+    while (middle := (rejected + kept) / 2) not in (rejected, kept):
+        distance = better - worse - n * middle
+        if distance * distance > z * z * _score_variance(worse, better, n, middle):
+            rejected = middle
+        else:
+            kept = middle
+    return kept
+
+
+def _score_variance(worse: int, better: int, n: int, change: float) -> float:
+    """Return the variance of the count at a given change, with the likeliest share of worse items for it."""
+    a, b, c = 2 * n, -better - worse + (2 * n - better + worse) * change, -worse * change * (1 - change)
+    share = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
+    return max(0.0, n * (2 * share + change * (1 - change)))
+
+
+def t_estimate(value: float, error: float, freedom: float, confidence: float = 0.95) -> Estimate:
+    """Return a value with its interval from a standard error and the degrees of freedom behind that."""
+    half = t_quantile((1 + confidence) / 2, freedom) * error
+    return Estimate(value, error, Interval(value - half, value + half))

@@ -1,0 +1,272 @@
+"""Writing down what an agent does while it runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos.core.jsonable import jsonable, text_form
+from dokimos.core.keys import CALL_ERROR
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.core.text import error_text
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(slots=True, eq=False)
+class _Recording:
+    """What one run of the agent has done so far."""
+
+    calls: list[ToolCall] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """Where the call of each id is that waits for its result."""
+    final_response: str | None = None
+    reasoning_steps: list[str] = field(default_factory=list)
+    usage: CallMetrics | None = None
+    outer: _Recording | None = None
+    """The one that was written to before, of the same collector."""
+
+    def forget(self) -> None:
+        self.calls, self.places, self.reasoning_steps = [], {}, []
+        self.final_response = self.usage = None
+
+    def complete(self, place: int, call: ToolCall) -> None:
+        if place < len(self.calls):  # it may have been forgotten in the meantime
+            self.calls[place] = call
+
+
+_current: ContextVar[Mapping[TraceCollector, _Recording]] = ContextVar("dokimos_recordings")
+
+
+class TraceCollector:
+    """Builds an `AgentTrace` while an agent runs: hand its methods to a framework's callbacks or hooks.
+
+    `with collector:` begins a new recording that belongs to this asyncio task (and those it starts) or thread
+    alone, so that one collector serves many runs at once; it can be read inside the block and after it.
+    Without `with`, everything goes to one recording. A callback that comes from a thread of the framework's
+    own, where nothing tells to which run it belongs, is written to the recording that is open, if there is
+    only one.
+    """
+
+    def __init__(self, tools: Iterable[ToolDefinition] = ()) -> None:
+        """`tools` are those that the agent has; tools that are only observed are known by name."""
+        self._tools: dict[str, ToolDefinition] = {tool.name: tool for tool in tools}
+        self._shared = _Recording()
+        self._open: list[_Recording] = []
+
+    def __enter__(self) -> TraceCollector:
+        recording = _Recording(outer=self._known())
+        self._open.append(recording)
+        self._enter(recording)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        recording = self._known()
+        if recording is None:
+            return
+        self._open = [other for other in self._open if other is not recording]
+        if recording.outer in self._open:
+            self._enter(recording.outer)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls so far, in the order in which they began."""
+        return tuple(self._recording.calls)
+
+    @property
+    def observed_tool_names(self) -> tuple[str, ...]:
+        """The names of the tools called, each once, in the order of their first call."""
+        return tuple(dict.fromkeys(call.name for call in self._recording.calls))
+
+    @property
+    def final_response(self) -> str | None:
+        """What the agent answered in the end; may be set."""
+        return self._recording.final_response
+
+    @final_response.setter
+    def final_response(self, text: str | None) -> None:
+        self._recording.final_response = text
+
+    def add_tool_call(
+        self,
+        name: str | ToolCall,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        result: Any = None,
+        call_id: str | None = None,
+        error: str | bool | None = None,
+    ) -> None:
+        """Write down a call; its result may follow, by its id.
+
+        Args:
+            name: The tool's name, or a finished call.
+            arguments: A map, or JSON text as models write it.
+            result: Text as it is; any other value as compact JSON.
+            call_id: By which `add_tool_result` finds the call.
+            error: What went wrong, or True.
+        """
+        recording = self._recording
+        call = name if isinstance(name, ToolCall) else _call(name, arguments)
+        if call_id is not None:
+            recording.places[call_id] = len(recording.calls)
+        recording.calls.append(_with_result(call, call.result if result is None else result, error))
+
+    def add_tool_result(self, call_id: str, result: Any, *, error: str | bool | None = None) -> None:
+        """Write down the result of a call; an id that no call waits under is ignored."""
+        recording = self._recording
+        place = recording.places.pop(call_id, None)
+        if place is not None:
+            recording.complete(place, _with_result(recording.calls[place], result, error))
+
+    def add_reasoning_step(self, text: str) -> None:
+        """Write down a step of reasoning."""
+        self._recording.reasoning_steps.append(text)
+
+    def add_usage(self, usage: CallMetrics) -> None:
+        """Add what a model call cost."""
+        recording = self._recording
+        recording.usage = usage if recording.usage is None else recording.usage + usage
+
+    def add_tools(self, *tools: ToolDefinition | Callable[..., Any] | Mapping[str, Any]) -> None:
+        """Say which tools the agent has; each as `ToolDefinition.from_object` takes it."""
+        for tool in tools:
+            definition = ToolDefinition.from_object(tool)
+            self._tools[definition.name] = definition
+
+    def observe(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Wrap a tool, sync or async, so that its calls, results and errors are written down.
+
+        The tool is described by its signature and docstring, where that can be done.
+        """
+        self._describe(function)
+        if inspect.iscoroutinefunction(function):
+            return cast("Callable[P, R]", self._observed_async(function))
+
+        @functools.wraps(function)
+        def observed(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._observing(function, args, kwargs) as finish:
+                result = function(*args, **kwargs)
+                finish(result)
+                return result
+
+        return observed
+
+    def trace(self) -> AgentTrace:
+        """Return what was written down as a trace."""
+        recording = self._recording
+        return AgentTrace(
+            tuple(recording.calls), recording.final_response, reasoning_steps=tuple(recording.reasoning_steps)
+        )
+
+    def tool_definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return the tools that the agent has; one that was only observed has an empty schema."""
+        observed = {name: ToolDefinition(name) for name in self.observed_tool_names}
+        return tuple({**observed, **self._tools}.values())
+
+    def call_metrics(
+        self, model: str | None = None, price_table: PriceTable | None = None
+    ) -> CallMetrics | None:
+        """Return what the model calls cost together, None where nothing was measured.
+
+        Usage that is zero throughout was not measured. A cost that was reported stands; the price table is
+        asked where there is none.
+        """
+        usage = self._recording.usage
+        if usage is None or not _is_measured(usage):
+            return None
+        usage = replace(usage, model=model or usage.model)
+        if usage.cost_usd:
+            return usage
+        price = None if price_table is None else price_table(usage.model, usage.tokens_in, usage.tokens_out)
+        return replace(usage, cost_usd=price)
+
+    def reset(self) -> None:
+        """Forget what was written down in the recording that is being written to."""
+        self._recording.forget()
+
+    @property
+    def _recording(self) -> _Recording:
+        known = self._known()
+        if known is not None:
+            return known
+        return self._open[0] if len(self._open) == 1 else self._shared
+
+    def _known(self) -> _Recording | None:
+        """Return the recording of the context that is calling."""
+        return _current.get({}).get(self)
+
+    def _enter(self, recording: _Recording) -> None:
+        # Weak keys: what a collector recorded goes when the collector goes.
+        recordings: WeakKeyDictionary[TraceCollector, _Recording] = WeakKeyDictionary(_current.get({}))
+        recordings[self] = recording
+        _current.set(recordings)
+
+    def _describe(self, function: Callable[..., Any]) -> None:
+        try:
+            self.add_tools(function)
+        except (ValueError, NameError, TypeError):  # a signature that has no JSON form
+            self.add_tools(
+                ToolDefinition(function.__name__, (inspect.getdoc(function) or "").partition("\n")[0])
+            )
+
+    def _observed_async(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def observed(*args: Any, **kwargs: Any) -> Any:
+            with self._observing(function, args, kwargs) as finish:
+                result = await function(*args, **kwargs)
+                finish(result)
+                return result
+
+        return observed
+
+    @contextmanager
+    def _observing(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Iterator[Callable[[Any], None]]:
+        """Write the call down at its start, and its result or error when it comes."""
+        recording = self._recording
+        place = len(recording.calls)
+        call = ToolCall(function.__name__, _bound(function, args, kwargs))
+        recording.calls.append(call)
+
+        def finish(result: Any, error: str | None = None) -> None:
+            text = "" if result is None and error is None else result
+            recording.complete(place, _with_result(call, text, error))
+
+        try:
+            yield finish
+        except BaseException as error:
+            finish(error_text(error), error_text(error))
+            raise
+
+
+def _call(name: str, arguments: Mapping[str, Any] | str | None) -> ToolCall:
+    if isinstance(arguments, str):
+        return ToolCall.of_text(name, arguments)
+    return ToolCall(name, arguments or {})
+
+
+def _with_result(call: ToolCall, result: Any, error: str | bool | None) -> ToolCall:
+    metadata = {**call.metadata, CALL_ERROR: error} if error else call.metadata
+    return replace(call, result=text_form(result), metadata=metadata)
+
+
+def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name as JSON, as the call is made: they may change later."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return dict(jsonable(dict(kwargs)))  # the call itself will say what is wrong
+    return dict(jsonable(bound.arguments))
+
+
+def _is_measured(usage: CallMetrics) -> bool:
+    return any((usage.tokens_in, usage.tokens_out, usage.cost_usd))

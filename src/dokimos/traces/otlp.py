@@ -1,0 +1,326 @@
+"""Spans from OTLP, the protocol that OpenTelemetry exports them by: JSON or protobuf, in bytes or files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from dokimos.errors import TraceError
+from dokimos.traces.sdk import is_printed, printed_span
+from dokimos.traces.span import LogRecord, Span, SpanEvent, SpanStatus, with_logs
+
+Encoding: TypeAlias = Literal["json", "protobuf"]
+Signal: TypeAlias = Literal["traces", "logs"]
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""How large a request may become when it is unpacked."""
+
+_GZIP: Final = b"\x1f\x8b"
+_KINDS: Final = ("", "internal", "server", "client", "producer", "consumer")
+_STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBatch:
+    """What an export holds."""
+
+    spans: tuple[Span, ...] = ()
+    logs: tuple[LogRecord, ...] = ()
+    rejected: int = 0
+    """Spans left out because they have no trace id, span id or name."""
+
+
+def read_otlp(
+    body: bytes | str | Mapping[str, Any],
+    *,
+    encoding: Encoding | None = None,
+    signal: Signal = "traces",
+    max_bytes: int = MAX_BYTES,
+) -> SpanBatch:
+    """Read one export: spans, log records, or (as JSON) both.
+
+    Bytes may be compressed with gzip. Without `encoding` it is told from the first byte. `signal` says what
+    protobuf holds, which does not tell by itself; JSON does. JSON may have names in camelCase or snake_case,
+    one export or several (one to a line, as the collector writes files, or in a list), and also spans as
+    the SDK's console exporter prints them.
+
+    Raises:
+        TraceError: for what is no export, or is larger than `max_bytes` when unpacked.
+    """
+    if isinstance(body, Mapping):
+        return _from_tree(body)
+    data = body.encode() if isinstance(body, str) else _unpacked(body, max_bytes)
+    if (encoding or _encoding_of(data)) == "protobuf":
+        from dokimos.traces.otlp_protobuf import read_protobuf
+
+        return read_protobuf(data, signal)
+    return _from_json(data)
+
+
+def load_spans(*paths: str | Path) -> tuple[Span, ...]:
+    """Read the spans of files that hold OTLP: `.json`, `.jsonl`, protobuf, each also with gzip.
+
+    Log records that name a span become its events, from whichever file they are. Raises `TraceError`.
+    """
+    batch = _sum(_from_file(Path(path)) for path in paths)
+    return with_logs(batch.spans, batch.logs)
+
+
+def _from_file(path: Path) -> SpanBatch:
+    try:
+        return read_otlp(path.read_bytes())
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _unpacked(data: bytes, max_bytes: int) -> bytes:
+    if data[:2] == _GZIP:
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            data = unpacker.decompress(data, max_bytes + 1)
+        except zlib.error as error:
+            raise TraceError(f"The gzip data is damaged: {error}.") from error
+        if not unpacker.eof and len(data) <= max_bytes:
+            raise TraceError("The gzip data is cut off.")
+    if len(data) > max_bytes:
+        raise TraceError(f"The export is larger than {max_bytes:,} bytes.")
+    return data
+
+
+def _encoding_of(data: bytes) -> Encoding:
+    # A JSON text starts with a bracket. A protobuf export starts with 0x0A, which is also a line feed, and a
+    # length; only where that is a bracket too must more be looked at.
+    text = data.lstrip()
+    if text[:1] not in (b"{", b"["):
+        return "protobuf" if text else "json"
+    return "json" if _is_text(text) else "protobuf"
+
+
+def _is_text(data: bytes) -> bool:
+    return not any(byte < 0x20 and byte not in b"\t\n\r" for byte in data[:64])
+
+
+def _from_json(data: bytes) -> SpanBatch:
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        return _from_lines(data, error)
+    return _from_tree(tree)
+
+
+def _from_lines(data: bytes, cause: Exception) -> SpanBatch:
+    lines = [line for line in data.splitlines() if line.strip()]
+    if len(lines) < 2:
+        raise TraceError(f"The export is not JSON: {cause}.") from cause
+    return _sum(_from_line(number, line) for number, line in enumerate(lines, 1))
+
+
+def _from_line(number: int, line: bytes) -> SpanBatch:
+    try:
+        return _from_tree(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"Line {number} is not JSON: {error}.") from error
+
+
+def _from_tree(tree: Any) -> SpanBatch:
+    if isinstance(tree, list):
+        return _sum(_from_tree(each) for each in tree)
+    if not isinstance(tree, Mapping):
+        raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
+    if is_printed(tree):
+        return SpanBatch((printed_span(tree),))
+    spans, rejected = [], 0
+    for span in _spans(tree):
+        if span is None:
+            rejected += 1
+        else:
+            spans.append(span)
+    return SpanBatch(tuple(spans), tuple(_logs(tree)), rejected)
+
+
+def _sum(batches: Iterable[SpanBatch]) -> SpanBatch:
+    found = list(batches)
+    return SpanBatch(
+        tuple(span for batch in found for span in batch.spans),
+        tuple(record for batch in found for record in batch.logs),
+        sum(batch.rejected for batch in found),
+    )
+
+
+def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
+    """Return a field in either spelling."""
+    value = tree.get(name)
+    return tree.get(other) if value is None else value
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        yield from (each for each in value if isinstance(each, Mapping))
+
+
+def _spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
+    for group in _maps(_get(tree, "resourceSpans", "resource_spans")):
+        resource = attributes_of(_map(group.get("resource")).get("attributes"))
+        for part in _maps(
+            _get(group, "scopeSpans", "scope_spans") or group.get("instrumentationLibrarySpans")
+        ):
+            scope = str(_map(part.get("scope")).get("name") or "")
+            for span in _maps(part.get("spans")):
+                yield _span(span, resource, scope)
+
+
+def _span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
+    trace_id = identity(_get(data, "traceId", "trace_id"), 16)
+    span_id = identity(_get(data, "spanId", "span_id"), 8)
+    name = data.get("name")
+    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
+        return None
+    status = _map(data.get("status"))
+    return Span(
+        trace_id,
+        span_id,
+        name=name,
+        parent_id=identity(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
+        kind=_kind(data.get("kind")),
+        start_ns=nanoseconds(_get(data, "startTimeUnixNano", "start_time_unix_nano")),
+        end_ns=nanoseconds(_get(data, "endTimeUnixNano", "end_time_unix_nano")),
+        status=_status(status.get("code")),
+        status_message=str(status.get("message") or ""),
+        attributes=attributes_of(data.get("attributes")),
+        events=tuple(_event(event) for event in _maps(data.get("events"))),
+        resource=resource,
+        scope=scope,
+    )
+
+
+def _event(data: Mapping[str, Any]) -> SpanEvent:
+    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    return SpanEvent(str(data.get("name") or ""), attributes_of(data.get("attributes")), time_ns=time)
+
+
+def _logs(tree: Mapping[str, Any]) -> Iterator[LogRecord]:
+    for group in _maps(_get(tree, "resourceLogs", "resource_logs")):
+        for part in _maps(_get(group, "scopeLogs", "scope_logs")):
+            yield from map(_log, _maps(_get(part, "logRecords", "log_records")))
+
+
+def _log(data: Mapping[str, Any]) -> LogRecord:
+    attributes = attributes_of(data.get("attributes"))
+    time = nanoseconds(_get(data, "timeUnixNano", "time_unix_nano"))
+    time = time or nanoseconds(_get(data, "observedTimeUnixNano", "observed_time_unix_nano"))
+    name = _get(data, "eventName", "event_name") or attributes.get("event.name") or ""
+    body = data.get("body")
+    event = SpanEvent(str(name), attributes, time_ns=time, body=_any(body) if body else None)
+    trace_id = identity(_get(data, "traceId", "trace_id"), 16)
+    return LogRecord(event, trace_id, identity(_get(data, "spanId", "span_id"), 8))
+
+
+def identity(value: Any, size: int) -> str:
+    """Return an id as lower-case hexadecimal; some JSON encoders write base64. All zeros mean none."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if len(text) == _base64_length(size):
+        with contextlib.suppress(binascii.Error):
+            text = base64.b64decode(text, validate=True).hex()
+    return "" if not text.strip("0") else text.lower()
+
+
+def _base64_length(size: int) -> int:
+    return (size + 2) // 3 * 4
+
+
+def nanoseconds(value: Any) -> int | None:
+    """Return nanoseconds, which JSON has as text; 0 and what is no number mean not known."""
+    try:
+        return int(value) or None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, str) and not value.isdecimal():
+        name = value.removeprefix("SPAN_KIND_").lower()
+        return name if name in _KINDS and name else None
+    number = nanoseconds(value) or 0
+    return (_KINDS[number] or None) if number < len(_KINDS) else None
+
+
+def _status(value: Any) -> SpanStatus:
+    if isinstance(value, str) and not value.isdecimal():
+        text = value.removeprefix("STATUS_CODE_").lower()
+        return next((status for status in _STATUSES if status == text), "unset")
+    number = nanoseconds(value) or 0
+    return _STATUSES[number] if number < len(_STATUSES) else "unset"
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return attributes, which OTLP has as a list of keys and values, as a map."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {str(each.get("key")): _any(each.get("value")) for each in _maps(value)}
+
+
+def _any(value: Any) -> Any:
+    """Return what an OTLP value holds: it is a map with one key, which tells the type."""
+    if not isinstance(value, Mapping):
+        return value
+    for name, content in value.items():
+        reader = _READERS.get(name)
+        if reader is not None:
+            return reader(content)
+    return None
+
+
+def _integer(value: Any) -> Any:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _double(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _array(value: Any) -> list[Any]:
+    values = _map(value).get("values")
+    return [_any(each) for each in values] if isinstance(values, list) else []
+
+
+def _pairs(value: Any) -> dict[str, Any]:
+    return attributes_of(_map(value).get("values"))
+
+
+_READERS: Final[dict[str, Any]] = {
+    "stringValue": lambda value: value,
+    "string_value": lambda value: value,
+    "boolValue": lambda value: value,
+    "bool_value": lambda value: value,
+    "intValue": _integer,
+    "int_value": _integer,
+    "doubleValue": _double,
+    "double_value": _double,
+    "arrayValue": _array,
+    "array_value": _array,
+    "kvlistValue": _pairs,
+    "kvlist_value": _pairs,
+    "bytesValue": lambda value: value,
+    "bytes_value": lambda value: value,
+}

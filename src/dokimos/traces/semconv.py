@@ -1,0 +1,166 @@
+"""The names that the conventions give to what a span says.
+
+Known are OpenTelemetry's GenAI conventions of all ages (messages as structures, JSON text or events; the
+older `gen_ai.prompt` and `gen_ai.completion`, plain and indexed), OpenInference and OpenLLMetry. A span may
+mix them: each thing is read under the first of its names that is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class SpanRole(StrEnum):
+    """What a span stands for."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    AGENT = "agent"
+    RETRIEVAL = "retrieval"
+    STEP = "step"
+    """A workflow, chain or task: it holds others."""
+    OTHER = "other"
+
+
+OPERATIONS: Final = {
+    "chat": SpanRole.MODEL,
+    "completion": SpanRole.MODEL,
+    "text_completion": SpanRole.MODEL,
+    "generate_content": SpanRole.MODEL,
+    "execute_tool": SpanRole.TOOL,
+    "invoke_agent": SpanRole.AGENT,
+    "invoke_workflow": SpanRole.STEP,
+    "retrieval": SpanRole.RETRIEVAL,
+    "vector_db_retrieve": SpanRole.RETRIEVAL,
+    "embeddings": SpanRole.OTHER,
+    "create_agent": SpanRole.OTHER,
+}
+OPENINFERENCE_KINDS: Final = {
+    "LLM": SpanRole.MODEL,
+    "TOOL": SpanRole.TOOL,
+    "AGENT": SpanRole.AGENT,
+    "CHAIN": SpanRole.STEP,
+    "RETRIEVER": SpanRole.RETRIEVAL,
+}
+TRACELOOP_KINDS: Final = {
+    "tool": SpanRole.TOOL,
+    "agent": SpanRole.AGENT,
+    "workflow": SpanRole.STEP,
+    "task": SpanRole.STEP,
+}
+REQUEST_TYPES: Final = {"chat": SpanRole.MODEL, "completion": SpanRole.MODEL}
+
+FLATTENED: Final = re.compile(
+    r"(?:llm\.(?:input_messages|output_messages|prompts|completions|tools|request\.functions)"
+    r"|gen_ai\.(?:prompt|completion)|retrieval\.documents)\."
+)
+INPUT_MESSAGES: Final = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
+OUTPUT_MESSAGES: Final = ("gen_ai.output.messages",)
+FLAT_INPUTS: Final = ("llm.input_messages.", "gen_ai.prompt.", "llm.prompts.")
+FLAT_OUTPUTS: Final = ("llm.output_messages.", "gen_ai.completion.", "llm.completions.")
+PLAIN_INPUTS: Final = ("gen_ai.prompt", "llm.input_messages", "llm.prompts")
+PLAIN_OUTPUTS: Final = ("gen_ai.completion", "llm.output_messages", "llm.completions")
+
+INPUT_TEXT: Final = ("dokimos.input", "input.value", "gen_ai.prompt", "llm.input", "input", "prompt")
+"""Where any span may have its input as text, in the order in which they are looked up."""
+OUTPUT_TEXT: Final = (
+    "dokimos.output",
+    "output.value",
+    "gen_ai.completion",
+    "llm.output",
+    "output",
+    "completion",
+)
+FINAL_RESULT: Final = "final_result"
+
+TOOL_NAME: Final = ("gen_ai.tool.name", "tool.name", "tool_call.function.name", "mcp.tool.name")
+CALL_ID: Final = ("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+ARGUMENTS: Final = (
+    "gen_ai.tool.call.arguments",
+    "tool_arguments",
+    "tool_call.function.arguments",
+    "input.value",
+    "traceloop.entity.input",
+    "gcp.vertex.agent.tool_call_args",
+    "mcp.request.argument",
+    "dokimos.input",
+    "input",
+)
+RESULT: Final = (
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "output.value",
+    "traceloop.entity.output",
+    "gcp.vertex.agent.tool_response",
+    "mcp.response.value",
+    "dokimos.output",
+    "output",
+)
+AGENT_NAME: Final = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "graph.node.id")
+CONVERSATION: Final = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "traceloop.association.properties.session_id",
+    "traceloop.association.properties.conversation_id",
+    "thread.id",
+)
+MODEL_NAME: Final = (
+    "gen_ai.response.model",
+    "llm.response.model_name",
+    "llm.model_name",
+    "gen_ai.request.model",
+    "llm.request.model_name",
+)
+TOKENS_IN: Final = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.token_count.prompt",
+    "llm.usage.prompt_tokens",
+    "gen_ai.aggregated_usage.input_tokens",
+)
+TOKENS_OUT: Final = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.token_count.completion",
+    "llm.usage.completion_tokens",
+    "gen_ai.aggregated_usage.output_tokens",
+)
+CACHED: Final = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+REASONING: Final = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "llm.usage.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+)
+COST: Final = ("llm.cost.total", "gen_ai.usage.cost", "operation.cost")
+
+DOCUMENTS: Final = ("gen_ai.retrieval.documents", "retrieval.documents")
+DOCUMENT_TEXT: Final = ("content", "text", "page_content", "document", "chunk")
+DATABASE_RESULTS: Final = frozenset({"db.query.result", "db.search.result"})
+
+EVENT_ROLES: Final = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+CHOICE: Final = "gen_ai.choice"
+CHOICE_COUNT: Final = ("gen_ai.request.choice.count", "gen_ai.request.n")
+DETAILS: Final = frozenset(
+    {"gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion"}
+)
+
+ROLE_TABLES: Final[tuple[tuple[str, Mapping[str, SpanRole]], ...]] = (
+    ("gen_ai.operation.name", OPERATIONS),
+    ("traceloop.span.kind", TRACELOOP_KINDS),
+    ("llm.request.type", REQUEST_TYPES),
+    ("mcp.method.name", {"tools/call": SpanRole.TOOL}),
+)
+"""The attributes that tell what a span stands for, after OpenInference's own."""

@@ -1,0 +1,120 @@
+"""A span with all that it says within reach: attributes, events, and what was flattened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dokimos.traces.attributes import Attributes, first, structured, unflattened
+from dokimos.traces.messages import History, TracedMessage, parse_messages, text_of
+from dokimos.traces.semconv import (
+    CHOICE,
+    CHOICE_COUNT,
+    DETAILS,
+    EVENT_ROLES,
+    FLAT_INPUTS,
+    FLAT_OUTPUTS,
+    FLATTENED,
+    INPUT_MESSAGES,
+    OUTPUT_MESSAGES,
+    PLAIN_INPUTS,
+    PLAIN_OUTPUTS,
+)
+from dokimos.traces.span import Span, SpanEvent
+
+
+@dataclass(frozen=True)
+class SpanSource:
+    """A span with the attributes that its events carry, and what was flattened put together again."""
+
+    span: Span
+    attributes: Attributes
+    history: History | None = None
+
+    @classmethod
+    def of(cls, span: Span, history: History | None = None) -> SpanSource:
+        attributes = span.attributes
+        for event in span.events:
+            if event.name in DETAILS:
+                body = event.body if isinstance(event.body, dict) else {}
+                attributes = {**body, **event.attributes, **attributes}
+        return cls(span, attributes, history)
+
+    def get(self, key: str) -> Any:
+        return self.attributes.get(key)
+
+    def first(self, keys: Iterable[str]) -> Any:
+        return first(self.attributes, keys)
+
+    @cached_property
+    def flattened(self) -> dict[str, Any]:
+        return unflattened(self.attributes, FLATTENED, self.history.flat if self.history else None)
+
+    @cached_property
+    def events(self) -> tuple[tuple[str, Any], ...]:
+        """The name and the content of each event that is a message, in order."""
+        told = [(event.name, _content(event)) for event in self.span.events if _is_message(event.name)]
+        for event in structured(self.get("events")) or ():
+            if isinstance(event, dict) and _is_message(event.get("event.name", "")):
+                told.append((event["event.name"], event))
+        return tuple(told)
+
+    @cached_property
+    def inputs(self) -> tuple[TracedMessage, ...]:
+        given = self._messages(INPUT_MESSAGES, self._given_in_events, FLAT_INPUTS, PLAIN_INPUTS, role="user")
+        instructions = text_of(self.get("gen_ai.system_instructions"))
+        return (TracedMessage("system", instructions), *given) if instructions else given
+
+    @cached_property
+    def outputs(self) -> tuple[TracedMessage, ...]:
+        return self._messages(
+            OUTPUT_MESSAGES, self._chosen_in_events, FLAT_OUTPUTS, PLAIN_OUTPUTS, role="assistant"
+        )
+
+    def _messages(
+        self,
+        structures: Iterable[str],
+        events: Callable[[], Any],
+        flat: Iterable[str],
+        plain: Iterable[str],
+        *,
+        role: str,
+    ) -> tuple[TracedMessage, ...]:
+        """Return the messages of the first place that has any."""
+        count = self.first(CHOICE_COUNT) if role == "assistant" else None
+        choices = isinstance(count, int) and count > 1
+        places: tuple[Callable[[], Any], ...] = (
+            lambda: self.first(structures),
+            events,
+            lambda: first(self.flattened, flat),
+            lambda: self.first(plain),
+        )
+        history = self.history if role == "user" else None
+        for place in places:
+            found = parse_messages(place(), role, choices=choices, history=history)
+            if found:
+                return found[:1] if choices else found
+        return ()
+
+    def _given_in_events(self) -> list[dict[str, Any]]:
+        return [{"role": EVENT_ROLES[name], **content} for name, content in self.events if name != CHOICE]
+
+    def _chosen_in_events(self) -> list[Mapping[str, Any]]:
+        chosen = [content for name, content in self.events if name == CHOICE]
+        return [content for content in chosen if not content.get("index")]
+
+
+def _is_message(name: Any) -> bool:
+    return name in EVENT_ROLES or name == CHOICE
+
+
+def _content(event: SpanEvent) -> Mapping[str, Any]:
+    """Return what an event says, without the attributes that only describe it."""
+    content = structured(
+        event.body if event.body is not None else event.attributes.get("gen_ai.event.content")
+    )
+    if content is None:
+        return {key: value for key, value in event.attributes.items() if not key.startswith("gen_ai.")}
+    return content if isinstance(content, dict) else {"content": content}

@@ -1,0 +1,145 @@
+"""A span as dokimos knows it, whoever recorded it and however it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from dokimos.core.quick_init import quick_init
+
+SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """Something that happened during a span: an event of the span, or a log record that names the span."""
+
+    name: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
+    time_ns: int | None = None
+    body: Any = None
+    """What a log record says; events of spans have attributes only."""
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One operation of a trace."""
+
+    trace_id: str
+    """Lower-case hexadecimal, as is `span_id`."""
+    span_id: str
+    _: KW_ONLY
+    name: str
+    parent_id: str | None = None
+    kind: str | None = None
+    """`internal`, `server`, `client`, `producer` or `consumer`."""
+    start_ns: int | None = None
+    """Nanoseconds since 1970, as is `end_ns`."""
+    end_ns: int | None = None
+    status: SpanStatus = "unset"
+    status_message: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers, strings, lists and nested maps, as they were recorded."""
+    events: tuple[SpanEvent, ...] = ()
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of what recorded the span."""
+    scope: str = ""
+    """The name of the instrumentation."""
+
+    @property
+    def duration_ms(self) -> float | None:
+        """How long the span took, None if either end is not known."""
+        if self.start_ns is None or self.end_ns is None:
+            return None
+        return max(0, self.end_ns - self.start_ns) / 1e6
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A log record that may name the span that it belongs to."""
+
+    event: SpanEvent
+    trace_id: str = ""
+    span_id: str = ""
+
+
+def with_logs(spans: Iterable[Span], records: Iterable[LogRecord]) -> tuple[Span, ...]:
+    """Return the spans with each log record as an event of the span that it names, in order of time.
+
+    Records that name no span of these are left out.
+    """
+    by_span: dict[tuple[str, str], list[SpanEvent]] = {}
+    for record in records:
+        by_span.setdefault((record.trace_id, record.span_id), []).append(record.event)
+    if not by_span:
+        return tuple(spans)
+    return tuple(_with_events(span, by_span.get((span.trace_id, span.span_id), ())) for span in spans)
+
+
+def _with_events(span: Span, added: Sequence[SpanEvent]) -> Span:
+    if not added:
+        return span
+    events = sorted((*span.events, *added), key=lambda event: event.time_ns or 0)
+    return replace(span, events=tuple(events))
+
+
+def group_by_trace(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
+    """Return the spans of each trace in order of start, traces in order of appearance.
+
+    A span that came twice, as after a repeated export, is kept once: the copy that came last.
+    """
+    traces: dict[str, dict[str, Span]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, {})[span.span_id] = span
+    return {trace_id: tuple(sorted(found.values(), key=_start)) for trace_id, found in traces.items()}
+
+
+def _start(span: Span) -> int:
+    return span.start_ns or 0
+
+
+class SpanTree:
+    """The spans of one trace and who is above whom; they may come in any order."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.spans = tuple(spans)
+        self._by_id = {span.span_id: span for span in self.spans}
+        self._children: dict[str, list[Span]] = {}
+        for span in self.spans:
+            if self.parent(span) is not None:
+                self._children.setdefault(span.parent_id or "", []).append(span)
+
+    @property
+    def roots(self) -> tuple[Span, ...]:
+        """The spans whose parent is not among these."""
+        return tuple(span for span in self.spans if self.parent(span) is None)
+
+    def parent(self, span: Span) -> Span | None:
+        """Return the parent, None if the span has none or it is not among these."""
+        return self._by_id.get(span.parent_id or "")
+
+    def children(self, span: Span) -> tuple[Span, ...]:
+        """Return the spans right below."""
+        return tuple(self._children.get(span.span_id, ()))
+
+    def ancestors(self, span: Span) -> Iterator[Span]:
+        """Yield the spans above, nearest first; a circle of parents ends it."""
+        seen = {span.span_id}
+        above = self.parent(span)
+        while above is not None and above.span_id not in seen:
+            seen.add(above.span_id)
+            yield above
+            above = self.parent(above)
+
+    def subtree(self, span_id: str) -> tuple[Span, ...]:
+        """Return the span of this id and all below it, such as the part of one agent."""
+        return tuple(
+            span
+            for span in self.spans
+            if span.span_id == span_id or any(each.span_id == span_id for each in self.ancestors(span))
+        )

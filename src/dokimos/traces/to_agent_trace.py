@@ -1,0 +1,247 @@
+"""From spans to what evaluators look at: an `AgentTrace`, a case, a row of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.example import Example
+from dokimos.core.keys import CONTEXT, INPUT, RETRIEVED, TOOLS
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.core.test_case import EvalTestCase
+from dokimos.traces.calls import made_calls
+from dokimos.traces.reading import Document
+from dokimos.traces.semconv import SpanRole
+from dokimos.traces.span import Span, group_by_trace
+from dokimos.traces.transcript import Thread, Transcript
+
+TRACE_ID = "traceId"
+SPAN_ID = "spanId"
+"""In the metadata of an example: the span that stands for the whole trace, where results are attached."""
+
+T = TypeVar("T")
+
+
+def to_agent_trace(spans: Iterable[Span]) -> AgentTrace:
+    """Return what an agent did in one trace, or in the part of it that is given.
+
+    The calls of all agents are there in order of time, but none that only stands in the history that the
+    model was sent. The final response is what the outermost agent or the root says it is, else the last
+    message of the model. The metadata has the trace id, and the model, the conversation and the retrieved
+    context where they are known. Raises `ValueError` for spans of several traces or none.
+    """
+    return _trace_of(_only(spans))
+
+
+def to_agent_traces(spans: Iterable[Span]) -> dict[str, AgentTrace]:
+    """Return the agent trace of each trace, by trace id."""
+    return {key: _trace_of(Transcript.of(found)) for key, found in group_by_trace(spans).items()}
+
+
+def call_metrics(spans: Iterable[Span], prices: PriceTable | None = None) -> CallMetrics:
+    """Return the tokens, cost and time of one trace.
+
+    What the calls of models used is added up; what agents say they used counts only where their models say
+    nothing. A cost that was recorded wins over the price table.
+    """
+    return _metrics_of(_only(spans), prices)
+
+
+def to_test_case(spans: Iterable[Span], prices: PriceTable | None = None) -> EvalTestCase:
+    """Return one trace as a case: input, output, calls, retrieved context, tools and metrics."""
+    return _case_of(_only(spans), prices)
+
+
+def to_examples(spans: Iterable[Span], prices: PriceTable | None = None) -> list[Example]:
+    """Return each trace as a row with recorded outputs and metrics, for an experiment over `recorded_task()`.
+
+    Its id is the trace id.
+    """
+    return [_example_of(key, Transcript.of(found), prices) for key, found in group_by_trace(spans).items()]
+
+
+def _only(spans: Iterable[Span]) -> Transcript:
+    traces = group_by_trace(spans)
+    if len(traces) != 1:
+        raise ValueError(
+            f"Spans of exactly one trace are needed, not of {len(traces)}; to_agent_traces and to_examples "
+            "take several."
+        )
+    return Transcript.of(next(iter(traces.values())))
+
+
+def _trace_of(transcript: Transcript) -> AgentTrace:
+    calls = [call for call in made_calls(transcript) if not call.earlier]
+    return AgentTrace(
+        tuple(call.finished() for call in calls),
+        _final_response(transcript),
+        reasoning_steps=tuple(_reasoning(transcript)),
+        metadata=dict(_metadata(transcript)),
+    )
+
+
+def _reasoning(transcript: Transcript) -> Iterator[str]:
+    entries = [entry for thread in transcript.threads for entry in thread.entries[thread.start :]]
+    for entry in sorted(entries, key=lambda entry: entry.time_ns):
+        yield from entry.message.reasoning
+
+
+def _metadata(transcript: Transcript) -> Iterator[tuple[str, Any]]:
+    yield TRACE_ID, transcript.tree.spans[0].trace_id
+    models = [transcript.reading(span).usage.model for span in transcript.spans_of(SpanRole.MODEL)]
+    named = _unique(model for model in models if model)
+    if len(named) == 1:
+        yield "model", named[0]
+    conversation = conversation_id(transcript)
+    if conversation is not None:
+        yield "conversationId", conversation
+    yield from _retrieved(transcript)
+
+
+def conversation_id(transcript: Transcript) -> str | None:
+    """Return the conversation that a trace belongs to: the first that a span names."""
+    named = (transcript.reading(span).conversation_id for span in transcript.tree.spans)
+    return next((each for each in named if each is not None), None)
+
+
+def _retrieved(transcript: Transcript) -> Iterator[tuple[str, list[str]]]:
+    documents = _unique(_documents(transcript))
+    texts = _unique(document.content for document in documents if document.content)
+    ids = _unique(document.id for document in documents if document.id is not None)
+    if texts:
+        yield CONTEXT, texts
+    if ids:
+        yield RETRIEVED, ids
+
+
+def _documents(transcript: Transcript) -> Iterator[Document]:
+    """Yield what was retrieved, not again what a retriever got from one below it."""
+    for span in transcript.spans_of(SpanRole.RETRIEVAL):
+        if not any(
+            transcript.reading(above).documents for above in transcript.above(span, SpanRole.RETRIEVAL)
+        ):
+            yield from transcript.reading(span).documents
+
+
+def _unique(items: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(items))
+
+
+def _final_response(transcript: Transcript) -> str | None:
+    """Return what was answered; None where the last thing that happened is a call without an answer."""
+    declared = _declared_response(transcript)
+    if declared is not None:
+        return declared
+    main = transcript.main
+    said = _said_last(main) if main is not None else None
+    if said is not None or transcript.threads:
+        return said
+    texts = [transcript.reading(span).output_text for span in transcript.tree.roots]
+    return next((text for text in reversed(texts) if text is not None), None)
+
+
+def _said_last(thread: Thread) -> str | None:
+    for entry in reversed(thread.entries):
+        if entry.message.role == "assistant" and (entry.message.text or entry.message.calls):
+            return entry.message.text if entry.message.text and not entry.message.calls else None
+    return None
+
+
+def _declared_response(transcript: Transcript) -> str | None:
+    """Return what the last of the outermost agents, or the root, says is its answer, if that is prose."""
+    outermost = [s for s in transcript.spans_of(SpanRole.AGENT) if not transcript.above(s, SpanRole.AGENT)]
+    roots = [s for s in transcript.tree.roots if transcript.reading(s).role in _HOLDERS]
+    for span in (*reversed(outermost), *reversed(roots)):
+        reading = transcript.reading(span)
+        if reading.outputs and reading.outputs[-1].text:
+            return reading.outputs[-1].text
+        if reading.output_text is not None and not _is_state(reading.output_text):
+            return reading.output_text
+    return None
+
+
+_HOLDERS = (SpanRole.AGENT, SpanRole.STEP, SpanRole.OTHER)
+
+
+def _is_state(text: str) -> bool:
+    """Say whether text is the state of a program, in JSON, rather than an answer."""
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _input(transcript: Transcript) -> str | None:
+    """Return what the user asked last, else what the root was given."""
+    main = transcript.main
+    if main is not None:
+        asked = [entry.message.text for entry in main.entries if entry.message.role == "user"]
+        if asked:
+            return asked[-1]
+    texts = (transcript.reading(span).input_text for span in transcript.tree.roots)
+    return next((text for text in texts if text is not None), None)
+
+
+def _tools(transcript: Transcript) -> list[ToolDefinition]:
+    found: dict[str, ToolDefinition] = {}
+    for span in transcript.tree.spans:
+        for tool in transcript.reading(span).tools:
+            found.setdefault(tool.name, tool)
+    return list(found.values())
+
+
+def _case_of(transcript: Transcript, prices: PriceTable | None) -> EvalTestCase:
+    example = _example_of(None, transcript, prices)
+    return EvalTestCase(
+        example.inputs, example.actual_outputs or {}, metadata=example.metadata, metrics=example.metrics
+    )
+
+
+def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable | None) -> Example:
+    trace = _trace_of(transcript)
+    given, tools = _input(transcript), _tools(transcript)
+    outputs = {**trace.to_outputs(), **dict(_retrieved(transcript))}
+    kept = {key: value for key, value in trace.metadata.items() if key not in outputs}
+    metadata = {**kept, SPAN_ID: _judged_span(transcript).span_id}
+    return Example(
+        {} if given is None else {INPUT: given},
+        metadata={**metadata, TOOLS: tools} if tools else metadata,
+        id=identity,
+        actual_outputs=outputs,
+        metrics=_metrics_of(transcript, prices),
+    )
+
+
+def _judged_span(transcript: Transcript) -> Span:
+    """Return the span that stands for a trace: the last outermost agent, else the first root."""
+    outermost = [s for s in transcript.spans_of(SpanRole.AGENT) if not transcript.above(s, SpanRole.AGENT)]
+    return outermost[-1] if outermost else (transcript.tree.roots or transcript.tree.spans)[0]
+
+
+def _metrics_of(transcript: Transcript, prices: PriceTable | None) -> CallMetrics:
+    used = CallMetrics()
+    for root in transcript.tree.roots:
+        for each in _usage_below(root, transcript, set()):
+            used += _priced(each, prices)
+    starts = [span.start_ns for span in transcript.tree.spans if span.start_ns is not None]
+    ends = [span.end_ns for span in transcript.tree.spans if span.end_ns is not None]
+    latency = max(0, max(ends) - min(starts)) / 1e6 if starts and ends else None
+    return replace(used, latency_ms=latency)
+
+
+def _usage_below(span: Span, transcript: Transcript, seen: set[str]) -> list[CallMetrics]:
+    """Return what was used at or below a span, each use once."""
+    if span.span_id in seen:
+        return []
+    seen.add(span.span_id)
+    reading = transcript.reading(span)
+    own = [reading.usage] if reading.usage.tokens is not None else []
+    if reading.role is SpanRole.MODEL and own:
+        return own
+    below = [use for child in transcript.tree.children(span) for use in _usage_below(child, transcript, seen)]
+    return below or own
+
+
+def _priced(used: CallMetrics, prices: PriceTable | None) -> CallMetrics:
+    if used.cost_usd is not None or prices is None:
+        return used
+    return replace(used, cost_usd=prices(used.model, used.tokens_in, used.tokens_out))

@@ -1,0 +1,339 @@
+"""Record what real instrumentations say about one scripted conversation, as OTLP JSON.
+
+    python tests/data/traces/record.py INSTRUMENTATION > tests/data/traces/INSTRUMENTATION.json
+
+Large ones are kept with `gzip -9n`. Each needs an environment of its own with `openai`, `opentelemetry-sdk`,
+`opentelemetry-exporter-otlp-json-http`, `aiohttp`, `wrapt<2` and what it is named after:
+
+- `openai-v2`: opentelemetry-instrumentation-openai-v2==2.3b0
+- `openinference`: openinference-instrumentation-openai
+- `openllmetry`: traceloop-sdk
+- `openllmetry-old`: traceloop-sdk==0.46.0, openai<2, opentelemetry-sdk==1.37.0, and the exporter's packages
+  without their dependencies
+- `pydantic-ai`: pydantic-ai-slim[openai]
+- `langgraph-openinference`: langchain, langchain-openai, openinference-instrumentation-langchain
+- `langgraph-openllmetry`: langchain, langchain-openai, opentelemetry-instrumentation-langchain
+
+The conversation has two turns, parallel calls whose results come back in another order, a tool that fails, a
+retrieval and a call without a result, except where the agent of a framework answers every call. No model is
+asked.
+"""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import runpy
+import sys
+import time
+from pathlib import Path
+
+SCRIPTED = Path(__file__).parents[2] / "servers" / "scripted.py"
+SYSTEM = "You plan journeys. Use the tools."
+FIRST = "What shall I pack for Paris and Rome?"
+SECOND = "Book a taxi for eight and tell Ana."
+
+
+def tool(name, *parameters):
+    schema = {"type": "object", "properties": {each: {"type": "string"} for each in parameters}}
+    schema["required"] = list(parameters)
+    function = {"name": name, "description": f"Call {name}.", "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+TOOLS = [
+    tool("get_weather", "city"),
+    tool("search_guides", "query"),
+    tool("book_taxi", "time"),
+    tool("send_message", "to"),
+]
+
+
+def calls(*each):
+    made = [
+        {"id": key, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for key, name, arguments in each
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+REPLIES = [
+    calls(
+        ("call_paris", "get_weather", {"city": "Paris"}),
+        ("call_rome", "get_weather", {"city": "Rome"}),
+    ),
+    calls(("call_guide", "search_guides", {"query": "rain in Paris"})),
+    {"role": "assistant", "content": "Take an umbrella to Paris. The weather in Rome is not known."},
+    calls(("call_taxi", "book_taxi", {"time": "08:00"}), ("call_ana", "send_message", {"to": "Ana"})),
+    {"role": "assistant", "content": "The taxi comes at eight."},
+]
+RESULTS = {
+    "call_paris": '{"celsius": 11}',
+    "call_rome": '{"error": "no station"}',
+    "call_guide": '["Pack light.", "Bring an umbrella."]',
+    "call_taxi": "booked for 08:00",
+    "call_ana": None,
+}
+
+
+def completion(index, message):
+    finish = "tool_calls" if "tool_calls" in message else "stop"
+    return {
+        "id": f"chatcmpl-{index}",
+        "object": "chat.completion",
+        "created": 1_700_000_000 + index,
+        "model": "scripted-1",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 10 * (index + 1), "completion_tokens": 5, "total_tokens": 10 * index + 15},
+    }
+
+
+def talk(url, run_tool):
+    """Hold the conversation with the OpenAI SDK, as an application would."""
+    from openai import OpenAI
+
+    client = OpenAI(base_url=f"{url}/v1", api_key="none")
+    messages = [{"role": "system", "content": SYSTEM}]
+    for question in (FIRST, SECOND):
+        messages.append({"role": "user", "content": question})
+        while True:
+            reply = client.chat.completions.create(model="scripted", messages=messages, tools=TOOLS)
+            message = reply.choices[0].message
+            messages.append(message.model_dump(exclude_none=True))
+            if not message.tool_calls:
+                break
+            for call in reversed(message.tool_calls):
+                if RESULTS[call.id] is not None:
+                    result = run_tool(call.function.name, call.id, json.loads(call.function.arguments))
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    return messages[-1]["content"]
+
+
+def providers():
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    try:
+        from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
+    except ImportError:
+        from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogRecordExporter
+
+    resource = Resource({"service.name": "journeys"})
+    spans, logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    tracing, logging = TracerProvider(resource=resource), LoggerProvider(resource=resource)
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    return tracing, logging, spans, logs
+
+
+def answer_directly(name, key, arguments):
+    return RESULTS[key]
+
+
+def record_openai_v2(url):
+    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "true"
+    from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor
+
+    tracing, logging, spans, logs = providers()
+    OpenAIInstrumentor().instrument(tracer_provider=tracing, logger_provider=logging)
+    with tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
+        talk(url, answer_directly)
+    return spans, logs
+
+
+def record_openinference(url):
+    from openinference.instrumentation import OITracer, TraceConfig
+    from openinference.instrumentation.openai import OpenAIInstrumentor
+    from opentelemetry.trace import Status, StatusCode
+
+    tracing, _, spans, logs = providers()
+    OpenAIInstrumentor().instrument(tracer_provider=tracing)
+    tracer = OITracer(tracing.get_tracer("journeys"), TraceConfig())
+
+    def run_tool(name, key, arguments):
+        with tracer.start_as_current_span(name, openinference_span_kind="tool") as span:
+            span.set_tool(name=name, parameters={"type": "object"})
+            span.set_attribute("tool.id", key)
+            span.set_input(arguments)
+            span.set_output(RESULTS[key])
+            if key == "call_guide":
+                retrieve()
+            if key == "call_rome":
+                span.set_status(Status(StatusCode.ERROR, "no station"))
+        return RESULTS[key]
+
+    def retrieve():
+        with tracer.start_as_current_span("guides", openinference_span_kind="retriever") as span:
+            span.set_input("rain in Paris")
+            for index, text in enumerate(json.loads(RESULTS["call_guide"])):
+                span.set_attribute(f"retrieval.documents.{index}.document.content", text)
+                span.set_attribute(f"retrieval.documents.{index}.document.id", f"guide-{index}")
+
+    with tracer.start_as_current_span("journeys", openinference_span_kind="agent") as span:
+        span.set_input(FIRST)
+        span.set_output(talk(url, run_tool))
+    return spans, logs
+
+
+def record_openllmetry(url):
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from traceloop.sdk import Traceloop
+    from traceloop.sdk.decorators import tool as traced_tool
+    from traceloop.sdk.decorators import workflow
+    from traceloop.sdk.instruments import Instruments
+
+    spans = InMemorySpanExporter()
+    Traceloop.init(
+        app_name="journeys",
+        exporter=spans,
+        disable_batch=True,
+        telemetry_enabled=False,
+        instruments={Instruments.OPENAI},
+    )
+
+    def run_tool(name, key, arguments):
+        @traced_tool(name=name)
+        def run(**given):
+            if key == "call_rome":
+                status = trace.Status(trace.StatusCode.ERROR, "no station")
+                trace.get_current_span().set_status(status)
+            return RESULTS[key]
+
+        return run(**arguments)
+
+    @workflow(name="journeys")
+    def plan(question):
+        return talk(url, run_tool)
+
+    plan(FIRST)
+    return spans, None
+
+
+def record_openllmetry_old(url):
+    return record_openllmetry(url)
+
+
+def record_pydantic_ai(url):
+    from pydantic_ai import Agent, InstrumentationSettings
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    tracing, _, spans, logs = providers()
+    settings = InstrumentationSettings(tracer_provider=tracing)
+    provider = OpenAIProvider(base_url=f"{url}/v1", api_key="none")
+    model = OpenAIChatModel("scripted", provider=provider)
+    agent = Agent(model, name="journeys", system_prompt=SYSTEM)
+    Agent.instrument_all(settings)
+
+    @agent.tool_plain
+    async def get_weather(city: str) -> dict:
+        await asyncio.sleep(0.02 if city == "Paris" else 0)
+        return {"celsius": 11} if city == "Paris" else {"error": "no station"}
+
+    @agent.tool_plain
+    def search_guides(query: str) -> list[str]:
+        return json.loads(RESULTS["call_guide"])
+
+    @agent.tool_plain
+    def book_taxi(time: str) -> str:
+        return "booked for 08:00"
+
+    @agent.tool_plain
+    def send_message(to: str) -> str:
+        return "sent"
+
+    async def plan():
+        with tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
+            first = await agent.run(FIRST)
+            await agent.run(SECOND, message_history=first.all_messages())
+
+    asyncio.run(plan())
+    return spans, logs
+
+
+def record_langgraph_openinference(url):
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+
+    return record_langgraph(url, LangChainInstrumentor())
+
+
+def record_langgraph_openllmetry(url):
+    from opentelemetry.instrumentation.langchain import LangchainInstrumentor
+
+    return record_langgraph(url, LangchainInstrumentor())
+
+
+def record_langgraph(url, instrumentor):
+    from langchain.agents import create_agent
+    from langchain_openai import ChatOpenAI
+
+    tracing, _, spans, logs = providers()
+    instrumentor.instrument(tracer_provider=tracing)
+
+    def get_weather(city: str) -> str:
+        """Call get_weather."""
+        time.sleep(0.02 if city == "Paris" else 0)
+        return RESULTS["call_paris" if city == "Paris" else "call_rome"]
+
+    def search_guides(query: str) -> str:
+        """Call search_guides."""
+        return RESULTS["call_guide"]
+
+    def book_taxi(time: str) -> str:
+        """Call book_taxi."""
+        return RESULTS["call_taxi"]
+
+    def send_message(to: str) -> str:
+        """Call send_message."""
+        return "sent"
+
+    model = ChatOpenAI(model="scripted", base_url=f"{url}/v1", api_key="none")
+    agent = create_agent(model, [get_weather, search_guides, book_taxi, send_message], system_prompt=SYSTEM)
+    with tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
+        state = agent.invoke({"messages": [{"role": "user", "content": FIRST}]})
+        agent.invoke({"messages": [*state["messages"], {"role": "user", "content": SECOND}]})
+    return spans, logs
+
+
+def versions():
+    wanted = ("openai", "opentelemetry-sdk", "openinference", "opentelemetry-instrumentation-openai")
+    wanted += ("opentelemetry-instrumentation-langchain", "langchain", "langgraph")
+    wanted += ("opentelemetry-util-genai", "traceloop-sdk", "pydantic-ai")
+    found = {}
+    for each in importlib.metadata.distributions():
+        name = each.metadata["Name"]
+        if name.startswith(wanted) and not name.endswith("-agents"):
+            found[name] = each.version
+    return dict(sorted(found.items()))
+
+
+def as_otlp(spans, logs):
+    from opentelemetry.exporter.otlp.json.common import trace_encoder
+
+    tree = trace_encoder.encode_spans(spans.get_finished_spans()).to_dict()
+    if logs is not None and logs.get_finished_logs():
+        from opentelemetry.exporter.otlp.json.common import _log_encoder
+
+        tree |= _log_encoder.encode_logs(logs.get_finished_logs()).to_dict()
+    return tree
+
+
+def main(name):
+    scripted = runpy.run_path(str(SCRIPTED), run_name="scripted")
+    with scripted["ScriptedServer"]() as server:
+        server.then(*(scripted["raw"](json.dumps(completion(*each))) for each in enumerate(REPLIES)))
+        with contextlib.redirect_stdout(sys.stderr):
+            spans, logs = globals()[f"record_{name.replace('-', '_')}"](server.url)
+        tree = as_otlp(spans, logs)
+    text = json.dumps({"recordedWith": versions(), **tree}, ensure_ascii=False, separators=(",", ":"))
+    print(text.replace(server.url, "http://model.example"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,293 @@
+"""What the integration of every framework must do, as tests that a framework's own class inherits."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import story
+from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
+from tool_calling import ToolCallingServer, Turn
+
+from dokimos import Dataset, Example, evaluate
+from dokimos.core.agent import AgentTrace
+from dokimos.core.jsonable import jsonable
+from dokimos.evaluators import Correctness, ToolErrors
+from dokimos.simulation import ConversationSimulator, ScriptedUser
+
+ROOT = Path(__file__).parents[2]
+VERDICT = '{"reason": "It says so.", "score": 5, "verdict": "yes"}'
+
+
+class FrameworkContract:
+    """A framework's class sets these, and may override single tests with a reason."""
+
+    name: str
+    """Of the module, the recorded result, the guide page and the example."""
+    package: str
+    """Whose version is recorded."""
+    module = None
+    failure = story.NO_SEATS
+    """What the result of the failing tool says."""
+    failure_is_flagged = True
+    """Whether the framework says which results are failures."""
+    measured = True
+    """Whether results carry token counts."""
+    calls = 3
+    """How many model calls the first turn takes."""
+    guide_script = ()
+    example_script = ()
+
+    def agent(self, base_url):
+        raise NotImplementedError
+
+    def result(self, agent, question):
+        """Run the agent without dokimos and return what the framework gives."""
+        raise NotImplementedError
+
+    def record(self, result):
+        """Return the parts of a result that the module reads, as a plain tree."""
+        raise NotImplementedError
+
+    def tools(self, agent):
+        """Return what `to_tool_definitions` takes."""
+        return agent
+
+    def first_turn(self):
+        return story.first_turn()
+
+    def second_turn(self):
+        return story.second_turn()
+
+    def answered(self, text):
+        """Return the script of an answer without calls."""
+        return [Turn(text)]
+
+    @pytest.fixture
+    def server(self, monkeypatch):
+        with ToolCallingServer() as running:
+            monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+            monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+            yield running
+
+    def check_first(self, trace: AgentTrace):
+        called = [(call.name, dict(call.arguments)) for call in trace.tool_calls]
+        assert called == [
+            ("get_weather", {"city": "Paris"}),
+            ("get_weather", {"city": "Rome"}),
+            ("book_flight", {"to": "Rome"}),
+        ]
+        assert [call.result for call in trace.tool_calls[:2]] == ["21 degrees", "25 degrees"]
+        assert self.failure in trace.tool_calls[2].result
+        assert bool(trace.tool_calls[2].metadata.get("error")) is self.failure_is_flagged
+        assert not any(call.metadata.get("error") for call in trace.tool_calls[:2])
+        assert trace.final_response == ANSWER
+
+    def test_a_run_becomes_a_trace(self, server):
+        server.turns.extend(self.first_turn())
+
+        result = self.result(self.agent(server.base_url), QUESTION)
+
+        self.check_first(self.module.to_agent_trace(result))
+        if os.environ.get("DOKIMOS_RECORD"):
+            self.write_record(result)
+
+    def write_record(self, result):
+        tree = {
+            "framework": f"{self.package} {version(self.package)}",
+            "failure": self.failure,
+            "failureIsFlagged": self.failure_is_flagged,
+            "modelCalls": self.calls if self.measured else 0,
+            "result": jsonable(self.record(result)),
+        }
+        path = ROOT / "tests" / "data" / "frameworks" / f"{self.name}.json"
+        path.write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def test_what_is_recorded_reads_like_the_result(self, server):
+        server.turns.extend(self.first_turn())
+        result = self.result(self.agent(server.base_url), QUESTION)
+
+        recorded = json.loads(json.dumps(jsonable(self.record(result))))
+
+        assert (
+            self.module.to_agent_trace(recorded).tool_calls == self.module.to_agent_trace(result).tool_calls
+        )
+        assert self.module.to_call_metrics(recorded) == self.module.to_call_metrics(result)
+
+    def test_the_usage_of_all_model_calls_is_counted_and_priced(self, server):
+        server.turns.extend(self.first_turn())
+        result = self.result(self.agent(server.base_url), QUESTION)
+
+        metrics = self.module.to_call_metrics(result, "some-model", lambda model, i, o: (i + o) / 1e6)
+
+        if not self.measured:
+            assert metrics is None
+            return
+        assert (metrics.tokens_in, metrics.tokens_out) == (20 * self.calls, 8 * self.calls)
+        assert metrics.cost_usd == pytest.approx(28 * self.calls / 1e6)
+
+    def test_the_tools_are_described(self, server):
+        tools = self.module.to_tool_definitions(self.tools(self.agent(server.base_url)))
+
+        weather = next(tool for tool in tools if tool.name == "get_weather")
+        assert {"get_weather", "book_flight"} <= {tool.name for tool in tools}
+        assert "Tell the weather in a city" in weather.description
+        assert weather.parameters == ("city",)
+        assert weather.required == ("city",)
+        assert weather.schema_of("city")["type"] == "string"
+
+    def test_run_and_trace_works_from_sync_code_again_and_again(self, server):
+        agent = self.fresh(server)
+        for _ in range(2):
+            server.turns.extend(self.first_turn())
+            self.check_first(self.module.run_and_trace(agent, QUESTION))
+
+    async def test_run_and_trace_works_on_a_running_loop(self, server):
+        server.turns.extend(self.first_turn())
+
+        self.check_first(await self.module.run_and_trace_async(self.fresh(server), QUESTION))
+
+    def fresh(self, server):
+        """Return an agent for several runs: a factory where agents remember."""
+        return self.agent(server.base_url)
+
+    def test_it_is_the_task_of_several_experiments(self, server):
+        task = self.module.as_task(
+            self.fresh(server), input_key="question", output_key="answer",
+            model="some-model", price_table=lambda model, i, o: 0.25,
+        )  # fmt: skip
+        examples = Dataset([Example({"question": QUESTION}, {"answer": ANSWER})])
+
+        for _ in range(2):
+            server.turns.extend(self.first_turn())
+            result = evaluate(examples, task, [ToolErrors(threshold=None)])
+            item = result.runs[0].item_results[0]
+
+            assert item.error is None
+            assert item.actual_outputs["answer"] == ANSWER
+            self.check_first(AgentTrace(item.actual_outputs["toolCalls"], ANSWER))
+            assert item.metrics.latency_ms > 0
+            if self.measured:
+                assert item.metrics.cost_usd == 0.25
+                assert item.metrics.tokens_in == 20 * self.calls
+
+    def test_a_failing_model_is_an_error_of_the_item(self, server):
+        server.turns.extend([Turn(status=400)] * 20)
+
+        result = evaluate(
+            Dataset([Example.of(QUESTION)]), self.module.as_task(self.fresh(server)), [ToolErrors()]
+        )
+
+        assert result.runs[0].item_results[0].error
+        assert result.average_score("Tool Error") is None
+
+    def test_results_of_retrieving_tools_are_the_context(self, server):
+        server.turns.extend(self.first_turn())
+        task = self.module.as_task(self.fresh(server), context_tools=("get_weather",), needs_context=True)
+
+        result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors(threshold=None)])
+
+        outputs = result.runs[0].item_results[0].actual_outputs
+        assert outputs["context"] == ["21 degrees", "25 degrees"]
+
+    def test_missing_sources_are_an_error_that_says_what_to_return(self, server):
+        server.turns.extend(self.answered("Without looking."))
+        task = self.module.as_task(self.fresh(server), needs_context=True)
+
+        result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors()])
+
+        assert "The result carries no sources. Return" in result.runs[0].item_results[0].error
+
+    def test_a_blank_reply_is_an_error_unless_allowed(self, server):
+        errors = []
+        for allow_blank in (False, True):
+            server.turns.extend(self.answered(" "))
+            task = self.module.as_task(self.fresh(server), allow_blank=allow_blank)
+            result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors()])
+            errors.append(result.runs[0].item_results[0].error)
+
+        assert "blank reply" in errors[0]
+        assert errors[1] is None
+
+    def test_it_is_the_application_of_a_conversation(self, server):
+        server.turns.extend([*self.first_turn(), *self.second_turn()])
+        simulator = ConversationSimulator(
+            user=ScriptedUser([QUESTION, SECOND_QUESTION]),
+            application=self.module.as_application(self.fresh(server)),
+            max_turns=2,
+        )
+
+        conversation = simulator.simulate()
+
+        assert "error" not in conversation.metadata
+        assert [message.content for message in conversation.assistant_messages] == [ANSWER, SECOND_ANSWER]
+        first, second = conversation.tool_calls_by_turn()
+        self.check_first(AgentTrace(first, ANSWER))
+        assert [(call.name, call.arguments, call.result) for call in second] == [
+            ("get_weather", {"city": "Oslo"}, "3 degrees")
+        ]
+        told = json.dumps(server.received[self.calls].body)
+        assert ANSWER in told
+        assert "21 degrees" in told
+        assert SECOND_QUESTION in told
+
+    @pytest.mark.parametrize("from_factory", [False, True])
+    def test_it_is_a_judge(self, server, from_factory):
+        server.turns.extend(self.answered(VERDICT))
+        agent = (lambda: self.agent(server.base_url)) if from_factory else self.agent(server.base_url)
+        judge = self.module.as_judge(agent, model="m", price_table=lambda model, i, o: 0.5)
+        case = Example.of("Capital of Italy?", "Rome").to_test_case("Rome")
+
+        result = Correctness(judge=judge).evaluate(case)
+
+        assert result.error is None
+        assert result.score == 1.0
+        if self.measured:
+            assert result.metrics.cost_usd == 0.5
+        assert isinstance(judge.identity, str)
+
+    def test_a_judge_that_cannot_be_asked_is_an_error(self, server):
+        server.turns.extend([Turn(status=400)] * 20)
+        case = Example.of("Capital of Italy?", "Rome").to_test_case("Rome")
+
+        result = Correctness(judge=self.module.as_judge(self.fresh(server))).evaluate(case)
+
+        assert result.score is None
+        assert "gave no answer" in result.error
+
+    def test_the_guide_page_runs(self, server, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        server.turns.extend(self.guide_script)
+        page = ROOT / "docs" / "guide" / "frameworks" / f"{self.name}.md"
+        text = re.sub(r"<!-- not executed: needs [^>]+ -->\n", "", page.read_text(encoding="utf-8"))
+
+        _snippets().run_page(page, text, tmp_path)
+
+        assert not server.turns
+
+    def test_the_example_runs(self, server, tmp_path):
+        server.turns.extend(self.example_script)
+
+        outcome = subprocess.run(
+            [sys.executable, str(ROOT / "examples" / "frameworks" / f"{self.name}.py")],
+            cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        assert not server.turns
+
+
+def _snippets():
+    """Load the tests of the documentation, which know how to run a page."""
+    path = ROOT / "tests" / "docs" / "test_snippets.py"
+    spec = importlib.util.spec_from_file_location("snippets", path)
+    module = sys.modules["snippets"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

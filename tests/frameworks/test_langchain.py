@@ -1,0 +1,155 @@
+"""LangChain and LangGraph, with a real agent, graph, chain and model."""
+
+import pytest
+import story
+from contract import FrameworkContract
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool, ToolException
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
+from tool_calling import ToolCallingServer, Turn
+
+from dokimos import Dataset, Example, evaluate
+from dokimos.core.agent import AgentTrace
+from dokimos.core.concurrency import run_sync
+from dokimos.evaluators import Contains
+from dokimos.integrations import langchain
+
+
+def model(base_url, **options):
+    return ChatOpenAI(model="scripted", base_url=base_url, api_key="none", max_retries=0, **options)
+
+
+def book_flight(to: str) -> str:
+    """Book a flight to a city."""
+    raise ToolException(story.NO_SEATS)
+
+
+class TestLangChain(FrameworkContract):
+    name = "langchain"
+    package = "langchain"
+    module = langchain
+    guide_script = [*story.first_turn(), *story.first_turn(), Turn("We refund within 30 days.")]
+    example_script = story.first_turn()
+
+    def agent(self, base_url, **options):
+        weather = StructuredTool.from_function(story.get_weather)
+        flight = StructuredTool.from_function(book_flight, handle_tool_error=True)
+        return create_agent(model(base_url), [weather, flight], system_prompt="Help.", **options)
+
+    def result(self, agent, question):
+        return run_sync(agent.ainvoke({"messages": [{"role": "user", "content": question}]}))
+
+    def record(self, result):
+        keys = ("type", "content", "tool_calls", "usage_metadata", "tool_call_id", "status", "response_metadata")
+        return {
+            "messages": [
+                {key: getattr(message, key) for key in keys if getattr(message, key, None)}
+                for message in result["messages"]
+            ]
+        }
+
+
+class TestLangGraphThatRemembers(TestLangChain):
+    def agent(self, base_url):
+        return super().agent(base_url, checkpointer=InMemorySaver())
+
+    def result(self, agent, question):
+        config = {"configurable": {"thread_id": "1"}}
+        return run_sync(agent.ainvoke({"messages": [{"role": "user", "content": question}]}, config))
+
+    def write_record(self, result):
+        """The results of the other one are recorded."""
+
+
+def test_a_thread_that_goes_on_gives_each_run_its_own_calls():
+    contract = TestLangGraphThatRemembers()
+    options = {"config": {"configurable": {"thread_id": "the same"}}}
+    with ToolCallingServer([*story.first_turn(), *story.second_turn()]) as server:
+        agent = contract.agent(server.base_url)
+        first = langchain.run_and_trace(agent, QUESTION, **options)
+        second = langchain.run_and_trace(agent, SECOND_QUESTION, **options)
+        state = agent.get_state(options["config"]).values
+
+    contract.check_first(first)
+    assert [call.arguments for call in second.tool_calls] == [{"city": "Oslo"}]
+    assert len(langchain.to_agent_trace(state).tool_calls) == 4
+    conversation = langchain.to_trajectory(state)
+    assert [len(calls) for calls in conversation.tool_calls_by_turn()] == [3, 1]
+    contract.check_first(AgentTrace(conversation.tool_calls_by_turn()[0], ANSWER))
+
+
+def test_ids_that_repeat_from_turn_to_turn_are_told_apart():
+    script = [
+        Turn(calls=(("get_weather", {"city": "Paris"}),), ids=("1",)),
+        Turn(calls=(("get_weather", {"city": "Rome"}),), ids=("1",)),
+        Turn(SECOND_ANSWER),
+    ]
+    with ToolCallingServer(script) as server:
+        trace = langchain.run_and_trace(TestLangChain().agent(server.base_url), QUESTION)
+
+    assert [call.result for call in trace.tool_calls] == ["21 degrees", "25 degrees"]
+
+
+def test_a_chain_that_gives_text_is_a_task():
+    with ToolCallingServer([Turn("Rome, of course.")]) as server:
+        prompt = ChatPromptTemplate.from_template("Answer: {question}")
+        chain = prompt | model(server.base_url) | StrOutputParser()
+        task = langchain.as_task(RunnableLambda(lambda text: {"question": text}) | chain)
+        result = evaluate(Dataset([Example.of("Capital of Italy?", "Rome")]), task, [Contains(values="Rome")])
+        asked = server.received[0].body["messages"][0]["content"]
+
+    assert result.pass_rate == 1.0
+    assert asked == "Answer: Capital of Italy?"
+
+
+def test_the_documents_of_a_chain_are_the_context():
+    documents = [Document("30 days to refund", metadata={"page": 5}), Document("Write to us")]
+    chain = RunnableLambda(lambda text: {"answer": "We refund.", "context": documents})
+
+    task = langchain.as_task(chain, needs_context=True, metadata_key="sources")
+    result = evaluate(Dataset([Example.of("Refunds?")]), task, [Contains(values="refund")])
+
+    outputs = result.runs[0].item_results[0].actual_outputs
+    assert outputs["output"] == "We refund."
+    assert outputs["context"] == ["30 days to refund", "Write to us"]
+    assert outputs["sources"][0] == {"text": "30 days to refund", "metadata": {"page": 5}}
+
+
+def test_the_artifacts_of_a_retriever_tool_are_the_context():
+    def search(query: str):
+        """Search the handbook."""
+        return "one document", [Document("30 days to refund")]
+
+    tool = StructuredTool.from_function(search, response_format="content_and_artifact")
+    script = [Turn(calls=(("search", {"query": "refund"}),)), Turn("30 days.")]
+    with ToolCallingServer(script) as server:
+        task = langchain.as_task(create_agent(model(server.base_url), [tool]), needs_context=True)
+        result = evaluate(Dataset([Example.of("Refunds?")]), task, [Contains(values="30")])
+
+    assert result.runs[0].item_results[0].actual_outputs["context"] == ["30 days to refund"]
+
+
+def test_a_model_alone_is_a_task_and_a_judge():
+    with ToolCallingServer([Turn("Rome."), Turn("Yes.")]) as server:
+        result = evaluate(
+            Dataset([Example.of("Capital of Italy?")]), langchain.as_task(model(server.base_url)), [Contains(values="Rome")]
+        )
+        reply = run_sync(langchain.as_judge(model(server.base_url)).complete("Is it?"))
+
+    item = result.runs[0].item_results[0]
+    assert result.pass_rate == 1.0
+    assert (item.metrics.tokens_in, item.metrics.model) == (20, "scripted")
+    assert (reply.text, reply.metrics.tokens_out) == ("Yes.", 8)
+
+
+def test_what_is_no_runnable_is_refused():
+    from dokimos.errors import IntegrationError
+
+    with pytest.raises(IntegrationError, match="ainvoke"):
+        langchain.run_and_trace("gpt", QUESTION)

@@ -1,0 +1,152 @@
+"""A comparison as JSON, Markdown, HTML and on the terminal."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from rich.console import Console
+
+from dokimos.comparison import compare_runs
+from dokimos.comparison.console import print_comparison
+from dokimos.comparison.html import html_of, marked
+from dokimos.comparison.markdown import markdown_of, verdict_text
+from dokimos.comparison.reports import export_comparison
+from dokimos.comparison.tree import comparison_tree
+from dokimos.errors import ConfigurationError
+
+
+@pytest.fixture
+def comparison(result):
+    before = result(
+        {"Match": [1] * 12, "WER": [0.2] * 12}, lower=["WER"], name="before", output="Yes, 28 days."
+    )
+    now = result(
+        {"Match": [0] * 7 + [1] * 6, "WER": [0.2] * 13}, lower=["WER"], name="now", output="Yes, 29 days."
+    )
+    return compare_runs(before, now)
+
+
+class Text(HTMLParser):
+    """Collects the tags and the text of a page."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_json_has_the_documented_summary_and_cases(comparison):
+    tree = json.loads(json.dumps(comparison_tree(comparison)))
+
+    assert tree["summary"] | {"baselinePassRate": 1.0, "candidatePassRate": 0.416667} == tree["summary"]
+    assert tree["summary"]["passRateDelta"] == -0.583333
+    assert tree["summary"]["significant"] is True
+    assert (tree["summary"]["regressedCount"], tree["summary"]["addedCount"]) == (7, 1)
+    assert tree["summary"]["allItems"]["candidatePassRate"] == 0.461538
+    assert tree["summary"]["pairing"] == "dataset_item_id"
+    first = tree["cases"][0]
+    assert (first["status"], first["passFlip"], first["datasetItemId"]) == ("REGRESSED", True, "q-0")
+    assert first["evaluators"][0] == {
+        "name": "Match", "baselineMean": 1.0, "candidateMean": 0.0, "delta": -1.0, "status": "REGRESSED",
+        "significant": True,
+    }  # fmt: skip
+    assert [case["status"] for case in tree["cases"]] == ["REGRESSED"] * 7 + ["UNCHANGED"] * 5 + ["ADDED"]
+
+
+def test_the_markdown_has_verdict_metrics_and_items(comparison):
+    text = markdown_of(comparison)
+
+    assert "# Comparison: `before` → `now`" in text
+    assert "**Worse: pass rate, Match**" in text
+    assert re.search(r"\| pass rate \| 100\.0 % \| 41\.7 % \| -58\.3 pts ✗ \|", text)
+    assert "- `q-0` question 0: passed 100.0 % → 0.0 %, Match 1.00 → 0.00" in text
+
+
+def test_the_html_is_whole_without_script_or_network(comparison):
+    html = html_of(comparison)
+    page = Text(html)
+
+    policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "script-src 'none'" in policy
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
+    assert "Worse: pass rate, Match" in page.text
+    assert "Regressed 7" in page.text
+    assert "Unchanged 5" in page.text
+    assert "Match is 0." in page.text
+
+
+def test_the_html_marks_the_words_that_differ(comparison):
+    html = html_of(comparison)
+
+    assert "<del>28</del> days." in html
+    assert "<ins>29</ins> days." in html
+
+
+def test_words_are_marked_and_markup_is_text():
+    assert marked("a <b> c", "a <i> c") == (
+        "a &lt;<del>b</del>&gt; c",
+        "a &lt;<ins>i</ins>&gt; c",
+    )
+
+
+def test_very_long_texts_are_shown_without_marks():
+    old, new = marked("a " * 2000, "b " * 2000)
+
+    assert "<del>" not in old
+    assert "<ins>" not in new
+
+
+def test_foreign_text_stays_text_in_html_and_markdown(item, joined):
+    evil = '"><script>alert(1)</script> **x** | y'
+    one = item(0, {"Match": 1}, output=evil)
+    named = replace(one, example=replace(one.example, id=evil, inputs={"input": evil}))
+    failed = replace(
+        named, eval_results=(replace(named.eval_results[0], score=0.0, success=False, reason=evil),)
+    )
+
+    found = compare_runs(joined(named, name=evil), joined(failed, name=evil))
+
+    assert not [tag for tag, _ in Text(html_of(found)).tags if tag == "script"]
+    assert "<script>" not in re.sub(r"(`+).*?\1", "", markdown_of(found))
+
+
+def test_errors_are_shown_on_their_side(item, joined):
+    found = compare_runs(joined(item(0, {"Match": 1})), joined(item(0, {}, error="TimeoutError: 30 s")))
+
+    assert "Candidate error" in html_of(found)
+    assert "TimeoutError: 30 s" in html_of(found)
+
+
+def test_an_unchanged_comparison_says_so(result):
+    same = result({"A": [1, 0.5]})
+
+    assert verdict_text(compare_runs(same, same)) == "No significant change"
+
+
+def test_the_terminal_shows_verdict_metrics_and_the_items_to_look_at(comparison):
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+
+    print_comparison(comparison, console)
+
+    printed = console.file.getvalue()
+    assert "Worse: pass rate, Match" in printed
+    assert re.search(r"pass rate +100\.0 % +41\.7 % +-58\.3 pts", printed)
+    assert "q-0" in printed
+    assert "7 regressed, 5 unchanged, 1 added; paired by dataset item id" in printed
+
+
+def test_the_ending_of_the_file_chooses_the_format(comparison, tmp_path):
+    for ending in ("json", "html", "md"):
+        assert export_comparison(comparison, tmp_path / "deep" / f"c.{ending}").stat().st_size > 500
+    with pytest.raises(ConfigurationError, match=r"c\.csv"):
+        export_comparison(comparison, tmp_path / "c.csv")

@@ -1,0 +1,60 @@
+"""Locks on files."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from dokimos.core.file_lock import lock_file, one_at_a_time, unlock_file
+
+
+def test_a_lock_keeps_others_out_until_it_is_freed(tmp_path):
+    path = tmp_path / "lock"
+    first, second = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
+    try:
+        lock_file(first, wait=False)
+        with pytest.raises(OSError, match=r"unavailable|denied"):
+            lock_file(second, wait=False)
+        unlock_file(first)
+        lock_file(second, wait=False)
+    finally:
+        os.close(first)
+        os.close(second)
+
+
+def test_threads_take_turns_and_leave_no_file(tmp_path):
+    path, inside, most = tmp_path / "lock", [], []
+
+    def work():
+        for _ in range(50):
+            with one_at_a_time(path):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (len(most), max(most)) == (200, 1)
+    assert sys.platform == "win32" or not path.exists()
+
+
+def test_what_a_killed_process_left_behind_keeps_nobody_out(tmp_path):
+    path = tmp_path / "lock"
+    path.touch()
+
+    with one_at_a_time(path):
+        assert path.exists()
+
+
+def test_the_lock_is_freed_when_the_block_fails(tmp_path):
+    path = tmp_path / "lock"
+    with pytest.raises(ZeroDivisionError), one_at_a_time(path):
+        raise ZeroDivisionError
+
+    with one_at_a_time(path):
+        assert path.exists()

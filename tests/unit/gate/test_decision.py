@@ -1,0 +1,266 @@
+"""Which guards fire, and which do not."""
+
+from dataclasses import replace
+
+import pytest
+
+from dokimos.comparison import Pairing, Snapshot
+from dokimos.core.results import RunStatus
+from dokimos.errors import ConfigurationError
+from dokimos.gate import GateConfig
+from dokimos.gate.decision import Guard, decide, permutation_p
+
+
+def decided(before, now, **options):
+    return decide(Snapshot.of(before), Snapshot.of(now), GateConfig(**options))
+
+
+def guards(decision):
+    return [one.guard for one in decision.fired if one.fails]
+
+
+def test_an_unchanged_result_passes(result):
+    same = result({"Match": [1, 0, 1, 1]})
+
+    decision = decided(same, same)
+
+    assert not decision.failed
+    assert decision.fired == ()
+
+
+def test_guard_1_fires_on_a_broad_drop_and_says_how_certain_it_is(result):
+    decision = decided(result({"Match": [1] * 20}), result({"Match": [0] * 6 + [1] * 14}), severity="off")
+
+    assert guards(decision) == [Guard.REGRESSION, Guard.REGRESSION]
+    reason = decision.fired[0].reason
+    assert reason.startswith("The pass rate fell from 100.0 % to 70.0 % (-30 pts, 95 % interval")
+    assert "p = 0.0312" in reason or "p = 0.0313" in reason
+    assert "n = 20, 6 worse and 0 better" in reason
+
+
+def test_guard_2_fires_on_one_item_that_fell_by_more_than_the_margin(result):
+    before, now = {"Judge": [0.9, 0.8, 0.9]}, {"Judge": [0.9, 0.6, 0.9]}
+
+    assert guards(decided(result(before), result(now))) == [Guard.SEVERITY]
+    assert guards(decided(result(before), result(now), severity_margin=0.25)) == []
+
+
+def test_a_drop_of_exactly_the_margin_is_let_through(result):
+    decision = decided(result({"Judge": [0.95, 0.9]}), result({"Judge": [0.8, 0.9]}))
+
+    assert not decision.failed
+
+
+def test_guard_2_looks_up_where_lower_is_better(result):
+    low, high = (result({"WER": [0.1, score]}, lower=["WER"]) for score in (0.1, 0.4))
+
+    assert guards(decided(low, high)) == [Guard.SEVERITY]
+    assert guards(decided(high, low)) == []
+
+
+def test_an_error_where_the_baseline_has_a_score_trips_guard_2_as_an_error(item, joined):
+    before = joined(item(0, {"Match": 1}), item(1, {"Match": 1}), item(2, {"Match": 1}))
+    now = joined(
+        item(0, {"Match": 1}), item(1, {}, errors={"Match": "JudgeReplyError: prose"}), item(2, {"Match": 1})
+    )
+
+    decision = decided(before, now)
+
+    assert guards(decision) == [Guard.SEVERITY]
+    assert decision.drops[0].candidate_mean is None
+    assert decision.drops[0].error == "JudgeReplyError: prose"
+    assert "q-1: Match 1.00 -> error (JudgeReplyError: prose)" in decision.fired[0].reason
+
+
+def test_a_failed_task_trips_guard_2_too(item, joined):
+    before = joined(*(item(i, {"Match": 1}) for i in range(3)))
+    now = joined(item(0, {"Match": 1}), item(1, {"Match": 1}), item(2, {}, error="TimeoutError: 30 s"))
+
+    assert decided(before, now).drops[0].error == "TimeoutError: 30 s"
+
+
+def test_an_error_that_the_baseline_had_too_is_no_drop(item, joined):
+    same = joined(item(0, {"Match": 1}), item(1, {}, error="ConnectionError: down"))
+
+    assert not decided(same, same).failed
+
+
+def test_the_worst_drops_come_first(result):
+    decision = decided(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.8, 0.1, 0.5]}))
+
+    assert [drop.key for drop in decision.drops] == ["q-1", "q-2", "q-0"]
+
+
+def test_without_failing_on_regressions_they_are_only_reported(result):
+    decision = decided(result({"A": [1] * 20}), result({"A": [0] * 20}), fail_on_regression=False)
+
+    assert not decision.failed
+    assert {one.guard for one in decision.fired} == {Guard.REGRESSION, Guard.SEVERITY}
+
+
+def test_a_removed_evaluator_fails_unless_told_otherwise(result):
+    before, now = result({"A": [1, 1], "B": [1, 1]}), result({"A": [1, 1]})
+
+    assert guards(decided(before, now)) == [Guard.REMOVED_EVALUATOR]
+    allowed = decided(before, now, on_removed_evaluator="warn")
+    assert not allowed.failed
+    assert any("lacks 'B'" in text for text in allowed.warnings)
+    assert guards(decided(before, now, fail_on_regression=False)) == [Guard.REMOVED_EVALUATOR]
+
+
+def test_removed_items_are_told_and_fail_where_asked(result):
+    before, now = result({"A": [1, 1, 1]}), result({"A": [1, 1]})
+
+    assert any("lacks 1 item of the baseline" in text for text in decided(before, now).warnings)
+    assert guards(decided(before, now, fail_on_removed_items=True)) == [Guard.REMOVED_ITEMS]
+
+
+def test_an_empty_candidate_fails(result):
+    before = result({"A": [1, 1, 1]})
+
+    decision = decided(before, replace(before, runs=()), on_removed_evaluator="warn")
+
+    assert guards(decision) == [Guard.ERRORS]
+    assert "no items" in decision.fired[0].reason
+
+
+def test_a_candidate_that_mostly_errored_fails_even_with_regressions_let_through(item, joined):
+    before = joined(*(item(i, {"Match": 1}) for i in range(5)))
+    now = joined(
+        item(0, {"Match": 1}), item(1, {"Match": 1}), *(item(i, {}, error="503") for i in range(2, 5))
+    )
+
+    decision = decided(before, now, fail_on_regression=False)
+
+    assert guards(decision) == [Guard.ERRORS]
+    assert "3 of 5 items of the candidate errored" in next(one for one in decision.fired if one.fails).reason
+
+
+def test_a_candidate_of_other_items_fails(item, joined):
+    decision = decided(joined(item(0, {"Match": 1})), joined(item(7, {"Match": 1})))
+
+    assert Guard.ERRORS in guards(decision)
+
+
+def test_a_candidate_whose_run_did_not_end_fails(result):
+    before = result({"A": [1, 1]})
+
+    decision = decided(before, replace(before, status=RunStatus.BUDGET_SPENT))
+
+    assert guards(decision) == [Guard.INCOMPLETE]
+    assert "budget spent" in decision.fired[0].reason
+
+
+def test_added_easy_items_do_not_make_up_for_a_drop(result):
+    decision = decided(result({"A": [1] * 10}), result({"A": [0] * 7 + [1] * 3 + [1] * 200}), severity="off")
+
+    assert Guard.REGRESSION in guards(decision)
+
+
+def test_too_few_items_are_inconclusive_where_power_is_required(result):
+    same = result({"A": [1] * 20})
+
+    decision = decided(same, same, require_power=0.8, detect_drop=0.05)
+
+    assert decision.inconclusive
+    assert not decision.failed
+    assert "A drop of 5 points must be seen with 80 % power" in decision.fired[0].reason
+    assert "items would decide" in decision.fired[0].reason
+
+
+def test_enough_items_are_conclusive(result):
+    same = result({"A": [1] * 200})
+
+    assert not decided(same, same, require_power=0.8, detect_drop=0.10).inconclusive
+
+
+def test_a_failure_is_no_less_of_one_for_lack_of_power(result):
+    decision = decided(result({"A": [1] * 10}), result({"A": [0] * 10}), require_power=0.99)
+
+    assert decision.failed
+    assert not decision.inconclusive
+
+
+def test_confirmed_lets_a_single_noisy_drop_pass(result):
+    before = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
+    now = result({"Judge": [0.9, 0.5]}, noisy=["Judge"])
+
+    assert decided(before, now).failed
+    assert not decided(before, now, severity="confirmed").failed
+
+
+def test_confirmed_counts_every_drop_of_a_deterministic_evaluator(result):
+    decision = decided(result({"Match": [1, 1]}), result({"Match": [1, 0]}), severity="confirmed")
+
+    assert guards(decision) == [Guard.SEVERITY]
+
+
+@pytest.mark.parametrize(("third", "fails"), [(0.5, True), (0.85, False)])
+def test_confirmed_counts_a_noisy_drop_that_all_repeats_show(runs, result, third, fails):
+    before = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
+    now = runs([{"Judge": [0.9, low]} for low in (0.5, 0.4, third)], noisy=["Judge"])
+
+    assert decided(before, now, severity="confirmed").failed is fails
+
+
+def test_a_calibrated_gate_says_when_guard_2_cannot_fire(result):
+    decision = decide(
+        Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 0]})), GateConfig.calibrated()
+    )
+
+    assert not decision.failed
+    assert decision.comparison.config.alpha == 0.05
+    assert any(text.startswith("Guard 2 cannot fire") for text in decision.warnings)
+
+
+def test_a_calibrated_gate_with_enough_repeats_splits_alpha_and_finds_a_broken_item(runs):
+    before = runs([{"A": [1, 1, 0]}] * 5)
+    now = runs([{"A": [1, 0, 0]}] * 5)
+
+    decision = decide(Snapshot.of(before), Snapshot.of(now), GateConfig.calibrated())
+
+    assert guards(decision) == [Guard.SEVERITY]
+    assert decision.drops[0].key == "q-1"
+    assert decision.comparison.config.alpha == 0.025
+
+
+def test_the_test_of_one_item_counts_all_ways_to_deal_its_repeats_out():
+    assert permutation_p([1, 1, 1], [0, 0, 0]) == 1 / 20
+    assert permutation_p([1, 0], [0, 1]) == 5 / 6
+    assert permutation_p([0], [1]) == 1.0
+    assert permutation_p([0.3, 0.5, 0.9], [0.1, 0.2]) == 1 / 10
+
+
+def test_what_running_again_did_not_confirm_is_set_aside(result):
+    before, now = Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 0]}))
+
+    decision = decide(before, now, GateConfig(), cleared={("q-1", "A")})
+
+    assert not decision.failed
+    assert [drop.key for drop in decision.cleared] == ["q-1"]
+
+
+def test_the_pairing_of_the_baseline_wins_over_auto(result):
+    before, now = Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 1]}))
+
+    decision = decide(before, now, GateConfig(), pairing=Pairing.POSITIONAL)
+
+    assert decision.comparison.pairing is Pairing.POSITIONAL
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"alpha": 0},
+        {"severity_margin": -0.1},
+        {"severity": "some"},
+        {"confirm": -1},
+        {"require_power": 1.0},
+        {"on_removed_evaluator": "ignore"},
+        {"bootstrap_passes": "yes"},
+        {"correction": "x"},
+    ],
+)
+def test_wrong_options_are_refused_by_name(wrong):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        GateConfig(**wrong)

@@ -1,0 +1,315 @@
+"""The life of a gate: the first run, comparing, updating, CI; and what it leaves on disk."""
+
+import json
+import logging
+
+import pytest
+
+from dokimos.core.example import Example
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import ConfigurationError, RegressionError
+from dokimos.evaluators.text import ExactMatch
+from dokimos.experiment.experiment import Experiment
+from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
+
+
+@pytest.fixture(autouse=True)
+def developer(monkeypatch, tmp_path):
+    """A developer's machine with an empty project."""
+    for name in (
+        "CI",
+        "GITHUB_ACTIONS",
+        "DOKIMOS_UPDATE_BASELINE",
+        "DOKIMOS_BASELINE_DIR",
+        "DOKIMOS_VERDICT_DIR",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep" / "er")
+    return tmp_path
+
+
+@pytest.fixture
+def good(result):
+    return result({"Match": [1, 1, 1, 1]})
+
+
+@pytest.fixture
+def bad(result):
+    return result({"Match": [1, 0, 1, 1]})
+
+
+def verdict_file(project, name="support"):
+    return json.loads((project / ".dokimos" / "verdicts" / f"{name}.json").read_text())
+
+
+def test_the_first_run_writes_the_baseline_in_the_project_and_passes(good, developer, caplog):
+    with caplog.at_level(logging.WARNING, logger="dokimos.gate"):
+        verdict = assert_no_regression(good)
+
+    path = developer / "tests" / "baselines" / "support.json"
+    assert path.is_file()
+    assert verdict.passed
+    assert f"Baseline created at {path}" in verdict.message
+    assert "Commit it" in caplog.text
+    assert not (developer / ".dokimos").exists()
+
+
+def test_the_second_run_compares_and_passes(good, developer):
+    assert_no_regression(good)
+
+    verdict = assert_no_regression(good)
+
+    assert verdict.status is GateStatus.PASS
+    assert verdict.comparison.pass_rate.delta == 0.0
+    assert verdict_file(developer)["passed"] is True
+
+
+def test_a_worse_run_raises_an_assertion_error_with_how_to_accept_it(good, bad, developer, monkeypatch):
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/test_bot.py::test_gate[a b] (call)")
+    assert_no_regression(good, "bot")
+
+    with pytest.raises(RegressionError) as failure:
+        assert_no_regression(bad, "bot")
+
+    assert isinstance(failure.value, AssertionError)
+    text = str(failure.value)
+    assert text.startswith("Eval gate FAILED: pass rate 100.0 % -> 75.0 % (-25 pts).")
+    assert "q-1: Match 1.00 -> 0.00" in text
+    assert "DOKIMOS_UPDATE_BASELINE=true pytest 'tests/test_bot.py::test_gate[a b]'" in text
+    assert "then commit tests/baselines/bot.json" in text
+    assert failure.value.verdict.status is GateStatus.FAIL
+
+
+def test_the_verdict_is_on_disk_before_the_gate_raises_and_stays_out_of_git(good, bad, developer):
+    assert_no_regression(good)
+    with pytest.raises(RegressionError):
+        assert_no_regression(bad)
+
+    tree = verdict_file(developer)
+
+    assert (tree["status"], tree["passed"]) == ("FAIL", False)
+    assert "*" in (developer / ".dokimos" / ".gitignore").read_text()
+
+
+def test_every_verdict_says_what_it_rests_on(good, developer):
+    assert_no_regression(good)
+
+    message = assert_no_regression(good).message
+
+    assert (
+        "Tested at alpha = 0.05 (westfall-young, 2 metrics) on n = 4 items, 0 worse and 0 better" in message
+    )
+    assert "95 % interval" in message
+    assert "With 80 % power it could see" in message
+
+
+def test_accepting_the_change_overwrites_the_baseline_even_in_ci(good, bad, monkeypatch, developer):
+    assert_no_regression(good)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "Yes")
+
+    verdict = assert_no_regression(bad)
+    monkeypatch.delenv("DOKIMOS_UPDATE_BASELINE")
+
+    assert verdict.passed
+    assert "Baseline updated" in verdict.message
+    assert not (developer / ".dokimos").exists()
+    assert assert_no_regression(bad).passed
+
+
+def test_accepting_can_be_asked_for_in_the_configuration(good, bad):
+    assert_no_regression(good)
+    assert_no_regression(bad, config=GateConfig(update_baseline=True))
+
+    assert assert_no_regression(bad).passed
+
+
+def test_in_ci_a_missing_baseline_is_reported_and_nothing_is_written(good, monkeypatch, developer, caplog):
+    monkeypatch.setenv("GITHUB_ACTIONS", "1")
+
+    with caplog.at_level(logging.WARNING, logger="dokimos.gate"):
+        verdict = assert_no_regression(good)
+
+    assert verdict.status is GateStatus.NO_BASELINE
+    assert verdict.passed
+    assert not (developer / "tests").exists()
+    assert "There is no baseline at tests/baselines/support.json" in caplog.text
+    tree = verdict_file(developer)
+    assert (tree["status"], tree["passed"], tree["pairing"]) == ("NO_BASELINE", True, "none")
+    assert tree["candidatePassRate"] == 1.0
+
+
+def test_a_missing_baseline_can_be_made_to_fail(good, monkeypatch, developer):
+    monkeypatch.setenv("CI", "1")
+
+    with pytest.raises(RegressionError, match="There is no baseline"):
+        assert_no_regression(good, config=GateConfig(on_no_baseline="fail"))
+
+    assert verdict_file(developer)["passed"] is False
+
+
+def test_the_strict_stance_writes_the_first_baseline_and_fails_once(good):
+    strict = GateConfig(bootstrap_passes=False)
+
+    with pytest.raises(RegressionError, match=r"Review and commit it, then re-run\."):
+        assert_no_regression(good, config=strict)
+
+    assert assert_no_regression(good, config=strict).passed
+
+
+def test_an_inconclusive_gate_does_not_pass(good):
+    assert_no_regression(good)
+
+    with pytest.raises(RegressionError, match="INCONCLUSIVE") as failure:
+        assert_no_regression(good, config=GateConfig(require_power=0.8))
+
+    assert failure.value.verdict.status is GateStatus.INCONCLUSIVE
+
+
+def test_an_unnamed_experiment_needs_a_name_or_a_path(result, tmp_path):
+    unnamed = result({"A": [1]}, name="unnamed")
+
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        assert_no_regression(unnamed)
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        assert_no_regression(unnamed, " ")
+    assert assert_no_regression(unnamed, tmp_path / "x.json").passed
+    assert (tmp_path / "x.json").is_file()
+
+
+def test_places_can_be_given_by_environment(good, monkeypatch, developer):
+    monkeypatch.setenv("DOKIMOS_BASELINE_DIR", "evals/base")
+    monkeypatch.setenv("DOKIMOS_VERDICT_DIR", "out/verdicts")
+
+    assert_no_regression(good)
+    assert_no_regression(good)
+
+    assert (developer / "evals" / "base" / "support.json").is_file()
+    assert (developer / "out" / "verdicts" / "support.json").is_file()
+
+
+def test_places_can_be_given_by_argument(good, tmp_path):
+    for _ in range(2):
+        assert_no_regression(good, root=tmp_path / "other", verdict_dir=tmp_path / "v")
+
+    assert (tmp_path / "other" / "tests" / "baselines" / "support.json").is_file()
+    assert (tmp_path / "v" / "support.json").is_file()
+
+
+def test_a_name_cannot_leave_the_folder_of_baselines(good, developer):
+    assert_no_regression(good, "../../evil name")
+
+    assert [path.name for path in (developer / "tests" / "baselines").iterdir()] == ["-..-evil name.json"]
+
+
+def test_the_verdict_of_a_name_with_blanks_has_a_safe_file_name(good, developer):
+    for _ in range(2):
+        assert_no_regression(good, "RAG gate: v2")
+
+    assert (developer / ".dokimos" / "verdicts" / "RAG-gate--v2.json").is_file()
+
+
+def test_a_verdict_that_cannot_be_written_does_not_hide_the_result(good, bad, tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    assert_no_regression(good)
+
+    with caplog.at_level(logging.WARNING, logger="dokimos.gate"), pytest.raises(RegressionError):
+        assert_no_regression(bad, verdict_dir=tmp_path / "file")
+
+    assert "could not be written" in caplog.text
+
+
+def test_a_configuration_that_contradicts_the_baseline_is_refused(good):
+    assert_no_regression(good)
+
+    with pytest.raises(
+        ConfigurationError, match=r"by 'dataset_item_id' .* says 'positional'.* Write the baseline"
+    ):
+        assert_no_regression(good, config=GateConfig(pairing="positional"))
+
+
+def test_a_damaged_baseline_is_an_error_and_no_verdict(good, developer):
+    assert_no_regression(good)
+    (developer / "tests" / "baselines" / "support.json").write_text("{}")
+
+    with pytest.raises(ConfigurationError, match="is no baseline"):
+        assert_no_regression(good)
+
+
+def test_check_returns_a_failure_instead_of_raising_it(good, bad):
+    assert_no_regression(good)
+
+    assert RegressionGate().check(bad).status is GateStatus.FAIL
+
+
+class TestConfirming:
+    """Running suspicious items again."""
+
+    def experiment(self, answers):
+        """An experiment whose task answers each question from a list, one answer after the other."""
+        pending = {key: list(values) for key, values in answers.items()}
+        examples = [Example.of(f"question {i}", f"answer {i}", id=f"q-{i}") for i in range(4)]
+        self.asked = []
+
+        def task(example):
+            self.asked.append(example.id)
+            left = pending.get(example.id)
+            return left.pop(0) if left else example.expected_output
+
+        return Experiment(Dataset(examples, name="letters"), task, [ExactMatch(name="Match")], name="support")
+
+    def test_only_the_suspicious_items_run_again_and_the_majority_clears_them(self, good, bad):
+        assert_no_regression(good)
+        experiment = self.experiment({"q-1": ["wrong"]})
+
+        verdict = assert_no_regression(bad, config=GateConfig(confirm=3), rerun=experiment)
+
+        assert self.asked == ["q-1"] * 3
+        assert verdict.passed
+        assert any("did not confirm q-1 (Match)" in text for text in verdict.warnings)
+
+    def test_a_drop_that_most_repeats_show_fails(self, good, bad):
+        assert_no_regression(good)
+        experiment = self.experiment({"q-1": ["wrong", "wrong"]})
+
+        with pytest.raises(RegressionError, match="q-1: Match"):
+            assert_no_regression(bad, config=GateConfig(confirm=3), rerun=experiment)
+
+    def test_errors_of_repeats_confirm_it(self, good, bad):
+        assert_no_regression(good)
+        experiment = self.experiment({"q-1": [None, None, None]})
+
+        with pytest.raises(RegressionError):
+            assert_no_regression(bad, config=GateConfig(confirm=3), rerun=experiment)
+
+    def test_a_function_of_examples_will_do(self, good, bad, result):
+        assert_no_regression(good)
+        given = []
+
+        def rerun(examples):
+            given.append([example.id for example in examples])
+            return result({"Match": [1]})
+
+        assert assert_no_regression(bad, config=GateConfig(confirm=2), rerun=rerun).passed
+        assert given == [["q-1"], ["q-1"]]
+
+    def test_a_function_that_returns_too_little_is_refused(self, good, bad, result):
+        assert_no_regression(good)
+
+        with pytest.raises(ConfigurationError, match="every example"):
+            assert_no_regression(bad, config=GateConfig(confirm=1), rerun=lambda _: result({"Match": []}))
+        with pytest.raises(ConfigurationError, match="ExperimentResult"):
+            assert_no_regression(bad, config=GateConfig(confirm=1), rerun=lambda _: None)
+
+    def test_nothing_runs_again_where_nothing_is_suspicious(self, good):
+        assert_no_regression(good)
+        experiment = self.experiment({})
+
+        assert assert_no_regression(good, config=GateConfig(confirm=3), rerun=experiment).passed
+        assert self.asked == []
+
+    def test_without_a_way_to_run_again_it_is_refused_at_once(self, good):
+        with pytest.raises(ConfigurationError, match="give rerun="):
+            assert_no_regression(good, config=GateConfig(confirm=3))

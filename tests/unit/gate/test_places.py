@@ -1,0 +1,66 @@
+"""Where things are kept, and what the process says."""
+
+from pathlib import Path
+
+import pytest
+
+from dokimos.gate.places import Surroundings, file_stem, project_root, truthy, write_atomically
+
+
+def surroundings(*command, **environment):
+    return Surroundings(root=Path("/project"), environment=environment, command=command)
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", "1", "yes", " Yes "])
+def test_switched_on(value):
+    assert truthy(value)
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "false", "no", "on"])
+def test_not_switched_on(value):
+    assert not truthy(value)
+
+
+def test_the_command_of_a_test_names_the_test():
+    found = surroundings("/bin/pytest", PYTEST_CURRENT_TEST="tests/test_a.py::test_b (call)")
+
+    assert found.accept_command() == "DOKIMOS_UPDATE_BASELINE=true pytest tests/test_a.py::test_b"
+
+
+def test_the_command_of_a_script_names_the_script():
+    assert surroundings("evals.py", "--fast").accept_command() == (
+        "DOKIMOS_UPDATE_BASELINE=true python evals.py --fast"
+    )
+    assert surroundings("/usr/bin/tool", "a b").accept_command() == "DOKIMOS_UPDATE_BASELINE=true tool 'a b'"
+
+
+def test_the_command_of_a_module_names_the_module():
+    assert surroundings("/x/evals/__main__.py").accept_command().endswith(" -m evals")
+
+
+def test_paths_in_the_project_are_shown_relative_to_it(tmp_path):
+    here = Surroundings(root=tmp_path)
+
+    assert here.shown(tmp_path / "tests" / "b.json") == "tests/b.json"
+    assert here.shown(Path("/elsewhere/b.json")) == "/elsewhere/b.json"
+
+
+def test_the_root_is_the_nearest_folder_with_a_pyproject(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "pyproject.toml").write_text("")
+
+    assert project_root(tmp_path / "a" / "b") == tmp_path / "a"
+
+
+def test_a_name_becomes_a_file_name():
+    assert file_stem("rag/über v1") == "rag--ber-v1"
+    assert file_stem("...") == "gate-verdict"
+
+
+def test_a_write_that_fails_leaves_no_draft_and_keeps_the_old_file(tmp_path):
+    (tmp_path / "folder.json").mkdir()
+
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(tmp_path / "folder.json", "x")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]

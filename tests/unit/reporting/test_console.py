@@ -1,0 +1,48 @@
+"""The console that results are printed on."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from dokimos.core.example import Example
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.reporting.console import make_console, print_result
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    failed = EvalResult("Exact Match", 0.0, threshold=1.0, success=False, reason="Not [red]equal[/red]. " * 9)
+    item = ItemResult(0, Example.of("q", "e", id="a-rather-long-id"), eval_results=(failed,))
+    result = ExperimentResult(name="[bold]odd[/bold]", runs=(RunResult(item_results=(item,)),))
+    print_result(result, make_console(), verbose=True)
+    return terminal.getvalue()
+
+
+def test_a_terminal_gets_styles_and_no_color_takes_every_control_character_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    assert "\x1b[" in printed(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in printed(monkeypatch)
+
+
+@pytest.mark.parametrize("columns", [30, 40, 80, 300])
+def test_markup_in_foreign_text_is_text_and_lines_fit(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(monkeypatch, columns)
+    assert "[bold]odd[/bold]" in text.replace("\n", "")
+    assert max(map(len, text.splitlines())) <= min(columns, 100)

@@ -1,0 +1,127 @@
+import random
+from statistics import fmean
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+from statsmodels.regression.linear_model import OLS
+
+from dokimos.stats.paired import (
+    clustered_mean_estimate,
+    mean_estimate,
+    paired_estimate,
+    paired_rate_interval,
+)
+
+DRAW = random.Random(11)
+Z_95 = stats.norm.ppf(0.975)
+
+
+def clusters(seed, n=30):
+    """Items of one to five repeats whose scores lie around a mean of their own."""
+    draw = random.Random(seed)
+    means = [draw.gauss(0.6, 0.2) for _ in range(n)]
+    return [[draw.gauss(mean, 0.1) for _ in range(draw.randint(1, 5))] for mean in means]
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_interval_of_a_mean_is_that_of_scipy(confidence):
+    values = [DRAW.gauss(0.5, 0.2) for _ in range(12)]
+    oracle = stats.ttest_1samp(values, 0).confidence_interval(confidence)
+
+    found = mean_estimate(values, confidence=confidence).interval
+
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_clustered_error_is_that_of_statsmodels(seed):
+    groups = clusters(seed)
+    values = numpy.concatenate(groups)
+    labels = numpy.repeat(range(len(groups)), [len(group) for group in groups])
+    oracle = OLS(values, numpy.ones(len(values))).fit(
+        cov_type="cluster", cov_kwds={"groups": labels}, use_t=True
+    )
+
+    found = clustered_mean_estimate(groups)
+
+    assert found.value == pytest.approx(oracle.params[0], abs=1e-12)
+    assert found.standard_error == pytest.approx(oracle.bse[0], abs=1e-12)
+    assert (found.interval.low, found.interval.high) == pytest.approx(tuple(oracle.conf_int()[0]), abs=1e-9)
+
+
+def test_copies_of_a_score_tell_no_more_than_one():
+    once = [[value] for value in (0.1, 0.9, 0.4, 0.7)]
+
+    assert clustered_mean_estimate([group * 5 for group in once]).standard_error == pytest.approx(
+        clustered_mean_estimate(once).standard_error
+    )
+
+
+def test_items_without_scores_are_no_clusters():
+    assert clustered_mean_estimate([[], [0.2], [0.4, 0.6]]) == clustered_mean_estimate([[0.2], [0.4, 0.6]])
+
+
+def test_a_paired_difference_is_that_of_scipys_paired_test():
+    baseline, candidate = clusters(1), clusters(2)
+    before, after = [fmean(group) for group in baseline], [fmean(group) for group in candidate]
+    oracle = stats.ttest_rel(after, before).confidence_interval(0.95)
+
+    found = paired_estimate(baseline, candidate)
+
+    assert found.value == pytest.approx(fmean(after) - fmean(before))
+    assert (found.interval.low, found.interval.high) == pytest.approx((oracle.low, oracle.high), abs=1e-9)
+
+
+def test_too_few_items_have_no_interval():
+    assert mean_estimate([0.5]) is None
+    assert clustered_mean_estimate([[0.2, 0.4], []]) is None
+    assert paired_estimate([[0.1]], [[0.2]]) is None
+
+
+def likeliest_share(worse, better, n, change):
+    """The chance that an item gets worse, from the likelihood under a given change, by brute force."""
+
+    def loss(share):
+        chances = [(worse, share), (better, share + change), (n - worse - better, 1 - 2 * share - change)]
+        return -sum(count * numpy.log(max(chance, 1e-300)) for count, chance in chances if count)
+
+    bounds = (max(0.0, -change), (1 - change) / 2)
+    return optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x
+
+
+@pytest.mark.parametrize(("worse", "better", "n"), [(8, 2, 50), (0, 5, 30), (1, 1, 12), (30, 10, 200)])
+def test_the_ends_of_a_changed_rate_are_what_a_score_test_just_accepts(worse, better, n):
+    interval = paired_rate_interval(worse, better, n)
+
+    for change in (interval.low, interval.high):
+        share = likeliest_share(worse, better, n, change)
+        deviation = (n * (2 * share + change - change**2)) ** 0.5
+        assert abs(better - worse - n * change) / deviation == pytest.approx(Z_95, abs=1e-3)
+
+
+@given(st.integers(1, 60), st.data())
+def test_a_changed_rate_lies_in_its_interval(n, data):
+    worse = data.draw(st.integers(0, n))
+    better = data.draw(st.integers(0, n - worse))
+
+    interval = paired_rate_interval(worse, better, n)
+    mirrored = paired_rate_interval(better, worse, n)
+
+    assert -1 <= interval.low <= (better - worse) / n <= interval.high <= 1
+    assert (mirrored.low, mirrored.high) == pytest.approx((-interval.high, -interval.low), abs=1e-9)
+
+
+def test_items_that_all_stayed_still_leave_room_for_a_change():
+    interval = paired_rate_interval(0, 0, 20)
+
+    assert interval.low == pytest.approx(-interval.high)
+    assert 0.1 < interval.high < 0.2
+
+
+def test_without_items_any_change_is_possible():
+    interval = paired_rate_interval(0, 0, 0)
+
+    assert (interval.low, interval.high) == (-1.0, 1.0)

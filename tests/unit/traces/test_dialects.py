@@ -1,0 +1,192 @@
+"""The same run, told in each dialect, is the same trace."""
+
+import json
+
+import pytest
+
+from dokimos import AgentTrace, CallMetrics, ToolCall, ToolDefinition
+from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.traces import (
+    call_metrics,
+    load_spans,
+    read_otlp,
+    read_span,
+    to_agent_trace,
+    to_conversation,
+    to_examples,
+    to_test_case,
+    with_logs,
+)
+from dokimos.traces.messages import History
+
+DIALECTS = [
+    "genai-json",
+    "genai-structured",
+    "genai-details-event",
+    "genai-details-log",
+    "genai-message-logs",
+    "genai-message-events",
+    "prompt-and-completion",
+    "prompt-events",
+    "openinference",
+    "openllmetry",
+    "openllmetry-old",
+]
+RECORDINGS = [
+    "langgraph-openinference",
+    "langgraph-openllmetry",
+    "openai-v2",
+    "openinference",
+    "openllmetry",
+    "openllmetry-old",
+    "pydantic-ai",
+]
+FRAMEWORKS = ("langgraph-openinference", "langgraph-openllmetry", "pydantic-ai")
+"""Their agents answer every call, and tell of a tool's failure in its result only."""
+
+PARIS = ToolCall("get_weather", {"city": "Paris"}, result='{"celsius":11}', metadata={"id": "call_paris"})
+ROME = ToolCall(
+    "get_weather",
+    {"city": "Rome"},
+    result='{"error":"no station"}',
+    metadata={"id": "call_rome", "error": "no station"},
+)
+GUIDE = ToolCall(
+    "search_guides",
+    {"query": "rain in Paris"},
+    result='["Pack light.","Bring an umbrella."]',
+    metadata={"id": "call_guide"},
+)
+TAXI = ToolCall("book_taxi", {"time": "08:00"}, result="booked for 08:00", metadata={"id": "call_taxi"})
+ANA = ToolCall("send_message", {"to": "Ana"}, metadata={"id": "call_ana"})
+
+EXPECTED = AgentTrace(
+    (PARIS, ROME, GUIDE, TAXI, ANA),
+    "The taxi comes at eight.",
+    metadata={
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "model": "scripted-1",
+        "conversationId": "journey-7",
+        "context": ["Pack light.", "Bring an umbrella."],
+        "retrieved": ["guide-0", "guide-1"],
+    },
+)
+
+
+@pytest.fixture(params=DIALECTS)
+def told(request, story):
+    batch = read_otlp(json.dumps(story.otlp(request.param)))
+    return with_logs(batch.spans, batch.logs)
+
+
+def test_every_dialect_of_the_story_is_tested(story):
+    assert list(story.DIALECTS) == DIALECTS
+
+
+def test_every_dialect_gives_the_same_agent_trace(told):
+    assert to_agent_trace(told) == EXPECTED
+
+
+def test_what_was_read_before_changes_nothing_in_how_a_span_is_read(told):
+    history = History()
+
+    for span in sorted(told, key=lambda span: span.start_ns):
+        assert read_span(span, history) == read_span(span)
+
+
+def test_every_dialect_gives_the_same_conversation(told):
+    assert to_conversation(told) == ConversationTrajectory(
+        (
+            Message.system("You plan journeys."),
+            Message.user("What shall I pack for Paris and Rome?"),
+            Message.assistant("Let me look at the guides.", [PARIS, ROME, GUIDE]),
+            Message.assistant("Take an umbrella to Paris."),
+            Message.user("Book a taxi for eight and tell Ana."),
+            Message.assistant("The taxi comes at eight.", [TAXI, ANA]),
+        ),
+        metadata={"conversationId": "journey-7"},
+    )
+
+
+def test_tokens_are_added_up_once_although_the_agent_repeats_them(told, story):
+    numbers = [span.id for span in story.spans(story.GenAI()) if span.name == "chat"]
+
+    metrics = call_metrics(told)
+
+    assert metrics == CallMetrics(10 * sum(numbers), sum(numbers), latency_ms=100_000.0, model="scripted-1")
+
+
+def test_every_dialect_names_the_tools_that_were_there(told, story):
+    tool = story.TOOL
+
+    assert to_test_case(told).metadata["tools"] == [
+        ToolDefinition(tool["name"], tool["description"], input_schema=tool["parameters"])
+    ]
+
+
+def test_a_row_of_a_data_set_has_all_that_evaluators_need(told, story):
+    (example,) = to_examples(told)
+
+    assert example.id == story.TRACE
+    assert example.input == "Book a taxi for eight and tell Ana."
+    assert example.actual_outputs["output"] == "The taxi comes at eight."
+    assert example.actual_outputs["toolCalls"] == [PARIS, ROME, GUIDE, TAXI, ANA]
+    assert example.actual_outputs["context"] == ["Pack light.", "Bring an umbrella."]
+    assert example.actual_outputs["retrieved"] == ["guide-0", "guide-1"]
+    assert example.metadata["spanId"] == story.span_id(1)
+    assert example.metrics.tokens_in == call_metrics(told).tokens_in
+
+
+@pytest.fixture(params=RECORDINGS)
+def recorded(request, recordings):
+    (path,) = recordings.glob(f"{request.param}.json*")
+    return request.param, load_spans(path)
+
+
+def test_every_recording_is_tested(recordings):
+    assert sorted(path.name.partition(".")[0] for path in recordings.glob("*.json*")) == RECORDINGS
+
+
+def test_what_real_instrumentations_recorded_gives_the_same_calls_and_answer(recorded):
+    name, spans = recorded
+    trace = to_agent_trace(spans)
+
+    assert trace.final_response == "The taxi comes at eight."
+    assert [(call.name, call.arguments) for call in trace.tool_calls] == [
+        (call.name, call.arguments) for call in EXPECTED.tool_calls
+    ]
+    last = "sent" if name in FRAMEWORKS else None
+    assert [call.result for call in trace.tool_calls] == [
+        *(call.result for call in EXPECTED.tool_calls[:-1]),
+        last,
+    ]
+    assert [call.metadata["id"] for call in trace.tool_calls] == [
+        call.metadata["id"] for call in EXPECTED.tool_calls
+    ]
+
+
+def test_what_real_instrumentations_recorded_gives_the_same_conversation(recorded):
+    conversation = to_conversation(recorded[1])
+
+    assert [
+        (message.role, message.content, len(message.tool_calls)) for message in conversation.messages
+    ] == [
+        ("system", "You plan journeys. Use the tools.", 0),
+        ("user", "What shall I pack for Paris and Rome?", 0),
+        ("assistant", "Take an umbrella to Paris. The weather in Rome is not known.", 3),
+        ("user", "Book a taxi for eight and tell Ana.", 0),
+        ("assistant", "The taxi comes at eight.", 2),
+    ]
+
+
+def test_what_real_instrumentations_recorded_counts_the_same_tokens(recorded):
+    metrics = call_metrics(recorded[1])
+
+    assert (metrics.tokens_in, metrics.tokens_out, metrics.model) == (150, 25, "scripted-1")
+
+
+def test_tools_that_failed_say_why_where_their_span_says_so(recorded):
+    name, spans = recorded
+    failed = {call.metadata["id"] for call in to_agent_trace(spans).tool_calls if "error" in call.metadata}
+
+    assert failed == (set() if name in ("openai-v2", *FRAMEWORKS) else {"call_rome"})

@@ -1,0 +1,322 @@
+import gzip
+import json
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from dokimos.errors import TraceError
+from dokimos.traces import (
+    SpanTree,
+    call_metrics,
+    group_by_trace,
+    load_spans,
+    read_otlp,
+    to_agent_trace,
+    to_agent_traces,
+    to_conversations,
+    to_examples,
+    with_logs,
+)
+
+TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def export(*spans):
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def one(**fields):
+    return {"traceId": TRACE_ID, "spanId": SPAN_ID, "name": "llm.generate", **fields}
+
+
+def only(body, **options):
+    (span,) = read_otlp(body, **options).spans
+    return span
+
+
+def as_protobuf(story, tree):
+    """Encode an export of traces, and that of the logs in it."""
+    given = story.protobuf_json(tree)
+    traces = ParseDict({"resourceSpans": given["resourceSpans"]}, ExportTraceServiceRequest())
+    logs = ParseDict({"resourceLogs": given.get("resourceLogs", [])}, ExportLogsServiceRequest())
+    return traces.SerializeToString(), logs.SerializeToString()
+
+
+def test_a_span_has_all_that_was_exported():
+    span = only(
+        {
+            "resourceSpans": [
+                {
+                    "resource": {"attributes": [{"key": "dokimos.project", "value": {"stringValue": "app"}}]},
+                    "scopeSpans": [
+                        {
+                            "scope": {"name": "library"},
+                            "spans": [
+                                one(
+                                    parentSpanId="00F067AA0BA902B7",
+                                    kind="SPAN_KIND_CLIENT",
+                                    startTimeUnixNano="1700000000000000000",
+                                    endTimeUnixNano="1700000002000000000",
+                                    status={"code": "STATUS_CODE_ERROR", "message": "refused"},
+                                    events=[{"name": "retry", "timeUnixNano": "1700000001000000000"}],
+                                )
+                            ],
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    assert (span.trace_id, span.span_id, span.parent_id) == (TRACE_ID, SPAN_ID, "00f067aa0ba902b7")
+    assert (span.kind, span.status, span.status_message) == ("client", "error", "refused")
+    assert (span.duration_ms, span.scope, span.resource) == (2000.0, "library", {"dokimos.project": "app"})
+    assert [(event.name, event.time_ns) for event in span.events] == [("retry", 1_700_000_001_000_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"stringValue": "a"}, "a"),
+        ({"boolValue": False}, False),
+        ({"intValue": "42"}, 42),
+        ({"int_value": 42}, 42),
+        ({"doubleValue": 0.5}, 0.5),
+        ({"doubleValue": "NaN"}, pytest.approx(float("nan"), nan_ok=True)),
+        ({"arrayValue": {"values": [{"intValue": 1}, {"stringValue": "b"}]}}, [1, "b"]),
+        ({"arrayValue": {}}, []),
+        ({"kvlistValue": {"values": [{"key": "a", "value": {"intValue": "1"}}]}}, {"a": 1}),
+        ({"bytesValue": "aGk="}, "aGk="),
+        ({"intValue": "many"}, None),
+        ({}, None),
+    ],
+)
+def test_values_of_every_type_are_read(value, expected):
+    assert only(export(one(attributes=[{"key": "k", "value": value}]))).attributes == {"k": expected}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(3, "client"), ("3", "client"), ("SPAN_KIND_SERVER", "server"), (0, None), (99, None), ("odd", None)],
+)
+def test_kinds_are_numbers_or_names(kind, expected):
+    assert only(export(one(kind=kind))).kind == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(2, "error"), ("2", "error"), ("STATUS_CODE_OK", "ok"), (0, "unset"), (7, "unset"), ("odd", "unset")],
+)
+def test_statuses_are_numbers_or_names(code, expected):
+    assert only(export(one(status={"code": code}))).status == expected
+
+
+@pytest.mark.parametrize("field", ["traceId", "spanId", "name"])
+@pytest.mark.parametrize("value", ["", " ", None])
+def test_a_span_without_ids_or_name_is_rejected_and_the_others_are_kept(field, value):
+    batch = read_otlp(export(one(**{field: value}), one()))
+
+    assert (len(batch.spans), batch.rejected) == (1, 1)
+
+
+def test_ids_of_zeros_are_none():
+    assert read_otlp(export(one(spanId="0" * 16))).rejected == 1
+    assert only(export(one(parentSpanId="0" * 16))).parent_id is None
+
+
+def test_an_unknown_form_of_id_is_kept_as_it_is():
+    assert only(export(one(traceId="My-Trace"))).trace_id == "my-trace"
+
+
+@pytest.mark.parametrize("encode", ["camel", "snake", "base64"])
+@pytest.mark.parametrize("dialect", ["genai-structured", "genai-message-logs", "openinference"])
+def test_every_spelling_of_json_gives_the_same_spans(story, dialect, encode):
+    tree = story.otlp(dialect)
+    change = {"camel": lambda t: t, "snake": story.snake_case, "base64": story.protobuf_json}[encode]
+
+    assert read_otlp(json.dumps(change(tree))) == read_otlp(tree)
+
+
+@pytest.mark.parametrize("dialect", ["genai-json", "genai-structured", "genai-message-logs", "openinference"])
+def test_protobuf_gives_the_same_spans_as_json(story, dialect):
+    tree = story.otlp(dialect)
+    traces, logs = as_protobuf(story, tree)
+    expected = read_otlp(tree)
+
+    assert read_otlp(traces).spans == expected.spans
+    assert read_otlp(gzip.compress(traces), encoding="protobuf").spans == expected.spans
+    assert read_otlp(logs, encoding="protobuf", signal="logs").logs == expected.logs
+
+
+def test_protobuf_without_ids_is_rejected():
+    request = ParseDict(export({"name": "a"}), ExportTraceServiceRequest())
+
+    assert read_otlp(request.SerializeToString(), encoding="protobuf").rejected == 1
+
+
+@pytest.mark.parametrize("size", range(80, 140))
+def test_protobuf_is_told_from_json_whatever_its_second_byte_is(size):
+    # The length of the first message stands there; it may be a bracket.
+    request = ParseDict(
+        {
+            "resourceSpans": [
+                {
+                    "scopeSpans": [
+                        {"spans": [{"name": "n" * (size - 48), "traceId": "AQ==", "spanId": "AQ=="}]}
+                    ]
+                }
+            ]
+        },
+        ExportTraceServiceRequest(),
+    )
+
+    assert len(read_otlp(request.SerializeToString()).spans) == 1
+
+
+def test_gzip_is_unpacked(story):
+    tree = story.otlp("genai-json")
+
+    assert read_otlp(gzip.compress(json.dumps(tree).encode())) == read_otlp(tree)
+
+
+def test_what_is_too_large_unpacked_is_refused():
+    packed = gzip.compress(b"[" + b" " * 10_000_000)
+
+    with pytest.raises(TraceError, match=r"larger than 1,000,000 bytes"):
+        read_otlp(packed, max_bytes=1_000_000)
+    with pytest.raises(TraceError, match=r"larger than 5 bytes"):
+        read_otlp(b"[      ]", max_bytes=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"", "not JSON"),
+        (b"3", "not protobuf"),
+        (b"\x0a\xff\xff", "not protobuf"),
+        (b'{"a": 1}\n{', "Line 2 is not JSON"),
+        (b"[1]", "must be a JSON object, not int"),
+        (gzip.compress(b"{}")[:-4] + b"abcd", "damaged"),
+        (gzip.compress(b"{}" * 100)[:-9], "cut off"),
+    ],
+)
+def test_what_is_no_export_is_an_error(body, message):
+    with pytest.raises(TraceError, match=message):
+        read_otlp(body)
+
+
+ANYTHING = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(
+        ['{"a": 1}', "[]", "[{}]", '[{"role": 1}]', [], {}, [[]], [{}], {"parts": [1]}, {"content": {"a": 1}}]
+    )
+)
+
+
+def damaged(tree, draw):
+    """Return a tree in which one value, at any depth, is another."""
+    if isinstance(tree, dict) and tree and draw(st.integers(0, 5)):
+        key = draw(st.sampled_from(sorted(tree)))
+        return {**tree, key: damaged(tree[key], draw)}
+    if isinstance(tree, list) and tree and draw(st.integers(0, 5)):
+        place = draw(st.integers(0, len(tree) - 1))
+        return [*tree[:place], damaged(tree[place], draw), *tree[place + 1 :]]
+    return draw(ANYTHING)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_whatever_is_damaged_nothing_but_a_trace_error_is_raised(story, data):
+    tree = story.otlp(data.draw(st.sampled_from(sorted(story.DIALECTS))))
+    for _ in range(3):
+        tree = damaged(tree, data.draw)
+    try:
+        batch = read_otlp(json.dumps(tree))
+    except TraceError:
+        return
+    spans = with_logs(batch.spans, batch.logs)
+
+    assert len(to_agent_traces(spans)) == len(to_examples(spans)) == len(group_by_trace(spans))
+    assert all(conversation.messages is not None for conversation in to_conversations(spans).values())
+
+
+def test_files_hold_one_export_a_list_or_one_to_a_line(tmp_path, story):
+    first, second = story.otlp("genai-json", "a" * 32), story.otlp("openinference", "b" * 32)
+    expected = read_otlp(first).spans + read_otlp(second).spans
+    (tmp_path / "list.json").write_text(json.dumps([first, second], indent=2))
+    (tmp_path / "lines.jsonl").write_text(f"{json.dumps(first)}\n\n{json.dumps(second)}\n")
+    (tmp_path / "lines.jsonl.gz").write_bytes(gzip.compress((tmp_path / "lines.jsonl").read_bytes()))
+    (tmp_path / "one.pb").write_bytes(as_protobuf(story, first)[0])
+
+    for name in ("list.json", "lines.jsonl", "lines.jsonl.gz"):
+        assert load_spans(tmp_path / name) == expected
+    assert load_spans(tmp_path / "one.pb") == read_otlp(first).spans
+
+
+def test_log_records_may_stand_in_another_file(tmp_path, story):
+    tree = story.otlp("genai-message-logs")
+    (tmp_path / "spans.json").write_text(json.dumps({"resourceSpans": tree["resourceSpans"]}))
+    (tmp_path / "logs.json").write_text(json.dumps({"resourceLogs": tree["resourceLogs"]}))
+
+    trace = to_agent_trace(load_spans(tmp_path / "logs.json", tmp_path / "spans.json"))
+
+    assert len(trace.tool_calls) == 5
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(TraceError, match=r"gone\.json: cannot be read: No such file"):
+        load_spans(tmp_path / "gone.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(TraceError, match=r"bad\.json: The export is not JSON"):
+        load_spans(tmp_path / "bad.json")
+
+
+def test_one_request_may_hold_several_traces(story):
+    ids = ["a" * 32, "b" * 32]
+    tree = {"resourceSpans": [each for i in ids for each in story.otlp("genai-json", i)["resourceSpans"]]}
+
+    traces = to_agent_traces(read_otlp(tree).spans)
+
+    assert list(traces) == ids
+    assert all(len(trace.tool_calls) == 5 for trace in traces.values())
+    with pytest.raises(ValueError, match="exactly one trace are needed, not of 2"):
+        to_agent_trace(read_otlp(tree).spans)
+    with pytest.raises(ValueError, match="not of 0"):
+        to_agent_trace([])
+
+
+@given(st.data())
+def test_one_trace_may_come_in_any_number_of_requests_in_any_order(story, data):
+    spans = read_otlp(story.otlp("openinference")).spans
+    shuffled = data.draw(st.permutations([*spans, spans[0], spans[-1]]))
+
+    assert to_agent_trace(shuffled) == to_agent_trace(spans)
+    assert call_metrics(shuffled) == call_metrics(spans)
+    assert len(group_by_trace(shuffled)[spans[0].trace_id]) == len(spans)
+
+
+def test_log_records_that_name_no_span_are_left_out(story):
+    batch = read_otlp(story.otlp("genai-message-logs"))
+
+    assert with_logs(batch.spans[:1], batch.logs[-1:]) == batch.spans[:1]
+
+
+def test_a_circle_of_parents_ends(span):
+    first = span()
+    second = span(parent=first)
+    circle = [type(first)(first.trace_id, first.span_id, name="a", parent_id=second.span_id), second]
+
+    tree = SpanTree(circle)
+
+    assert [above.span_id for above in tree.ancestors(second)] == [first.span_id]
+    assert to_agent_trace(circle).tool_calls == ()
+    assert call_metrics(circle).tokens is None
