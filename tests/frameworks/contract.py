@@ -46,6 +46,10 @@ class FrameworkContract:
     def agent(self, base_url):
         raise NotImplementedError
 
+    def factory(self, base_url):
+        """Return a function that makes a fresh agent for each prompt."""
+        return lambda: self.agent(base_url)
+
     def result(self, agent, question):
         """Run the agent without dokimos and return what the framework gives."""
         raise NotImplementedError
@@ -241,7 +245,7 @@ class FrameworkContract:
     @pytest.mark.parametrize("from_factory", [False, True])
     def test_it_is_a_judge(self, server, from_factory):
         server.turns.extend(self.answered(VERDICT))
-        agent = (lambda: self.agent(server.base_url)) if from_factory else self.agent(server.base_url)
+        agent = self.factory(server.base_url) if from_factory else self.agent(server.base_url)
         judge = self.module.as_judge(agent, model="m", price_table=lambda model, i, o: 0.5)
         case = Example.of("Capital of Italy?", "Rome").to_test_case("Rome")
 
@@ -265,10 +269,7 @@ class FrameworkContract:
     def test_the_guide_page_runs(self, server, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         server.turns.extend(self.guide_script)
-        page = ROOT / "docs" / "guide" / "frameworks" / f"{self.name}.md"
-        text = re.sub(r"<!-- not executed: needs [^>]+ -->\n", "", page.read_text(encoding="utf-8"))
-
-        _snippets().run_page(page, text, tmp_path)
+        guide(self.name, tmp_path)
 
         assert not server.turns
 
@@ -276,12 +277,19 @@ class FrameworkContract:
         server.turns.extend(self.example_script)
 
         outcome = subprocess.run(
-            [sys.executable, str(ROOT / "examples" / "frameworks" / f"{self.name}.py")],
+            [sys.executable, str(ROOT / "examples" / "frameworks" / f"{self.name}_agent.py")],
             cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
         assert outcome.returncode == 0, outcome.stdout + outcome.stderr
         assert not server.turns
+
+
+def guide(name, folder):
+    """Run a framework's page of the guide, with the blocks that need the framework."""
+    page = ROOT / "docs" / "guide" / "frameworks" / f"{name}.md"
+    text = re.sub(r"<!-- not executed: needs [^>]+ -->\n", "", page.read_text(encoding="utf-8"))
+    _snippets().run_page(page, text, folder)
 
 
 def _snippets():

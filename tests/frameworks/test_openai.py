@@ -55,6 +55,11 @@ class TestOpenAI(FrameworkContract):
         client = AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0)
         return openai.ToolLoop(client=client, model="scripted", tools=TOOLS, system="Help.", api=self.api)
 
+    def factory(self, base_url):
+        """A function is one of the prompt here: there is no agent to be made."""
+        client = OpenAI(base_url=base_url, api_key="none")
+        return lambda prompt: own_loop(client, prompt)
+
     def result(self, agent, question):
         return own_loop(OpenAI(base_url=str(agent.client.base_url), api_key="none"), question)
 

@@ -57,7 +57,9 @@ BUILT_IN: Final[dict[str, str]] = {
     "max_tool_calls": "dokimos.evaluators.agent.tool_limits:MaxToolCalls",
     "tool_graph": "dokimos.evaluators.agent.tool_graph:ToolGraph",
     "tool_name_reliability": "dokimos.evaluators.agent.tool_name_reliability:ToolNameReliability",
-    "tool_description_reliability": "dokimos.evaluators.agent.tool_description_reliability:ToolDescriptionReliability",
+    "tool_description_reliability": (
+        "dokimos.evaluators.agent.tool_description_reliability:ToolDescriptionReliability"
+    ),
     "llm_judge": "dokimos.evaluators.judged.llm_judge:LLMJudge",
     "g_eval": "dokimos.evaluators.judged.g_eval:GEval",
     "jury": "dokimos.evaluators.judged.jury:Jury",
@@ -85,7 +87,9 @@ BUILT_IN: Final[dict[str, str]] = {
     "noise_sensitivity": "dokimos.evaluators.rag.noise_sensitivity:NoiseSensitivity",
     "citation_faithfulness": "dokimos.evaluators.rag.citation_faithfulness:CitationFaithfulness",
     "task_completion": "dokimos.evaluators.agent.task_completion:TaskCompletion",
-    "tool_argument_hallucination": "dokimos.evaluators.agent.tool_argument_hallucination:ToolArgumentHallucination",
+    "tool_argument_hallucination": (
+        "dokimos.evaluators.agent.tool_argument_hallucination:ToolArgumentHallucination"
+    ),
     "tool_selection": "dokimos.evaluators.agent.tool_selection:ToolSelection",
     "plan_quality": "dokimos.evaluators.agent.plans:PlanQuality",
     "plan_adherence": "dokimos.evaluators.agent.plans:PlanAdherence",

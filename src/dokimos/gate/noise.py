@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from statistics import fmean, variance
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ class NoiseReport:
             return enough or self.runs
         # The spread of a mean falls with the root of the number of repeats.
         last = self.guard2[-1]
-        return max(last.repeats + 1, ceil(last.repeats * (last.margin / self.severity_margin) ** 2))
+        return max(last.repeats + 1, math.ceil(last.repeats * (last.margin / self.severity_margin) ** 2))
 
     def tree(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -195,7 +195,7 @@ class _Dealing:
         return RepeatsNoise(
             repeats=repeats,
             fire_rate=_share(half_up(drop) > config.severity_margin for drop in worst),
-            margin=min(1.0, half_up(percentile(worst, 1 - config.alpha), 2) + 0.01) if worst[-1] else 0.0,
+            margin=_above(percentile(worst, 1 - config.alpha)) if worst[-1] else 0.0,
         )
 
     def confirmed(self, config: GateConfig) -> float:
@@ -252,6 +252,11 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
             )
+
+
+def _above(drop: float) -> float:
+    """Return the margin in hundredths above a drop."""
+    return min(1.0, (math.floor(half_up(drop * 100)) + 1) / 100)
 
 
 def _differ(item: ItemSnapshot, name: str) -> bool:

@@ -28,6 +28,7 @@ _FORGED: Final = re.compile(
       | \[(?=/?INST\])""",
     re.IGNORECASE | re.VERBOSE,
 )
+_PLAIN: Final = re.compile(r"[\x20-\x7e\n\t]*")
 _INVISIBLE: Final = ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")  # the last two end lines for some readers
 _KEPT: Final = frozenset("\u200d\u200c")  # joiners, which scripts and emoji need
 _JOINERS: Final = re.compile("[\u200c\u200d]{2,}")
@@ -77,7 +78,7 @@ def neutralised(text: str) -> str:
     where there are many in a row.
     """
     text = _FORGED.sub("‹", text)
-    if text.isascii() and text.isprintable():
+    if _PLAIN.fullmatch(text):
         return text
     text = _JOINERS.sub(lambda run: _escaped(run[0]), text)
     return _ESCAPES.sub(_counted, "".join(map(_visible, text)))

@@ -22,8 +22,6 @@ _ROLES: Final = {
     "ipython": "tool",
 }
 _WRAPPERS: Final = ("messages", "message", "choices", "output", "kwargs", "data")
-_PLAIN_FIELDS: Final = 2
-"""A message with a role and a text has no more."""
 _KNOWN_ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
 _CALL_KEYS: Final = ("arguments", "args", "input", "server_tool_call")
 _CALL_IDS: Final = ("call_id", "toolUseId", "tool_call_id", "id")
@@ -109,8 +107,7 @@ def parse_messages(
 
 def text_of(value: Any) -> str:
     """Return the text in a value that may be text, a message, or a list of parts."""
-    messages = parse_messages(value)
-    return "\n".join(message.text for message in messages if message.text)
+    return "\n".join(message.text for message in parse_messages(value) if message.text)
 
 
 def _read(value: Any, role: str, found: list[TracedMessage]) -> None:
@@ -177,7 +174,7 @@ def _read_message(data: Mapping[str, Any], role: str, found: list[TracedMessage]
     named = data.get("role") or data.get("type")
     role = _role(named, role)
     content = data.get("parts") or data.get("contents") or data.get("content")
-    if len(data) == _PLAIN_FIELDS and _is_plain(content) and role != "tool" and named != "thinking":
+    if len(data) == 2 and _is_plain(content) and role != "tool" and named != "thinking":
         found.append(TracedMessage(role, content))
         return
     draft = _Draft()
