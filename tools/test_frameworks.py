@@ -2,8 +2,8 @@
 
     python tools/test_frameworks.py [NAME ...]
 
-Builds `tests/frameworks/.venv/NAME` from `tests/frameworks/requirements/NAME.txt` where it is missing or older,
-and runs `tests/frameworks/test_NAME.py` in it. Without names, all frameworks are tested. With
+Builds `tests/frameworks/.venv/NAME` from `tests/frameworks/requirements/NAME.txt` where it is missing or
+older, and runs `tests/frameworks/test_NAME.py` in it. Without names, all frameworks are tested. With
 DOKIMOS_RECORD=1 their results are recorded for the ordinary tests.
 """
 
@@ -20,6 +20,7 @@ COMMON = ["pytest>=8.4", "pytest-asyncio>=1.0", "hypothesis>=6.120"]
 
 
 def main(names):
+    """Test frameworks and exit with 1 where one fails."""
     known = sorted(path.stem for path in (FOLDER / "requirements").glob("*.txt"))
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -65,6 +66,7 @@ def built(name):
 
 
 def python_of(name):
+    """Return the interpreter of a framework's environment."""
     return str(FOLDER / ".venv" / name / "bin" / "python")
 
 

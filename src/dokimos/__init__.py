@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dokimos import errors as errors
     from dokimos import evaluators as evaluators
     from dokimos import simulation as simulation
+    from dokimos.comparison.comparing import compare_runs as compare_runs
+    from dokimos.comparison.diff import RunComparison as RunComparison
     from dokimos.core.agent import AgentTrace as AgentTrace
     from dokimos.core.agent import ToolCall as ToolCall
     from dokimos.core.agent import ToolDefinition as ToolDefinition
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from dokimos.exporters.base import export as export
     from dokimos.exporters.base import render as render
     from dokimos.exporters.json import load_result as load_result
+    from dokimos.gate.config import GateConfig as GateConfig
+    from dokimos.gate.gate import RegressionGate as RegressionGate
     from dokimos.judges.budget import Budget as Budget
     from dokimos.judges.factory import judge as judge
     from dokimos.judges.model_task import model_task as model_task
@@ -76,6 +80,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Example": "core.example",
     "Experiment": "experiment.experiment",
     "ExperimentResult": "core.results",
+    "GateConfig": "gate.config",
     "ItemResult": "core.results",
     "JudgeLM": "judges.protocol",
     "JudgeReply": "judges.protocol",
@@ -83,8 +88,10 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Message": "core.conversation",
     "PriceTable": "core.metrics",
     "Provenance": "core.provenance",
+    "RegressionGate": "gate.gate",
     "ReportedStatus": "reporting.protocol",
     "Reporter": "reporting.protocol",
+    "RunComparison": "comparison.diff",
     "RunHandle": "reporting.protocol",
     "RunOptions": "experiment.options",
     "RunResult": "core.results",
@@ -97,6 +104,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "assert_eval": "testing.assertions",
     "assert_no_regression": "testing.assertions",
     "assert_scores": "testing.assertions",
+    "compare_runs": "comparison.comparing",
     "evaluate": "experiment.experiment",
     "evaluator": "evaluators.function",
     "export": "exporters.base",

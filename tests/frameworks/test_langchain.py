@@ -2,8 +2,8 @@
 
 import pytest
 import story
-from contract import FrameworkContract
 from langchain.agents import create_agent
+from langchain_classic.evaluation import load_evaluator
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -11,14 +11,18 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, ToolException
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from openevals.exact import exact_match
+from openevals.llm import create_llm_as_judge
 from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
+from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.agent import AgentTrace
 from dokimos.core.concurrency import run_sync
-from dokimos.evaluators import Contains
-from dokimos.integrations import langchain
+from dokimos.errors import EvaluationError
+from dokimos.evaluators import Contains, ExactMatch
+from dokimos.integrations import langchain, langchain_evaluators
 
 
 def model(base_url, **options):
@@ -46,7 +50,15 @@ class TestLangChain(FrameworkContract):
         return run_sync(agent.ainvoke({"messages": [{"role": "user", "content": question}]}))
 
     def record(self, result):
-        keys = ("type", "content", "tool_calls", "usage_metadata", "tool_call_id", "status", "response_metadata")
+        keys = (
+            "type",
+            "content",
+            "tool_calls",
+            "usage_metadata",
+            "tool_call_id",
+            "status",
+            "response_metadata",
+        )
         return {
             "messages": [
                 {key: getattr(message, key) for key in keys if getattr(message, key, None)}
@@ -138,7 +150,9 @@ def test_the_artifacts_of_a_retriever_tool_are_the_context():
 def test_a_model_alone_is_a_task_and_a_judge():
     with ToolCallingServer([Turn("Rome."), Turn("Yes.")]) as server:
         result = evaluate(
-            Dataset([Example.of("Capital of Italy?")]), langchain.as_task(model(server.base_url)), [Contains(values="Rome")]
+            Dataset([Example.of("Capital of Italy?")]),
+            langchain.as_task(model(server.base_url)),
+            [Contains(values="Rome")],
         )
         reply = run_sync(langchain.as_judge(model(server.base_url)).complete("Is it?"))
 
@@ -153,3 +167,72 @@ def test_what_is_no_runnable_is_refused():
 
     with pytest.raises(IntegrationError, match="ainvoke"):
         langchain.run_and_trace("gpt", QUESTION)
+
+
+def test_their_string_evaluator_is_one_of_ours():
+    evaluator = langchain_evaluators.as_evaluator(load_evaluator("exact_match"))
+
+    result = evaluate(
+        Dataset([Example.of("Italy", "Rome"), Example.of("France", "Paris")]),
+        lambda example: "Rome",
+        [evaluator],
+    )
+
+    assert result.pass_rate == 0.5
+
+
+def test_an_evaluator_of_openevals_is_one_of_ours():
+    evaluator = langchain_evaluators.as_evaluator(exact_match)
+
+    right = evaluator.evaluate(Example.of("Italy", "Rome").to_test_case("Rome"))
+    wrong = evaluator.evaluate(Example.of("Italy", "Rome").to_test_case("Milan"))
+
+    assert (right.name, right.score, right.success) == ("exact_match", 1.0, True)
+    assert (wrong.score, wrong.success) == (0.0, False)
+
+
+def test_a_judge_of_openevals_is_one_of_ours():
+    script = [Turn('{"reasoning": "It is the capital.", "score": true}')]
+    with ToolCallingServer(script) as server:
+        theirs = create_llm_as_judge(prompt="Right? {inputs} {outputs}", judge=model(server.base_url))
+        result = langchain_evaluators.as_evaluator(theirs, name="Right").evaluate(
+            Example.of("Capital of Italy?").to_test_case("Rome")
+        )
+
+    assert result.error is None
+    assert (result.name, result.score) == ("Right", 1.0)
+    assert result.reason == "It is the capital."
+
+
+def test_a_score_of_theirs_outside_0_to_1_is_an_error():
+    result = langchain_evaluators.as_evaluator(lambda outputs: {"key": "stars", "score": 4}).evaluate(
+        Example.of("x").to_test_case("y")
+    )
+
+    assert result.score is None
+    assert "It gave 4 as a score" in result.error
+
+
+def test_our_evaluator_is_one_of_theirs():
+    function = langchain_evaluators.from_evaluator(ExactMatch())
+    strings = langchain_evaluators.as_string_evaluator(ExactMatch())
+
+    given = function(inputs="Italy", outputs="Milan", reference_outputs="Rome")
+    said = strings.evaluate_strings(prediction="Rome", reference="Rome", input="Italy")
+
+    assert (given["key"], given["score"], given["metadata"]["passed"]) == ("Exact Match", 0.0, False)
+    assert "Milan" in given["comment"]
+    assert (said["score"], said["value"]) == (1.0, "Y")
+
+
+def test_an_error_of_our_evaluator_is_raised_and_no_score():
+    with pytest.raises(EvaluationError, match="expected output"):
+        langchain_evaluators.from_evaluator(ExactMatch())(inputs="Italy", outputs="Rome")
+
+
+def test_text_content_and_documents_become_input_output_and_context():
+    case = langchain_evaluators.to_test_case(
+        {"input": "Refunds?", "prediction": "30 days.", "context": [Document("30 days to refund")]}
+    )
+
+    assert (case.input, case.actual_output, case.context) == ("Refunds?", "30 days.", ("30 days to refund",))

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import story
-from contract import FrameworkContract
 from openai import AsyncOpenAI, OpenAI
 from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
+from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.concurrency import run_sync
 from dokimos.errors import IntegrationError
@@ -37,7 +37,9 @@ def own_loop(client, question):
         told.append(response)
         if not message.tool_calls:
             return told
-        results = [answered(call.id, call.function.name, call.function.arguments) for call in message.tool_calls]
+        results = [
+            answered(call.id, call.function.name, call.function.arguments) for call in message.tool_calls
+        ]
         told += results
         messages += [message, *results]
 
@@ -169,7 +171,10 @@ def test_a_model_that_never_stops_calling_is_an_error():
 
 
 def test_what_a_model_calls_wrongly_it_is_told():
-    script = [Turn(calls=(("fly", {}), ("get_weather", "no json"), ("get_weather", {"town": "x"}))), Turn("Sorry.")]
+    script = [
+        Turn(calls=(("fly", {}), ("get_weather", "no json"), ("get_weather", {"town": "x"}))),
+        Turn("Sorry."),
+    ]
     with ToolCallingServer(script) as server:
         client = OpenAI(base_url=server.base_url, api_key="none")
         trace = openai.run_and_trace(openai.ToolLoop(client=client, model="m", tools=TOOLS), QUESTION)

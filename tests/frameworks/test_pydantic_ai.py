@@ -1,16 +1,21 @@
 """Pydantic AI, with a real agent, and the evaluators of pydantic-evals."""
 
 import story
-from contract import FrameworkContract
 from pydantic import BaseModel
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_evals.evaluators import EqualsExpected, EvaluationReason, Evaluator
 from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
+from contract import FrameworkContract
+from dokimos import Dataset, Example, evaluate
 from dokimos.core.concurrency import run_sync
-from dokimos.integrations import pydantic_ai
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators import ExactMatch
+from dokimos.integrations import pydantic_ai, pydantic_evals
 
 
 def book_flight(to: str) -> str:
@@ -30,7 +35,9 @@ class TestPydanticAI(FrameworkContract):
     example_script = story.first_turn()
 
     def agent(self, base_url):
-        return Agent(model(base_url), name="traveller", instructions="Help.", tools=[story.get_weather, book_flight])
+        return Agent(
+            model(base_url), name="traveller", instructions="Help.", tools=[story.get_weather, book_flight]
+        )
 
     def result(self, agent, question):
         return run_sync(agent.run(question))
@@ -76,3 +83,97 @@ def test_the_messages_of_a_run_can_be_read_alone():
 
     contract.check_first(trace)
     assert trace.final_response == ANSWER
+
+
+def a_case():
+    return EvalTestCase(
+        {"input": "Capital of Italy?"},
+        {"output": "Rome", "context": ["Rome is the capital."]},
+        expected_outputs={"output": "Rome"},
+        metrics=CallMetrics(3, 4, latency_ms=20.0),
+        id="italy",
+    )
+
+
+class Kind(Evaluator):
+    """Gives several values about what it is shown."""
+
+    def evaluate(self, ctx):
+        return {"right": ctx.output == ctx.expected_output, "long": EvaluationReason(0.5, "It is short.")}
+
+
+def test_their_evaluator_is_one_of_ours():
+    equals = pydantic_evals.as_evaluator(EqualsExpected())
+
+    result = evaluate(
+        Dataset([Example.of("Italy", "Rome"), Example.of("France", "Paris")]),
+        lambda example: "Rome",
+        [equals],
+    )
+
+    assert result.pass_rate == 0.5
+    assert result.average_score("EqualsExpected") == 0.5
+
+
+def test_several_values_of_theirs_are_their_mean():
+    result = pydantic_evals.as_evaluator(Kind(), name="Kind").evaluate(a_case())
+
+    assert (result.name, result.score, result.success) == ("Kind", 0.75, True)
+    assert result.metadata["scores"] == {"right": 1.0, "long": 0.5}
+    assert "It is short." in result.reason
+
+
+def test_their_label_is_an_error_and_no_score():
+    class Label(Evaluator):
+        def evaluate(self, ctx):
+            return "good"
+
+    result = pydantic_evals.as_evaluator(Label()).evaluate(a_case())
+
+    assert result.score is None
+    assert "'good'" in result.error
+
+
+def test_their_context_and_our_case_hold_the_same():
+    context = pydantic_evals.to_context(a_case())
+
+    assert (context.inputs, context.output, context.expected_output) == ("Capital of Italy?", "Rome", "Rome")
+    assert (context.name, context.duration) == ("italy", 0.02)
+    assert pydantic_evals.to_test_case(context) == a_case()
+
+
+async def test_our_evaluator_is_one_of_theirs():
+    from pydantic_evals import Case
+    from pydantic_evals import Dataset as TheirDataset
+
+    exact = pydantic_evals.from_evaluator(ExactMatch(name="Exact"))
+    dataset = TheirDataset(
+        name="capitals",
+        cases=[
+            Case(name="it", inputs="Italy", expected_output="Rome"),
+            Case(name="fr", inputs="France", expected_output="Paris"),
+        ],
+        evaluators=[exact],
+    )
+
+    report = await dataset.evaluate(lambda country: "Rome", progress=False)
+
+    assert [case.scores["Exact"].value for case in report.cases] == [1.0, 0.0]
+    assert [case.assertions["Exact passed"].value for case in report.cases] == [True, False]
+    assert "Rome" in report.cases[1].scores["Exact"].reason
+
+
+async def test_an_error_of_our_evaluator_is_a_failure_of_theirs_and_no_score():
+    from pydantic_evals import Case
+    from pydantic_evals import Dataset as TheirDataset
+
+    dataset = TheirDataset(
+        name="d",
+        cases=[Case(name="it", inputs="Italy")],
+        evaluators=[pydantic_evals.from_evaluator(ExactMatch())],
+    )
+
+    report = await dataset.evaluate(lambda country: "Rome", progress=False)
+
+    assert report.cases[0].scores == {}
+    assert "needs an expected output" in report.cases[0].evaluator_failures[0].error_message

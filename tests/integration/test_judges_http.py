@@ -491,7 +491,7 @@ def test_a_rate_limit_slows_down_and_fails_nothing(scripted):
             return await asyncio.gather(*(lm.complete(str(i)) for i in range(300)))
 
         assert len(asyncio.run(many())) == 300
-        assert server.refused < 100
+        assert server.refused < 200  # of 300 at once, each tried until it gets through
 
 
 def test_concurrency_grows_to_its_ceiling_and_not_above(server):

@@ -1,8 +1,8 @@
 """A model server that follows a script of tool calls and answers, whoever asks.
 
 `with ToolCallingServer([Turn(calls=(("get_weather", {"city": "Paris"}),)), Turn("It is warm.")]) as server:`
-answers the first request with a call and the second with text. Protocols: OpenAI Chat Completions (streamed or
-not) and Responses (streamed or not), Anthropic Messages. Each answer costs 20 tokens in and 8 out.
+answers the first request with a call and the second with text. Protocols: OpenAI Chat Completions and
+Responses, both streamed or not, and Anthropic Messages. Each answer costs 20 tokens in and 8 out.
 """
 
 import importlib.util

@@ -38,15 +38,12 @@ if TYPE_CHECKING:
 @run_dir_option
 def noise(
     target: str,
-    runs: int,
     specs: Sequence[str],
-    parallelism: int | None,
-    limit: int | None,
     alpha: float,
     severity_margin: float,
     output: str | None,
     run_dir: str | None,
-    **calls: Any,
+    **settings: Any,
 ) -> int:
     """Run an unchanged system several times and say what a gate would make of it.
 
@@ -57,7 +54,7 @@ def noise(
 
     _check_output(output)
     config = GateConfig(alpha=alpha, severity_margin=severity_margin)
-    result = _result(target, runs, specs, run_dir, parallelism=parallelism, limit=limit, **calls)
+    result = _result(target, specs, run_dir, settings)
     report = measure(result, config=config)
     if output is not None:
         _write(report, output)
@@ -78,14 +75,14 @@ def _check_output(output: str | None) -> None:
 
 
 def _result(
-    target: str, runs: int, specs: Sequence[str], run_dir: str | None, **settings: Any
+    target: str, specs: Sequence[str], run_dir: str | None, settings: dict[str, Any]
 ) -> ExperimentResult:
     from dokimos.cli.options import load_result_argument
     from dokimos.cli.run import RunSettings, carry_out
     from dokimos.cli.targets import split_target
 
     if split_target(target) is not None:
-        return carry_out(target, RunSettings(specs=specs, runs=runs, extra={"run_dir": run_dir}, **settings))
+        return carry_out(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
     if specs:
         raise click.UsageError("-e adds evaluators to an experiment; a result has its scores already.")
     return load_result_argument(target, run_dir)

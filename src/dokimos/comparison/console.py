@@ -28,8 +28,8 @@ def print_comparison(comparison: RunComparison, console: Console, *, verbose: bo
     counts = (f"{comparison.count(kind):,} {kind.value.lower()}" for kind in Change if comparison.count(kind))
     pairing = comparison.pairing.value.replace("_", " ")
     _line(console, f"  {', '.join(counts) or 'no items'}; paired by {pairing}")
-    if comparison.pass_rate.n:
-        text = evidence_sentence(comparison.pass_rate, len(comparison.metrics))
+    if comparison.leading is not None:
+        text = evidence_sentence(comparison.leading, len(comparison.metrics))
         console.print(f"  {text}", style="dim", soft_wrap=True, markup=False)
     _line(console)
     _print_items(comparison, console, None if verbose else LOOK_FIRST)

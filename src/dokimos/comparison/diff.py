@@ -207,6 +207,14 @@ class RunComparison:
         return (self.pass_rate, *self.evaluators)
 
     @property
+    def leading(self) -> MetricChange | None:
+        """The metric that says most: the pass rate, else the evaluator with the lowest p-value."""
+        compared = [metric for metric in self.metrics if metric.n]
+        if self.pass_rate.n or not compared:
+            return self.pass_rate if self.pass_rate.n else None
+        return min(compared, key=lambda metric: metric.adjusted_p_value)
+
+    @property
     def regressed_evaluators(self) -> tuple[MetricChange, ...]:
         return tuple(one for one in self.evaluators if one.change is Change.REGRESSED)
 

@@ -49,8 +49,8 @@ def html_of(comparison: RunComparison) -> str:
 def _header(comparison: RunComparison) -> str:
     kind = "fail" if comparison.has_regressions else "pass"
     evidence = ""
-    if comparison.pass_rate.n:
-        text = evidence_sentence(comparison.pass_rate, len(comparison.metrics))
+    if comparison.leading is not None:
+        text = evidence_sentence(comparison.leading, len(comparison.metrics))
         evidence = f'<p class="facts">{safe(text)}</p>'
     return (
         f"<header>\n<h1>{foreign(comparison.baseline_label)} → {foreign(comparison.candidate_label)}</h1>\n"

@@ -50,8 +50,8 @@ def _lines(comparison: RunComparison) -> Iterator[str]:
     for warning in comparison.warnings:
         yield f"> Warning: {plain(warning, _TEXT)}\n"
     yield from _metrics(comparison)
-    if comparison.pass_rate.n:
-        yield f"{plain(evidence_sentence(comparison.pass_rate, len(comparison.metrics)), 2 * _TEXT)}\n"
+    if comparison.leading is not None:
+        yield f"{plain(evidence_sentence(comparison.leading, len(comparison.metrics)), 2 * _TEXT)}\n"
     for kind in (Change.REGRESSED, Change.IMPROVED):
         yield from _items(comparison, kind)
 

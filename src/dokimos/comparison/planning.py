@@ -139,20 +139,15 @@ def plan(
         assumptions: The metrics.
         items: Items at hand, if there are some.
         drop: The drop that is to be seen.
-        power: The chance with which it is to be seen.
+        power: The chance to see it.
         alpha: How often an unchanged system may be called worse.
         metrics: How many metrics share alpha; as many as there are assumptions unless given.
         repeats: Numbers of repeats on each side to plan for.
         cost_usd: What one repeat of one item costs.
     """
-    for name, value in (("drop", drop), ("power", power), ("alpha", alpha)):
-        check_share(name, value)
-    if items is not None:
-        checks.positive("items", items)
-    if not assumptions:
-        raise ConfigurationError("There is nothing to plan for: no metric is known.")
+    _check(assumptions, items, drop=drop, power=power, alpha=alpha)
     level = sidak_level(alpha, checks.positive("metrics", metrics or len(assumptions)))
-    rows = [
+    rows = tuple(
         PlanRow(
             metric=one.name,
             repeats=number,
@@ -161,7 +156,7 @@ def plan(
         )
         for one in assumptions
         for number in repeats
-    ]
+    )
     return Plan(
         items=items,
         drop=drop,
@@ -169,10 +164,19 @@ def plan(
         alpha=alpha,
         level=level,
         assumptions=tuple(assumptions),
-        rows=tuple(rows),
+        rows=rows,
         cost_usd=cost_usd,
         notes=tuple(_notes(assumptions)),
     )
+
+
+def _check(assumptions: Sequence[Assumption], items: int | None, **shares: float) -> None:
+    for name, value in shares.items():
+        check_share(name, value)
+    if items is not None:
+        checks.positive("items", items)
+    if not assumptions:
+        raise ConfigurationError("There is nothing to plan for: no metric is known.")
 
 
 def assumptions_of(result: ExperimentResult, *, noise_share: float = NOISE) -> list[Assumption]:

@@ -106,27 +106,19 @@ class Snapshot:
         Raises:
             ConfigurationError: when the items were not kept, or there is no result.
         """
-        several = [results] if isinstance(results, ExperimentResult) else list(results)
-        if not several or not all(isinstance(one, ExperimentResult) for one in several):
-            raise ConfigurationError("A comparison needs an ExperimentResult, or several, for each side.")
-        for result in several:
-            if any(run.total_count and not run.item_results for run in result.runs):
-                raise ConfigurationError(
-                    f"The items of {result.name!r} were not kept (keep_results=False); nothing to compare."
-                )
-        first = several[0]
+        several = _checked(results)
+        first, runs = several[0], sum(result.run_count for result in several)
         items = [item for result in several for item in result.item_results]
         infos = {info.name: info for result in several for info in result.evaluators}
         names = dict.fromkeys(name for result in several for name in result.evaluator_names)
+        by_id = len(several) > 1 and all(item.example.id is not None for item in items)
         return cls(
             name=first.name,
-            items=_grouped(items, by_id=len(several) > 1 and all(i.example.id is not None for i in items)),
+            items=_grouped(items, by_id=by_id, runs=runs),
             evaluators={name: _facts(name, infos.get(name), items) for name in names},
-            runs=sum(result.run_count for result in several),
+            runs=runs,
             dataset_name=first.provenance.dataset_name,
-            status=next(
-                (one.status for one in several if one.status is not RunStatus.COMPLETED), first.status
-            ),
+            status=_status(several),
             label=first.run_id or first.name,
         )
 
@@ -141,6 +133,23 @@ class Snapshot:
         return tuple(item for item in self.items if item.errored)
 
 
+def _checked(results: ExperimentResult | Sequence[ExperimentResult]) -> list[ExperimentResult]:
+    several = [results] if isinstance(results, ExperimentResult) else list(results)
+    if not several or not all(isinstance(one, ExperimentResult) for one in several):
+        raise ConfigurationError("A comparison needs an ExperimentResult, or several, for each side.")
+    for result in several:
+        if any(run.total_count and not run.item_results for run in result.runs):
+            raise ConfigurationError(
+                f"The items of {result.name!r} were not kept (keep_results=False); nothing to compare."
+            )
+    return several
+
+
+def _status(results: Iterable[ExperimentResult]) -> RunStatus:
+    """The first status that is not that of a run which ended well."""
+    return next((one.status for one in results if one.status is not RunStatus.COMPLETED), RunStatus.COMPLETED)
+
+
 def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -> EvaluatorFacts:
     if info is not None:
         return EvaluatorFacts.of(info)
@@ -149,11 +158,17 @@ def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -
     return EvaluatorFacts(name=name, threshold=threshold)
 
 
-def _grouped(items: Iterable[ItemResult], *, by_id: bool) -> tuple[ItemSnapshot, ...]:
+def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[ItemSnapshot, ...]:
     """Join the repeats of each item."""
     groups: dict[str, list[ItemResult]] = {}
     for item in items:
         groups.setdefault(item.key if by_id else item.index_key, []).append(item)
+    for key, repeats in groups.items():
+        if len(repeats) > runs:
+            raise ConfigurationError(
+                f"There are {len(repeats)} results of {key!r} in {counted(runs, 'run')}: give each item an "
+                "id of its own."
+            )
     return tuple(sorted(map(_joined, groups.values()), key=lambda item: item.index))
 
 

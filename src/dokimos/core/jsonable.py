@@ -68,7 +68,7 @@ def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
     if kind is list or kind is tuple:
         return [jsonable(item, path) for item in value]
     if is_wire_type(kind):
-        return _wire_object(value, path)
+        return wire_object(value, path)
     return _from_other(value, path)
 
 
@@ -121,14 +121,21 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def _wire_object(value: Any, path: _Path) -> dict[str, JsonValue]:
+def wire_object(value: Any, path: _Path = ()) -> dict[str, JsonValue]:
+    """Return what `jsonable` returns for one of our own value types."""
     tree: dict[str, JsonValue] = {}
-    read, plan = _wire_plan(type(value))
+    kind_of_value: Any = type(value)
+    read, plan = _wire_plan(kind_of_value)
     for (wire_name, default), content in zip(plan, read(value), strict=True):
         # An unequal type is no default: 1.0 must not pass for True.
         if content is default or (type(content) is type(default) and content == default):
             continue
-        tree[wire_name] = content if content is True or content is False else jsonable(content, path)
+        kind = type(content)
+        if kind is str:
+            plain = content.isascii()
+        else:
+            plain = kind is bool or (kind is float and -math.inf < content < math.inf)
+        tree[wire_name] = content if plain else jsonable(content, path)
     return tree
 
 

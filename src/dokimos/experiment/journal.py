@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from dokimos.core.jsonable import compact_json, jsonable
+from dokimos.core.jsonable import compact_json, jsonable, wire_object
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
 from dokimos.core.wire import from_json
@@ -90,19 +90,16 @@ class Journal:
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
         if example_json is not None:
             parts.append(f'"x":{example_json}')
-        if error is not None:
-            parts.append(f'"e":{compact_json(error)}')
-        else:
-            parts.append(f'"o":{compact_json(jsonable(outputs))}')
+        found = {"o": jsonable(outputs)} if error is None else {"e": jsonable(error)}
         if metrics is not None:
-            parts.append(f'"m":{compact_json(jsonable(metrics))}')
-        self._write(",".join(parts) + "}\n")
+            found["m"] = wire_object(metrics)
+        parts.append(compact_json(found)[1:])
+        self._write(",".join(parts) + "\n")
 
     def write_results(self, position: Position, results: tuple[EvalResult, ...]) -> None:
         """Record what evaluators found for an item."""
-        self._write(
-            f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{compact_json(jsonable(results))}}}\n'
-        )
+        found = compact_json([wire_object(result) for result in results])
+        self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{found}}}\n')
 
     def write_pass(self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int) -> None:
         """Record that a repeat has gone through the whole data set of `seen` items."""

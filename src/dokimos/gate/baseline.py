@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from dokimos.comparison.config import Pairing, PairingChoice
 from dokimos.comparison.pairing import pair
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.warnings import short_input
 from dokimos.core.figures import half_up
-from dokimos.core.results import ExperimentResult
+from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.text import counted, listed
 from dokimos.errors import ConfigurationError
 from dokimos.gate.places import write_atomically
@@ -47,6 +47,11 @@ def baseline_of(
     snapshot = Snapshot.of(result)
     if not snapshot.items:
         raise ConfigurationError(f"The result of {result.name!r} has no items, so it cannot be a baseline.")
+    if result.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
+        raise ConfigurationError(
+            f"The run of {result.name!r} did not end ({result.status.in_words}), so it cannot be a baseline. "
+            "Resume it first."
+        )
     errored = [item for item in snapshot.items if item.errors]
     if errored and not allow_errors:
         keys = listed([item.id or item.index_key for item in errored])
@@ -178,18 +183,12 @@ class _Reading:
     path: Path
 
     def baseline(self, tree: Any) -> Baseline:
-        if not is_baseline(tree):
-            raise self.problem("it is no baseline: formatVersion and items are expected")
-        version = tree["formatVersion"]
-        if not isinstance(version, int) or version > FORMAT_VERSION:
-            raise self.problem(f"its formatVersion is {version!r}; this dokimos reads {FORMAT_VERSION}")
-        if tree.get("runsPerItem", 1) != 1:
-            raise self.problem(f"runsPerItem must be 1, not {tree['runsPerItem']!r:.80}")
+        self.check_version(tree)
         pairing = self.pairing(tree.get("pairing", Pairing.POSITIONAL))
         facts = dict(self.facts(tree.get("evaluators", [])))
         items = tuple(self.items(tree["items"], pairing))
-        names = sorted({name for item in items for name in [*item.scores, *item.errors] if name})
-        dataset = tree.get("dataset") or {}
+        names = sorted({name for item in items for name in (*item.scores, *item.errors) if name != TASK})
+        dataset, provenance = tree.get("dataset"), tree.get("provenance")
         snapshot = Snapshot(
             name=str(tree.get("experiment", "unnamed")),
             items=items,
@@ -198,10 +197,18 @@ class _Reading:
             dataset_name=dataset.get("name") if isinstance(dataset, dict) else None,
             label=self.path.name,
         )
-        provenance = tree.get("provenance")
         return Baseline(
             snapshot=snapshot, pairing=pairing, provenance=provenance if isinstance(provenance, dict) else {}
         )
+
+    def check_version(self, tree: Any) -> None:
+        if not is_baseline(tree):
+            raise self.problem("it is no baseline: formatVersion and items are expected")
+        version = tree["formatVersion"]
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            raise self.problem(f"its formatVersion is {version!r}; this dokimos reads {FORMAT_VERSION}")
+        if tree.get("runsPerItem", 1) != 1:
+            raise self.problem(f"runsPerItem must be 1, not {tree['runsPerItem']!r:.80}")
 
     def problem(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"The baseline {self.path} cannot be used: {what}. Write it anew.")
@@ -254,29 +261,36 @@ class _Reading:
             yield self.item(tree, key, place, pairing)
 
     def item(self, tree: dict[str, Any], key: str, place: int, pairing: Pairing) -> ItemSnapshot:
-        by_id = pairing is Pairing.DATASET_ITEM_ID
-        position = _POSITIONAL_KEY.fullmatch(key)
-        if not by_id and position is None:
-            raise self.problem(f"the key {key!r} is no position such as item-0")
-        errors = tree.get("errors") or {}
         evaluators = self.objects(tree.get("evaluators", []), key)
-        if not isinstance(errors, dict) or not (evaluators or errors):
+        errors = self.errors(tree.get("errors"), key)
+        if not evaluators and not errors:
             raise self.problem(f"the item {key!r} has no evaluators")
         scores = {self.name(entry, key): self.scores(entry, key) for entry in evaluators}
         passed = {entry["name"]: self.flag(entry.get("pass"), key) for entry in evaluators}
-        verdicts = tree.get("verdicts", [all(passed.values())] if passed else [False])
-        text = tree.get("input")
+        verdicts = tree.get("verdicts", [bool(passed) and all(passed.values())])
+        by_id, text = pairing is Pairing.DATASET_ITEM_ID, tree.get("input")
         return ItemSnapshot(
-            index=place if by_id or position is None else int(position[1]),
+            index=place if by_id else self.position(key),
             id=key if by_id else None,
             input=text if isinstance(text, str) else None,
             verdicts=tuple(self.flag(verdict, key) for verdict in verdicts),
             scores=scores,
             thresholds={e["name"]: e["threshold"] for e in evaluators if e.get("threshold") is not None},
             passes={name: (verdict,) for name, verdict in passed.items()},
-            errors={str(name): str(error) for name, error in errors.items()},
-            errored=bool(errors) and not scores,
+            errors=errors,
+            errored=not scores,
         )
+
+    def position(self, key: str) -> int:
+        found = _POSITIONAL_KEY.fullmatch(key)
+        if found is None:
+            raise self.problem(f"the key {key!r} is no position such as item-0")
+        return int(found[1])
+
+    def errors(self, tree: Any, key: str) -> dict[str, str]:
+        if not isinstance(tree, dict | None):
+            raise self.problem(f"the errors of the item {key!r} are no object")
+        return {str(name): str(error) for name, error in (tree or {}).items()}
 
     def scores(self, entry: dict[str, Any], key: str) -> tuple[float, ...]:
         values = entry["scores"] if isinstance(entry.get("scores"), list) else [entry.get("score")]

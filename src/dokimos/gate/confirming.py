@@ -83,8 +83,10 @@ def _run(rerun: Rerun, examples: Sequence[Example], times: int) -> list[Experime
 
     if isinstance(rerun, Experiment):
         again = replace(rerun, dataset=Dataset(examples, name=rerun.dataset.name), runs=times, reporters=())
-        options: dict[str, Any] = {"journal": False, "cache": False, "resume": None, "shard": None}
-        return [again.run(**options, keep_results=True, progress=False)]
+        options: dict[str, Any] = dict.fromkeys(
+            ("journal", "cache", "retry_errors", "force", "progress"), False
+        )
+        return [again.run(**options, resume=None, shard=None, keep_results=True)]
     results = [rerun(examples) for _ in range(times)]
     if not all(isinstance(result, ExperimentResult) for result in results):
         raise ConfigurationError(

@@ -89,9 +89,8 @@ class GateVerdict:
         if self.note:
             yield self.note
         yield from (f"  {_GUARD_NAMES[one.guard]}: {one.reason}" for one in self._shown())
-        if self.comparison is not None and self.comparison.pass_rate.n:
-            metric = self.comparison.pass_rate
-            yield f"  {evidence_sentence(metric, len(self.comparison.metrics))}"
+        if self.comparison is not None and self.comparison.leading is not None:
+            yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
         yield from (f"  Warning: {warning}" for warning in self.warnings)
         if self.status is GateStatus.FAIL and self.accept_command:
             place = f", then commit {self.baseline}" if self.baseline else ""

@@ -260,8 +260,8 @@ def _short(part: Any) -> str:
     return "#" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def numeric_score(value: Any, reason: Any = None, metadata: Mapping[str, Any] | None = None) -> ScoreLike:
-    """Return what another framework's evaluator said as ours: a number in 0..1 or a verdict.
+def numeric_score(value: Any, reason: Any = None, metadata: Mapping[str, Any] | None = None) -> Score:
+    """Return what another framework's evaluator said as ours: a number in 0..1, or a verdict as 1 or 0.
 
     Raises:
         EvaluationError: where it gave neither.
@@ -269,6 +269,20 @@ def numeric_score(value: Any, reason: Any = None, metadata: Mapping[str, Any] | 
     text = reason if isinstance(reason, str) else ""
     if isinstance(value, bool | int | float) and 0 <= value <= 1:
         return Score(float(value), text, metadata=dict(metadata or {}))
-    raise EvaluationError(
-        f"It gave {value!r:.80} as a score, which is not a number in 0..1: {text}".rstrip(": ")
-    )
+    said = f": {text}" if text else "."
+    raise EvaluationError(f"It gave {value!r:.80} as a score, which is not a number in 0..1{said}")
+
+
+def mean_score(scores: Mapping[str, Score]) -> Score:
+    """Return several scores of one evaluator as their mean, each of them in the reason and the metadata.
+
+    Raises:
+        EvaluationError: where there are none.
+    """
+    if not scores:
+        raise EvaluationError("It gave no score.")
+    if len(scores) == 1:
+        return next(iter(scores.values()))
+    lines = [f"{name}: {score.value:g} {score.reason}".rstrip() for name, score in scores.items()]
+    values = {name: score.value for name, score in scores.items()}
+    return Score(sum(values.values()) / len(values), "\n".join(lines), metadata={"scores": values})

@@ -101,7 +101,7 @@ def _call(name: str | None, arguments: Any, metadata: Mapping[str, Any]) -> Tool
     tree = jsonable(arguments)
     if isinstance(tree, dict):
         return ToolCall(name, tree, metadata=metadata)
-    return ToolCall.of_text(name, text_form(arguments) or "", metadata=metadata)
+    return ToolCall.of_text(name, text_form(tree) or "", metadata=metadata)
 
 
 def result_text(content: Any) -> str:

@@ -20,7 +20,6 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
-    called,
     identity,
     made,
 )

@@ -20,6 +20,7 @@ MEAN_RESAMPLES: Final = 10_000
 _FEW: Final = 20
 _MOST_ON_GRID: Final = 300
 _FINEST: Final = 3_000
+_SAME: Final = 1e-9
 _MOST_BITS: Final = 400_000
 
 
@@ -72,9 +73,11 @@ def _grid_of(values: Sequence[float]) -> Fraction | None:
     """Return the largest step of which all values are multiples; None if sums of them would take too many."""
     if len(values) > _MOST_ON_GRID:
         return None
-    near = {value: Fraction(value).limit_denominator(_FINEST) for value in set(values)}
-    if any(abs(value - found) > 1e-9 for value, found in near.items()):
-        return None
+    near: dict[float, Fraction] = {}
+    for value in set(values):
+        near[value] = Fraction(value).limit_denominator(_FINEST)
+        if abs(value - near[value]) > _SAME:
+            return None
     unit = math.lcm(*(found.denominator for found in near.values()))
     step = Fraction(math.gcd(*(int(found * unit) for found in near.values())) or 1, unit)
     bits = _sum_bits(len(values)) * len(values) * int((max(near.values()) - min(near.values())) / step)

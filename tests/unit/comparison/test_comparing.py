@@ -193,6 +193,13 @@ def test_an_id_that_two_items_share_is_refused(item, joined):
         compare_runs(twice, twice)
 
 
+def test_an_id_that_two_items_of_one_repeat_share_is_refused(item, joined):
+    twice = joined(item(0, {"Match": 1}), replace(item(0, {"Match": 1}), index=1), item(2, {"Match": 1}))
+
+    with pytest.raises(ConfigurationError, match="There are 4 results of 'q-0' in 2 runs"):
+        compare_runs([twice, twice], twice)
+
+
 def test_an_id_that_looks_like_a_position_stays_an_id(item, joined):
     one = item(0, {"Match": 1})
     named = replace(one, example=replace(one.example, id="item-7"))
@@ -264,6 +271,14 @@ def test_an_item_that_nothing_judged_has_no_verdict(result):
     assert found.pass_rate.n == 0
     assert found.pass_rate.baseline_mean is None
     assert found.evaluator("A").n == 2
+
+
+def test_where_nothing_was_judged_an_evaluator_leads(result):
+    before = result({"A": [0.5] * 8, "B": [0.5] * 8}, threshold=None)
+    now = result({"A": [0.5] * 8, "B": [0.4] * 8}, threshold=None)
+
+    assert compare_runs(before, now).leading.name == "B"
+    assert compare_runs(before, replace(now, runs=())).leading is None
 
 
 def test_changes_up_to_epsilon_are_none(result):

@@ -88,8 +88,8 @@ def test_tool_calls_are_read_from_objects_and_maps():
         ([{"arguments": {}}], r"toolCalls\[0\]: A tool call needs a name"),
         ([{"name": 5}], r"toolCalls\[0\]: A tool call needs a name that is not blank, not 5"),
         (
-            [{"name": "a", "arguments": '{"x": 1}'}],
-            r"toolCalls\[0\]: The arguments of .* must be a map",
+            [{"name": "a", "arguments": [1]}],
+            r"toolCalls\[0\]: The arguments of .* must be a mapping, not list",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dokimos.comparison import Pairing, compare_runs
 from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.gate.baseline import baseline_of, baseline_text, is_baseline, read_baseline, write_baseline
 
@@ -152,6 +152,11 @@ def test_a_result_without_items_is_refused(result):
         baseline_of(replace(result({"A": [1]}), runs=()))
 
 
+def test_a_run_that_did_not_end_is_refused(result):
+    with pytest.raises(ConfigurationError, match=r"did not end \(interrupted\)"):
+        baseline_of(replace(result({"A": [1]}), status=RunStatus.INTERRUPTED))
+
+
 def test_pairing_by_id_needs_ids(result):
     with pytest.raises(ConfigurationError, match="without an id"):
         baseline_of(result({"A": [1]}, ids=False), pairing="dataset_item_id")
@@ -179,7 +184,7 @@ def one_item(**members):
         (plain_tree(items=[]), "has no items"),
         (one_item(key=" "), r"items\[0\] has no key"),
         (plain_tree(items=plain_tree()["items"] * 2), "two items have the key 'item-0'"),
-        (one_item(key="first"), "is no position"),
+        (one_item(key="first", evaluators=plain_tree()["items"][0]["evaluators"]), "is no position"),
         (one_item(evaluators=[]), "has no evaluators"),
         (one_item(evaluators=[{"name": "", "score": 1}]), "has no name"),
         (one_item(evaluators=[{"name": "A", "pass": True}]), "score None"),

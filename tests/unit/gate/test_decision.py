@@ -9,6 +9,7 @@ from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
 from dokimos.gate.decision import Guard, decide, permutation_p
+from dokimos.gate.gate import verdict_of
 
 
 def decided(before, now, **options):
@@ -238,6 +239,15 @@ def test_what_running_again_did_not_confirm_is_set_aside(result):
 
     assert not decision.failed
     assert [drop.key for drop in decision.cleared] == ["q-1"]
+
+
+def test_a_verdict_without_any_judged_item_still_says_what_it_rests_on(result):
+    same = result({"A": [0.5, 0.7]}, threshold=None)
+    config = GateConfig()
+
+    verdict = verdict_of(decide(Snapshot.of(same), Snapshot.of(same), config), config, name="x")
+
+    assert "on n = 2 items, 0 worse and 0 better: A +0.00" in verdict.message
 
 
 def test_the_pairing_of_the_baseline_wins_over_auto(result):

@@ -1,0 +1,32 @@
+"""A model with tools on the OpenAI SDK under test; needs openai, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+
+from openai import AsyncOpenAI
+
+from dokimos import Dataset, Example, evaluate
+from dokimos.evaluators import ToolCallValidity, ToolErrors
+from dokimos.integrations import openai as bridge
+
+
+def get_weather(city: str) -> str:
+    """Tell the weather in a city."""
+    return {"Paris": "21 degrees", "Rome": "25 degrees"}.get(city, "unknown")
+
+
+def book_flight(to: str) -> str:
+    """Book a flight to a city."""
+    raise RuntimeError("no seats left")
+
+
+agent = bridge.ToolLoop(
+    client=AsyncOpenAI(), model="gpt-5-mini", tools=(get_weather, book_flight), system="Help with travel."
+)
+question = "What is the weather in Paris and Rome? Book a flight to the warmer one."
+examples = Dataset([Example({"input": question}, metadata={"tools": agent.definitions})])
+
+result = evaluate(examples, bridge.as_task(agent), [ToolCallValidity(), ToolErrors(threshold=0.5)])
+
+item = result.runs[0].item_results[0]
+for call in item.actual_outputs["toolCalls"]:
+    print(f"{call.name}({dict(call.arguments)}) -> {call.result}")
+print(item.actual_outputs["output"])
+print(f"pass rate {result.pass_rate:.0%}, {item.metrics.tokens} tokens")

@@ -1,0 +1,240 @@
+"""The Anthropic SDK (`anthropic`): Messages, a bare model or one with tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, Unpack
+
+from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.jsonable import text_form
+from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.errors import IntegrationError
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ResultOptions,
+    TaskOptions,
+    called,
+    identity,
+)
+from dokimos.integrations.reading import (
+    TraceBuilder,
+    get,
+    priced,
+    summed,
+    text_of,
+    tool_definitions,
+    usage_of,
+)
+from dokimos.integrations.tool_loop import Outcome, Requested, ToolLoop, looped
+from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.judges.schemas import without_bounds
+
+__all__ = [
+    "ToolLoop",
+    "as_application",
+    "as_judge",
+    "as_task",
+    "run_and_trace",
+    "run_and_trace_async",
+    "to_agent_trace",
+    "to_call_metrics",
+    "to_tool_definitions",
+]
+
+AgentLike: TypeAlias = Any
+"""A `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of them."""
+
+MAX_TOKENS: Final = 4096
+"""What an answer may take, unless the settings of a loop say otherwise: the API insists on a limit."""
+
+
+def to_agent_trace(result: Any) -> AgentTrace:
+    """Return what was done: from a `Message`, or a list of these and of the messages sent back.
+
+    Results are found by id, in the turn of their call.
+    """
+    builder = TraceBuilder()
+    for message in _responses(result):
+        role = get(message, "role", default="assistant")
+        content = get(message, "content")
+        if role == "assistant":
+            builder.turn()
+            builder.say(text_of(content))
+        for block in content if isinstance(content, list | tuple) else ():
+            _read_block(builder, block)
+    return builder.trace()
+
+
+def to_tool_definitions(tools: Iterable[Any] | ToolLoop) -> tuple[ToolDefinition, ...]:
+    """Return tools, as they are given to the API or as functions, as definitions."""
+    return tools.definitions if isinstance(tools, ToolLoop) else tool_definitions(tools)
+
+
+def to_call_metrics(
+    result: Any, model: str | None = None, price_table: PriceTable | None = None
+) -> CallMetrics | None:
+    """Return the tokens of all responses in a result, and their cost; None where nothing was measured."""
+    return priced(_usage(result), model, price_table)
+
+
+def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
+    """Run a loop, a model or a function on text or a list of messages."""
+    return run_sync(run_and_trace_async(agent, inputs, model=model))
+
+
+async def run_and_trace_async(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
+    """Do what `run_and_trace` does, on the event loop that is running."""
+    return (await _bridge(agent, model).run(inputs)).trace
+
+
+def as_task(agent: AgentLike, **options: Unpack[TaskOptions]) -> AgentTask:
+    """Return a task that runs a loop, a client's `model`, or a function of the input."""
+    return AgentTask(_bridge(agent, options.get("model")), **options)
+
+
+def as_application(agent: AgentLike, **options: Unpack[ResultOptions]) -> AgentApplication:
+    """Return a loop, a client's `model`, or a function of the messages as an application."""
+    return AgentApplication(AgentTask(_bridge(agent, options.get("model")), **options))
+
+
+def as_judge(
+    agent: AgentLike, *, model: str | None = None, price_table: PriceTable | None = None
+) -> AgentJudge:
+    """Return a client's `model`, a loop or a function of the prompt as a judge.
+
+    A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
+    """
+    return AgentJudge(_bridge(agent, model), model, price_table)
+
+
+def _bridge(agent: AgentLike, model: str | None) -> Bridge:
+    if hasattr(agent, "messages"):
+        if not model:
+            raise IntegrationError("Which model is the client to be asked for? Give model=...")
+        agent = ToolLoop(client=agent, model=model)
+    if isinstance(agent, ToolLoop):
+        return _bridge_of_loop(agent)
+    if not callable(agent):
+        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
+
+    async def run(inputs: Any) -> AgentRun:
+        return _read(await called(agent, inputs))
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        return _read(await called(agent, conversation.to_messages("anthropic")))
+
+    return Bridge(identity=identity("anthropic", agent), run=run, converse=converse)
+
+
+def _bridge_of_loop(loop: ToolLoop) -> Bridge:
+    api = _Messages()
+
+    async def run(inputs: Any) -> AgentRun:
+        messages = inputs if isinstance(inputs, list) else [_user(inputs)]
+        return _read((await looped(loop, api, messages)).told)
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        system = "\n\n".join(text for text in (loop.system, conversation.system_prompt) if text)
+        speaking = replace(loop, system=system)
+        return _read((await looped(speaking, api, conversation.to_messages("anthropic"))).told)
+
+    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
+        if schema is not None and not loop.tools:
+            form = {"format": {"type": "json_schema", "schema": without_bounds(schema)}}
+            held = replace(loop, settings={**loop.settings, "output_config": form})
+            try:
+                return _read((await looped(held, api, [_user(prompt)])).told)
+            except Exception as error:
+                if getattr(error, "status_code", None) not in (400, 422):
+                    raise
+        return await run(prompt)
+
+    return Bridge(identity=loop.identity("anthropic"), run=run, converse=converse, judge=judge)
+
+
+def _user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text_form(text) or ""}
+
+
+def _read(result: Any) -> AgentRun:
+    trace = AgentTrace((), result) if isinstance(result, str) else to_agent_trace(result)
+    return AgentRun(
+        trace=trace, usage=_usage(result), hint="as results of tools that the function returns in a list"
+    )
+
+
+def _responses(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _read_block(builder: TraceBuilder, block: Any) -> None:
+    kind = get(block, "type", default="")
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        builder.call(get(block, "name"), get(block, "input"), get(block, "id"))
+    elif kind.endswith("tool_result"):
+        failed = get(block, "is_error") is True
+        builder.result(get(block, "tool_use_id"), get(block, "content", default=""), error=failed)
+    elif kind == "thinking":
+        builder.think(get(block, "thinking"))
+    elif kind == "text":
+        builder.say(get(block, "text"))
+
+
+def _usage(result: Any) -> CallMetrics | None:
+    return summed(_usage_of(each) for each in _responses(result) if not isinstance(each, str))
+
+
+def _usage_of(response: Any) -> CallMetrics | None:
+    """Return the usage of a response; what was read from the cache or written to it was read too."""
+    usage = get(response, "usage")
+    if usage is None:
+        return None
+    cached = get(usage, "cache_read_input_tokens", default=0)
+    parts = (
+        get(usage, "input_tokens", default=0),
+        cached,
+        get(usage, "cache_creation_input_tokens", default=0),
+    )
+    return usage_of(sum(parts), get(usage, "output_tokens"), cached=cached, model=get(response, "model"))
+
+
+class _Messages:
+    async def ask(self, loop: ToolLoop, messages: Sequence[Any]) -> Any:
+        more: dict[str, Any] = {"max_tokens": MAX_TOKENS}
+        if loop.tools:
+            more["tools"] = [tool.to_anthropic() for tool in loop.definitions]
+        if loop.system:
+            more["system"] = loop.system
+        create = loop.client.messages.create
+        return await called(create, model=loop.model, messages=list(messages), **{**more, **loop.settings})
+
+    def requested(self, response: Any) -> list[Requested]:
+        blocks = [block for block in response.content if block.type == "tool_use"]
+        return [Requested(block.id, block.name, block.input) for block in blocks]
+
+    def said(self, response: Any) -> list[Any]:
+        return [{"role": "assistant", "content": [_sent(block) for block in response.content]}]
+
+    def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": each.request.id,
+                "content": each.text,
+                "is_error": each.failed,
+            }
+            for each in outcomes
+        ]
+        return [{"role": "user", "content": results}]
+
+
+def _sent(block: Any) -> Mapping[str, Any]:
+    tree: dict[str, Any] = block.model_dump(exclude_none=True)
+    return tree

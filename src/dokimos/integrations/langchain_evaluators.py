@@ -1,0 +1,162 @@
+"""Evaluators of LangChain, openevals and LangSmith as ours, and ours as theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from dokimos.core.extras import require
+from dokimos.core.jsonable import jsonable
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.results import EvalResult, Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import EvaluationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.integrations.base import ForeignEvaluator, called, mean_score, numeric_score
+from dokimos.integrations.reading import extract_texts, get
+
+EXTRA: Final = "langchain"
+
+_INPUTS: Final = ("inputs", "input", "question", "query")
+_OUTPUTS: Final = ("outputs", "output", "prediction", "answer", "response")
+_EXPECTED: Final = ("reference_outputs", "reference", "expected_output", "ground_truth")
+_DOCUMENTS: Final = ("context", "contexts", "documents", "source_documents", "retrieved_contexts")
+
+
+def to_test_case(request: Any) -> EvalTestCase:
+    """Return what an evaluator of theirs is asked as a case: text to input, content to output, documents to context.
+
+    Takes the arguments of an openevals evaluator or of `evaluate_strings` as a map, or an object with such
+    attributes, as LangSmith's runs and examples are.
+    """
+    outputs = _map(get(request, *_OUTPUTS), OUTPUT)
+    documents = get(request, *_DOCUMENTS)
+    if documents is not None:
+        found = [documents] if isinstance(documents, str) else documents
+        outputs = {**outputs, CONTEXT: extract_texts(found)}
+    return EvalTestCase(
+        _map(get(request, *_INPUTS), INPUT),
+        outputs,
+        expected_outputs=_map(get(request, *_EXPECTED), OUTPUT),
+        metadata=_map(get(request, "metadata"), "metadata"),
+    )
+
+
+def from_eval_result(
+    result: EvalResult, *, form: Literal["openevals", "langchain"] = "openevals"
+) -> dict[str, Any]:
+    """Return a result as theirs: key, score and comment, or LangChain's score, value and reasoning.
+
+    Whether it passed is in the metadata ("passed"), or the value "Y" or "N".
+
+    Raises:
+        EvaluationError: for a result with an error, which is no score.
+    """
+    if result.error is not None:
+        raise EvaluationError(result.error)
+    if form == "langchain":
+        value = None if result.success is None else "Y" if result.success else "N"
+        return {"score": result.score, "value": value, "reasoning": result.reason}
+    metadata = {**jsonable(result.metadata), "passed": result.success, "threshold": result.threshold}
+    return {"key": result.name, "score": result.score, "comment": result.reason or None, "metadata": metadata}
+
+
+def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
+    """Return an evaluator of theirs as one of ours: a `StringEvaluator`, or a function as openevals makes them.
+
+    A verdict is 1 or 0; several results are their mean. A number outside 0..1 is an error.
+    """
+    asked = _ask_strings if hasattr(theirs, "aevaluate_strings") else _ask_function
+
+    async def ask(case: EvalTestCase) -> Score:
+        return _score(await asked(theirs, case))
+
+    return ForeignEvaluator(name=name or _name_of(theirs), threshold=threshold, ask=ask)
+
+
+def from_evaluator(ours: Evaluator) -> Callable[..., dict[str, Any]]:
+    """Return an evaluator of ours as a function like those of openevals, which LangSmith takes too."""
+
+    def evaluate(
+        *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, **more: Any
+    ) -> dict[str, Any]:
+        request = {"inputs": inputs, "outputs": outputs, "reference_outputs": reference_outputs, **more}
+        return from_eval_result(ours.evaluate(to_test_case(request)))
+
+    evaluate.__name__ = ours.name
+    return evaluate
+
+
+def as_string_evaluator(ours: Evaluator) -> Any:
+    """Return an evaluator of ours as a `StringEvaluator` of `langchain_classic`."""
+    base = require("langchain_classic.evaluation", EXTRA).StringEvaluator
+
+    class DokimosStringEvaluator(base):  # type: ignore[misc, valid-type] # only there at run time
+        @property
+        def evaluation_name(self) -> str:
+            return ours.name
+
+        def _evaluate_strings(self, **request: Any) -> dict[str, Any]:
+            return from_eval_result(ours.evaluate(to_test_case(request)), form="langchain")
+
+    return DokimosStringEvaluator()
+
+
+async def _ask_strings(theirs: Any, case: EvalTestCase) -> Any:
+    return await called(
+        theirs.aevaluate_strings,
+        prediction=case.actual_output or "",
+        reference=case.expected_output if theirs.requires_reference else None,
+        input=case.input if theirs.requires_input else None,
+    )
+
+
+async def _ask_function(theirs: Any, case: EvalTestCase) -> Any:
+    """Ask a function with what it names among its parameters, or all where it takes any."""
+    given: dict[str, Any] = {
+        "inputs": _single(case.inputs, INPUT),
+        "outputs": _single(case.actual_outputs, OUTPUT),
+        "reference_outputs": _single(case.expected_outputs, OUTPUT),
+    }
+    if case.context is not None:
+        given["context"] = "\n\n".join(case.context)
+    parameters = inspect.signature(theirs).parameters
+    if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
+        given = {key: value for key, value in given.items() if key in parameters}
+    return await called(theirs, **given)
+
+
+def _score(result: Any) -> Score:
+    if isinstance(result, list | tuple):
+        scores = {
+            f"{place + 1}. {get(each, 'key') or ''}".strip(): _score(each)
+            for place, each in enumerate(result)
+        }
+        return mean_score(scores)
+    if isinstance(result, bool | int | float):
+        return numeric_score(result)
+    value, reason = get(result, "score"), get(result, "comment", "reasoning")
+    return numeric_score(value, reason, get(result, "metadata"))
+
+
+def _name_of(theirs: Any) -> str:
+    name = getattr(theirs, "evaluation_name", None) or getattr(theirs, "__name__", None)
+    return (
+        name
+        if isinstance(name, str) and "<" not in name and not name.startswith("_")
+        else type(theirs).__name__
+    )
+
+
+def _map(value: Any, key: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return dict(value) if isinstance(value, Mapping) else {key: value}
+
+
+def _single(values: Mapping[str, Any], key: str) -> Any:
+    """Return the only value where there is just the conventional one, else the whole map."""
+    if set(values) == {key}:
+        return values[key]
+    return dict(values) if values else None

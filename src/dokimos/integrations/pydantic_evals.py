@@ -1,0 +1,133 @@
+"""Evaluators of pydantic-evals (`pydantic_evals`) as ours, and ours as theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dokimos.core.extras import require
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import EvaluationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.integrations.base import ForeignEvaluator, called, mean_score, numeric_score
+from dokimos.integrations.reading import extract_texts, get, usage_of
+
+EXTRA: Final = "pydantic-ai"
+
+
+def to_test_case(request: Any) -> EvalTestCase:
+    """Return an `EvaluatorContext` as a case: inputs, output, expected output, metadata and what was measured.
+
+    An input or output that is no map is under "input" or "output"; documents that the task set as the attribute
+    "context" are the context.
+    """
+    outputs = _map(get(request, "output"), OUTPUT)
+    documents = get(get(request, "attributes", default={}), CONTEXT)
+    if isinstance(documents, list | tuple) and CONTEXT not in outputs:
+        outputs = {**outputs, CONTEXT: extract_texts(documents)}
+    return EvalTestCase(
+        _map(get(request, "inputs"), INPUT),
+        outputs,
+        expected_outputs=_map(get(request, "expected_output"), OUTPUT),
+        metadata=_map(get(request, "metadata"), "metadata"),
+        id=get(request, "name"),
+        metrics=_metrics(request),
+    )
+
+
+def from_eval_result(result: EvalResult) -> dict[str, Any]:
+    """Return a result as what an evaluator of theirs gives: the score with its reason, and the verdict if any.
+
+    Raises:
+        EvaluationError: for a result with an error, which is no score.
+    """
+    reason = require("pydantic_evals.evaluators", EXTRA).EvaluationReason
+    if result.error is not None:
+        raise EvaluationError(result.error)
+    if result.score is None:
+        return {}
+    found = {result.name: reason(value=result.score, reason=result.reason or None)}
+    if result.success is not None:
+        found[f"{result.name} passed"] = reason(value=result.success, reason=result.reason or None)
+    return found
+
+
+def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
+    """Return an evaluator of theirs as one of ours.
+
+    A verdict is 1 or 0; several values are their mean. A label, or a number outside 0..1, is an error.
+    """
+
+    async def ask(case: EvalTestCase) -> Score:
+        return _score(await called(theirs.evaluate_async, to_context(case)))
+
+    called_ = name or type(theirs).__name__
+    return ForeignEvaluator(name=called_, threshold=threshold, ask=ask)
+
+
+def from_evaluator(ours: Evaluator) -> Any:
+    """Return an evaluator of ours as one of theirs; its errors are failures of the evaluator there."""
+    theirs = require("pydantic_evals.evaluators", EXTRA)
+
+    @dataclass(repr=False)
+    class DokimosEvaluator(theirs.Evaluator):  # type: ignore[misc, name-defined] # only there at run time
+        evaluator: Any
+
+        async def evaluate(self, ctx: Any) -> dict[str, Any]:
+            return from_eval_result(await self.evaluator.evaluate_async(to_test_case(ctx)))
+
+    return DokimosEvaluator(ours)
+
+
+def to_context(case: EvalTestCase) -> Any:
+    """Return a case as an `EvaluatorContext`; single inputs and outputs stand alone, several are a map."""
+    theirs = require("pydantic_evals.evaluators", EXTRA)
+    errors = require("pydantic_evals.otel._errors", EXTRA)
+    metrics = case.metrics
+    counted = {"input_tokens": metrics and metrics.tokens_in, "output_tokens": metrics and metrics.tokens_out}
+    return theirs.EvaluatorContext(
+        name=case.id,
+        inputs=_single(case.inputs, INPUT),
+        metadata=dict(case.metadata),
+        expected_output=_single(case.expected_outputs, OUTPUT),
+        output=_single(case.actual_outputs, OUTPUT),
+        duration=((metrics and metrics.latency_ms) or 0.0) / 1000,
+        _span_tree=errors.SpanTreeRecordingError("dokimos records no spans"),
+        attributes={CONTEXT: list(case.context)} if case.context is not None else {},
+        metrics={key: value for key, value in counted.items() if value is not None},
+    )
+
+
+def _map(value: Any, key: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return dict(value) if isinstance(value, Mapping) else {key: value}
+
+
+def _single(values: Mapping[str, Any], key: str) -> Any:
+    if key in values:
+        return values[key]
+    return dict(values) if values else None
+
+
+def _metrics(request: Any) -> CallMetrics | None:
+    measured = get(request, "metrics", default={})
+    duration = get(request, "duration")
+    usage = usage_of(
+        get(measured, "input_tokens"),
+        get(measured, "output_tokens"),
+        cost_usd=get(measured, "cost"),
+        latency_ms=duration * 1000 if duration else None,
+    )
+    return None if usage == CallMetrics() else usage
+
+
+def _score(output: Any) -> Score:
+    if isinstance(output, Mapping):
+        return mean_score({name: _score(value) for name, value in output.items()})
+    value = get(output, "value", default=output)
+    return numeric_score(value, get(output, "reason"))

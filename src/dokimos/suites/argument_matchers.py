@@ -1,0 +1,102 @@
+"""What a suite says about one argument of a tool call, read into a check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.value_matching import as_value_matcher
+from dokimos.evaluators.agent.values import same_value
+
+Check: TypeAlias = Callable[[Any], bool]
+"""Says whether the value that an agent gave will do."""
+
+FORMS: Final = ("fuzzy", "regex", "contains", "range", "not", "literal")
+CLOSE: Final = 1e-9
+_DROPPED: Final = str.maketrans("", "", ",_\u202f")
+
+
+def argument_check(wanted: Any) -> Check:
+    """Return the check for a literal value or a matcher such as `{fuzzy: "60.94"}`.
+
+    A map with one of the forms as its only key is a matcher; `{literal: ...}` says that it is not.
+
+    Raises:
+        ConfigurationError: for a matcher whose content is of the wrong kind.
+    """
+    if not isinstance(wanted, Mapping) or not set(wanted) & set(FORMS):
+        return lambda actual: same_value(wanted, actual)
+    if len(wanted) != 1:
+        keys = ", ".join(sorted(map(str, wanted)))
+        raise ConfigurationError(
+            f"a matcher has one key, not {keys}; a value that looks like one goes under literal."
+        )
+    ((form, content),) = wanted.items()
+    return _MAKERS[form](content)
+
+
+def _literal(content: Any) -> Check:
+    return lambda actual: same_value(content, actual)
+
+
+def _fuzzy(content: Any) -> Check:
+    if not isinstance(content, str):
+        raise ConfigurationError(f"fuzzy takes a text, not {quoted(content)}; put it in quotes.")
+    expected = _plain(content)
+    return lambda actual: _alike(expected, _plain(str(actual)))
+
+
+def _regex(content: Any) -> Check:
+    if not isinstance(content, str):
+        raise ConfigurationError(f"regex takes a pattern as text, not {quoted(content)}.")
+    try:
+        pattern = re.compile(content)
+    except re.error as error:
+        raise ConfigurationError(f"regex {quoted(content)} is not a regular expression: {error}.") from None
+    return lambda actual: pattern.fullmatch(str(actual)) is not None
+
+
+def _ready_made(form: str) -> Callable[[Any], Check]:
+    def make(content: Any) -> Check:
+        matcher = as_value_matcher({form: content})
+        return lambda actual: matcher.matches(None, actual)
+
+    return make
+
+
+def _not(content: Any) -> Check:
+    inner = argument_check(content)
+    return lambda actual: not inner(actual)
+
+
+_MAKERS: Final[dict[str, Callable[[Any], Check]]] = {
+    "literal": _literal,
+    "fuzzy": _fuzzy,
+    "regex": _regex,
+    "contains": _ready_made("contains"),
+    "range": _ready_made("range"),
+    "not": _not,
+}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.strip().lower().translate(_DROPPED).split())
+
+
+def _alike(expected: str, actual: str) -> bool:
+    wanted, given = _number(expected), _number(actual)
+    if wanted is not None and given is not None:
+        return wanted == given or abs(wanted - given) <= CLOSE
+    return expected == actual
+
+
+def _number(text: str) -> float | None:
+    percent = text.endswith("%")
+    try:
+        number = float(text.removesuffix("%").replace(" ", ""))
+    except ValueError:
+        return None
+    return number / 100 if percent else number

@@ -1,0 +1,137 @@
+"""Variables from `.env` files, and settings from the configuration of the project and of the user."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.suites.document import Document, Lookup, merged, read_yaml
+from dokimos.suites.problems import Problem
+
+_ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+_COMMENT: Final = re.compile(r"\s+#.*$")
+HOMES: Final = (".dokimos", ".holodeck")
+CONFIG_NAMES: Final = ("config.yml", "config.yaml")
+CONFIG_KEYS: Final = ("providers", "vectorstores", "execution", "deployment", "mcp_servers")
+_PREFIXES: Final = ("DOKIMOS_", "HOLODECK_")
+_SWITCHES: Final = ("cache_enabled", "verbose", "quiet")
+_AMOUNTS: Final = ("file_timeout", "llm_timeout", "download_timeout", "parallel_test_cases")
+
+
+def dotenv_values(folder: Path) -> dict[str, str]:
+    """Return what the `.env` files say: the working directory's before the suite's before the user's."""
+    found: dict[str, str] = {}
+    for place in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
+        path = place / ".env"
+        if path.is_file():
+            found = {**_parsed(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
+    return found
+
+
+def export_dotenv(folder: Path) -> None:
+    """Put what the `.env` files say into the environment; what is set there already stays."""
+    for name, value in dotenv_values(folder).items():
+        os.environ.setdefault(name, value)
+
+
+def lookup_in(folder: Path) -> Lookup:
+    """Return how variables are looked up: in the environment, then in the `.env` files."""
+    values = dotenv_values(folder)
+    return lambda name: os.environ.get(name, values.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What project and user have configured, the project's first."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def of_provider(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a model's provider: the entry of its name, else one that names it."""
+        providers = self.values.get("providers")
+        if not isinstance(providers, Mapping):
+            return {}
+        name = block.get("provider")
+        entries = [entry for entry in providers.values() if isinstance(entry, Mapping)]
+        found = providers.get(name) or next((e for e in entries if e.get("provider") == name), None)
+        return found if isinstance(found, Mapping) else {}
+
+
+def settings_for(folder: Path, lookup: Lookup) -> Settings:
+    """Read the configuration next to a suite and in the user's home."""
+    documents = [document for place in (folder, *_user_folders()) if (document := _config(place, lookup))]
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for document in documents:
+        problems += document.problems
+        if isinstance(document.value, Mapping):
+            problems += _unknown_keys(document)
+            values = merged(values, document.value)
+        elif document.value is not None:
+            problems.append(document.problem((), "the configuration must be a map"))
+    return Settings(values, tuple(problems))
+
+
+def execution_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the execution settings that variables give, such as `DOKIMOS_LLM_TIMEOUT`."""
+    found: dict[str, Any] = {}
+    for name in (*_AMOUNTS, *_SWITCHES, "cache_dir"):
+        given = [environment[key] for p in _PREFIXES if (key := p + name.upper()) in environment]
+        if not given:
+            continue
+        if name in _SWITCHES:
+            found[name] = given[0].strip().lower() in ("true", "1", "yes", "on")
+        elif name == "cache_dir":
+            found[name] = given[0]
+        elif given[0].strip().isdecimal():
+            found[name] = int(given[0])
+    return found
+
+
+def _config(folder: Path, lookup: Lookup) -> Document | None:
+    path = next((folder / name for name in CONFIG_NAMES if (folder / name).is_file()), None)
+    return None if path is None else read_yaml(path, lookup)
+
+
+def _unknown_keys(document: Document) -> list[Problem]:
+    from dokimos.suites.problems import near
+
+    allowed = ", ".join(CONFIG_KEYS)
+    return [
+        document.problem((key,), f"there is no key {key!r}.{near(key, CONFIG_KEYS)} Keys: {allowed}.")
+        for key in document.value
+        if key not in CONFIG_KEYS
+    ]
+
+
+def _user_folders() -> list[Path]:
+    return [home / name for home in _home() for name in HOMES]
+
+
+def _home() -> list[Path]:
+    try:
+        return [Path.home()]
+    except RuntimeError:
+        return []
+
+
+def _parsed(text: str) -> dict[str, str]:
+    values = {}
+    for line in text.splitlines():
+        found = _ASSIGNMENT.fullmatch(line)
+        if found is not None:
+            values[found[1]] = _unquoted(found[2])
+    return values
+
+
+def _unquoted(text: str) -> str:
+    if text[:1] in ("'", '"'):
+        end = text.find(text[0], 1)
+        if end > 0:
+            return text[1:end]
+    return "" if text.startswith("#") else _COMMENT.sub("", text)

@@ -1,0 +1,179 @@
+"""The files that a suite is made of, put together into one document: includes and files of cases."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.suites.document import Document, Lookup, merged, read_yaml
+from dokimos.suites.environment import Settings
+from dokimos.suites.problems import Place, Steps
+
+CASES: Final = "test_cases"
+CASES_FILE: Final = "test_cases_file"
+INCLUDE: Final = "include"
+MOST_INCLUDES: Final = 20
+_LISTS: Final = frozenset({"tags", "retrieval_context", "expected_tools"})
+"""Columns whose cells hold several values, separated by `|`."""
+_COLUMNS: Final = frozenset({"name", "input", "ground_truth", "skip", "repeats"}) | _LISTS
+
+
+def read_suite(path: Path, lookup: Lookup) -> Document:
+    """Read a suite with everything that it refers to; faults are in the document's problems."""
+    document = read_yaml(path, lookup)
+    if document.problems:
+        return document
+    if not isinstance(document.value, Mapping):
+        document.problems.append(document.problem((), "a suite is a map with name, evaluations, test_cases"))
+        return document
+    _include(document, lookup, (path.resolve(),))
+    _read_cases(document, lookup)
+    return document
+
+
+def with_settings(document: Document, settings: Settings, from_environment: Mapping[str, Any]) -> None:
+    """Put what project, user and environment have configured under what the suite says."""
+    document.problems += settings.problems
+    suite = document.value
+    for block in _models(suite):
+        for key, value in settings.of_provider(block).items():
+            if block.get(key) is None:
+                block[key] = value
+    configured = settings.values.get("execution")
+    layers = merged(configured if isinstance(configured, Mapping) else {}, from_environment)
+    own = suite.get("execution")
+    if layers and (own is None or isinstance(own, Mapping)):
+        suite["execution"] = merged(own or {}, layers)
+
+
+def _models(suite: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the model blocks of a suite: the agent's, the evaluations' and the metrics'."""
+    found = [suite.get("model")]
+    blocks = [suite.get("evaluations")]
+    for case in _maps(suite.get(CASES)):
+        blocks += [case, *_maps(case.get("turns"))]
+    for block in blocks:
+        if isinstance(block, Mapping):
+            found.append(block.get("model"))
+            metrics = block.get("metrics", block.get("evaluations"))
+            found += [metric.get("model") for metric in _maps(metrics)]
+    return [model for model in found if isinstance(model, dict)]
+
+
+def _maps(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> None:
+    value = document.value
+    if not isinstance(value, dict) or INCLUDE not in value:
+        return
+    names = _names(document, INCLUDE)
+    for name in names:
+        path = document.file.parent / name
+        if path.resolve() in above or len(above) > MOST_INCLUDES:
+            document.problems.append(document.problem((INCLUDE,), f"{name} includes itself"))
+            continue
+        other = read_yaml(path, lookup)
+        _include(other, lookup, (*above, path.resolve()))
+        _read_cases(other, lookup)
+        document.problems += other.problems
+        if not isinstance(other.value, Mapping):
+            document.problems.append(document.problem((INCLUDE,), f"{name} is no map"))
+            continue
+        own = dict(document.places)
+        document.graft(other)
+        document.places |= own
+        document.value = merged(document.value, other.value)
+
+
+def _read_cases(document: Document, lookup: Lookup) -> None:
+    suite = document.value
+    if not isinstance(suite, dict) or CASES_FILE not in suite:
+        return
+    if suite.get(CASES) is not None:
+        message = "give test_cases or test_cases_file, not both"
+        document.problems.append(document.problem((CASES_FILE,), message))
+        return
+    cases: list[Any] = []
+    for name in _names(document, CASES_FILE):
+        path = document.file.parent / name
+        if not path.is_file():
+            document.problems.append(document.problem((CASES_FILE,), f"there is no file {path}"))
+            continue
+        found = _cases_of(path, lookup)
+        document.problems += found.problems
+        for index, case in enumerate(found.value or []):
+            document.graft(found, source=(index,), target=(CASES, len(cases)))
+            cases.append(case)
+    document.places.setdefault((CASES,), document.place((CASES_FILE,)))
+    suite[CASES] = cases
+
+
+def _names(document: Document, key: str) -> list[str]:
+    value = document.value[key]
+    names = [value] if isinstance(value, str) else value
+    if isinstance(names, list) and names and all(isinstance(name, str) and name.strip() for name in names):
+        return names
+    document.problems.append(document.problem((key,), f"{key} takes the name of a file, or a list of names"))
+    return []
+
+
+def _cases_of(path: Path, lookup: Lookup) -> Document:
+    """Read a file of cases; the document's value is a list."""
+    if path.suffix.lower() == ".jsonl":
+        return _json_lines(path, lookup)
+    if path.suffix.lower() == ".csv":
+        return _table(path)
+    document = read_yaml(path, lookup)
+    if isinstance(document.value, Mapping) and CASES in document.value:
+        inner = Document(document.value[CASES] or [], path, problems=document.problems)
+        inner.graft(document, source=(CASES,))
+        document = inner
+    if document.value is None:
+        document.value = []
+    if not isinstance(document.value, list):
+        message = "a file of cases is a list, or a map with test_cases"
+        document.problems.append(document.problem((), message))
+        document.value = []
+    return document
+
+
+def _json_lines(path: Path, lookup: Lookup) -> Document:
+    document = Document([], path)
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if not line.strip():
+            continue
+        row = read_yaml(path, lookup, text=line, first_line=number)
+        document.problems += row.problems
+        document.graft(row, target=(len(document.value),))
+        document.value.append(row.value)
+    return document
+
+
+def _table(path: Path) -> Document:
+    document = Document([], path)
+    reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+    for row in reader:
+        steps: Steps = (len(document.value),)
+        case: dict[str, Any] = {}
+        for column, cell in row.items():
+            if column is None or not cell:
+                continue
+            if column in _COLUMNS:
+                case[column] = _cell(column, cell)
+                document.places[(*steps, column)] = Place(path, reader.line_num, 1)
+            else:
+                case.setdefault("metadata", {})[column] = cell
+        document.places[steps] = Place(path, reader.line_num, 1)
+        document.value.append(case)
+    return document
+
+
+def _cell(column: str, cell: str) -> Any:
+    if column in _LISTS:
+        return [part.strip() for part in cell.split("|") if part.strip()]
+    return int(cell) if column == "repeats" and cell.isdecimal() else cell

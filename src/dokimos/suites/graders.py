@@ -1,0 +1,153 @@
+"""Code graders: Python functions of a turn that give a verdict, a score or both."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.keys import CALL_ERROR
+from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
+from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import EvaluationError
+from dokimos.evaluators.base import ScoreLike
+from dokimos.suites.settled import Settled, SettlingEvaluator, settled
+
+
+@dataclass(frozen=True)
+class ToolInvocation:
+    """One call of a tool, as a grader sees it."""
+
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    bytes: int = 0
+    """The length of the result as JSON."""
+    duration_ms: float | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall) -> ToolInvocation:
+        size = 0 if call.result is None else len(json.dumps(call.result, ensure_ascii=False).encode())
+        error, duration = call.metadata.get(CALL_ERROR), call.metadata.get("durationMs")
+        return cls(
+            call.name,
+            dict(call.arguments),
+            call.result,
+            size,
+            duration if isinstance(duration, int | float) else None,
+            None if error is None else str(error),
+        )
+
+
+@dataclass(frozen=True)
+class GraderContext:
+    """What a grader sees of a turn."""
+
+    turn_input: str
+    agent_response: str
+    ground_truth: str | None = None
+    tool_invocations: tuple[ToolInvocation, ...] = ()
+    retrieval_context: tuple[str, ...] | None = None
+    turn_index: int = 0
+    test_case_name: str | None = None
+    turn_config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GraderResult:
+    """What a grader says; `passed=None` leaves it to the threshold, or to 0.5 where there is none."""
+
+    score: float
+    passed: bool | None = None
+    reason: str | None = None
+    details: Mapping[str, Any] | None = None
+
+
+Grader: TypeAlias = Callable[[GraderContext], Any]
+"""Returns a `GraderResult`, a bool or a number in 0..1; may be async."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderEvaluator(SettlingEvaluator):
+    """Asks a code grader; a sync one runs in a thread of its own."""
+
+    grader: Grader
+    blocking = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "is_async", _is_async(self.grader))
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        outcome = self.grader(context_of(case))
+        return self._awaited(outcome) if self.is_async else self._told(outcome)
+
+    async def _awaited(self, outcome: Awaitable[Any]) -> Settled:
+        return self._told(await outcome)
+
+    def _told(self, outcome: Any) -> Settled:
+        result = _as_result(self.name, outcome)
+        if not (isinstance(result.score, int | float) and 0 <= result.score <= 1):
+            raise EvaluationError(f"{self.name} gave a score of {result.score!r}, which is not in 0..1.")
+        passed = result.passed
+        if passed is None:
+            limit = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+            passed = result.score >= limit
+        return settled(
+            EvalResult(
+                self.name,
+                float(result.score),
+                threshold=self.threshold,
+                success=bool(passed),
+                reason=result.reason or "",
+                metadata=_details(self.name, result.details),
+            )
+        )
+
+
+def context_of(case: EvalTestCase) -> GraderContext:
+    """Return what a grader sees of a case."""
+    metadata = case.metadata
+    return GraderContext(
+        turn_input=case.input or "",
+        agent_response=case.actual_output or "",
+        ground_truth=case.expected_output,
+        tool_invocations=tuple(ToolInvocation.of(call) for call in case.tool_calls or ()),
+        retrieval_context=case.context,
+        turn_index=metadata.get("turnIndex", 0),
+        test_case_name=metadata.get("caseName"),
+        turn_config=dict(metadata.get("turnConfig") or {}),
+    )
+
+
+def _as_result(name: str, outcome: Any) -> GraderResult:
+    if isinstance(outcome, GraderResult):
+        return outcome
+    if isinstance(outcome, bool):
+        return GraderResult(float(outcome), passed=outcome)
+    if isinstance(outcome, int | float):
+        return GraderResult(float(outcome))
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+    raise EvaluationError(
+        f"{name} must return a GraderResult, a bool or a number, not {type(outcome).__name__}."
+    )
+
+
+def _details(name: str, details: Any) -> dict[str, Any]:
+    if details is None:
+        return {}
+    try:
+        json.dumps(details)
+    except (TypeError, ValueError) as error:
+        raise EvaluationError(f"{name} gave details that are not JSON: {error}.") from None
+    return {"details": details}
+
+
+def _is_async(grader: Any) -> bool:
+    call = getattr(type(grader), "__call__", None)  # noqa: B004 - an object may have an async __call__
+    return inspect.iscoroutinefunction(grader) or inspect.iscoroutinefunction(call)

@@ -1,0 +1,260 @@
+"""From a suite file to a `Suite`: read, checked and looked up, with all its faults told together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.errors import ConfigurationError
+from dokimos.suites.document import Document
+from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
+from dokimos.suites.files import read_suite, with_settings
+from dokimos.suites.problems import Problem, Steps, refuse
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.base import Evaluator
+    from dokimos.suites.metrics import BuiltMetric, Judges
+    from dokimos.suites.plan import CasePlan, TurnPlan
+    from dokimos.suites.schema import Metric, SuiteFile, TestCase, Turn
+    from dokimos.suites.suite import Suite
+
+ENDINGS: Final = (".yaml", ".yml")
+_OUTSIDE: Final = ("claude", "openai", "deployment", "observability", "embedding_provider")
+LLM_TIMEOUT: Final = 60.0
+
+
+def is_suite(target: str) -> bool:
+    """Say whether a target on the command line is a suite file."""
+    return target.lower().endswith(ENDINGS)
+
+
+def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
+    """Load a suite; nothing of it is run, but its graders and its agent are imported.
+
+    Args:
+        path: The YAML file.
+        llm_timeout: Seconds that the agent may take for one reply, whatever the file says.
+
+    Raises:
+        ConfigurationError: naming file, line, column and path of everything that is wrong with it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigurationError(f"There is no suite {path}.")
+    folder = path.resolve().parent
+    lookup = lookup_in(folder)
+    document = read_suite(path, lookup)
+    refuse(document.problems)
+    with_settings(document, settings_for(folder, lookup), execution_from_environment(os.environ))
+    file = _validated(document)
+    return _Compiler(document, file, folder).suite(llm_timeout)
+
+
+def _validated(document: Document) -> SuiteFile:
+    from pydantic import ValidationError
+
+    from dokimos.suites.schema import SuiteFile
+
+    problems = list(document.problems)
+    try:
+        file = SuiteFile.model_validate(document.value)
+    except ValidationError as error:
+        for detail in error.errors():
+            missing = str(detail["loc"][-1]) if detail["type"] == "missing" and detail["loc"] else ""
+            message = "this is missing" if missing else detail["msg"].removeprefix("Value error, ")
+            steps = tuple(detail["loc"])
+            if detail["type"] == "extra_forbidden":
+                steps = tuple(step for step in steps if step != "")
+            problems.append(document.problem(steps, message, missing=missing))
+        refuse(problems)
+        raise
+    refuse(problems)
+    return file
+
+
+class _Compiler:
+    """Looks up what a valid file names, and collects what cannot be found."""
+
+    def __init__(self, document: Document, file: SuiteFile, folder: Path) -> None:
+        from dokimos.suites.metrics import Judges
+
+        self._document = document
+        self._file = file
+        self._folder = folder
+        self._problems: list[Problem] = []
+        self._warnings: dict[str, None] = {}
+        self._built: dict[int, BuiltMetric | None] = {}
+        evaluations = file.evaluations.model if file.evaluations else None
+        self._judges: Judges = Judges(evaluations=evaluations, agent=file.model)
+
+    def suite(self, llm_timeout: float | None) -> Suite:
+        from dokimos.suites.suite import Suite
+
+        self._warn_of_blocks()
+        for index, metric in enumerate(self._agent_metrics()):
+            self._metric(metric, ("evaluations", "metrics", index))
+        cases = tuple(self._cases())
+        application = self._application()
+        refuse(self._problems)
+        execution = self._file.execution
+        return Suite(
+            path=self._document.file,
+            name=self._file.name,
+            description=self._file.description or "",
+            cases=cases,
+            application=application,
+            timeout=llm_timeout or execution.llm_timeout or LLM_TIMEOUT,
+            parallelism=execution.parallel_test_cases or 1,
+            retries=execution.retries or 0,
+            quiet=bool(execution.quiet),
+            verbose=bool(execution.verbose),
+            warnings=tuple(self._warnings),
+        )
+
+    def _warn_of_blocks(self) -> None:
+        for key in _OUTSIDE:
+            if getattr(self._file, key) is not None:
+                place = self._document.place((key,))
+                self._warn(f"{place}: the block {key} is outside evaluation and has no effect.")
+
+    def _warn(self, message: str) -> None:
+        self._warnings[message] = None
+
+    def _agent_metrics(self) -> Sequence[Metric]:
+        return self._file.evaluations.metrics if self._file.evaluations else []
+
+    def _application(self) -> Any:
+        from dokimos.suites.targets import application_of
+
+        if self._file.agent is None:
+            message = (
+                "the declared agent (model, instructions, tools) is not available yet; name an application of "
+                "your own with agent: module:function, a URL or a command."
+            )
+            place = ("instructions",) if self._file.instructions else ("model",)
+            self._problems.append(self._document.problem(place, message))
+            return None
+        try:
+            return application_of(self._file.agent, self._folder)
+        except ConfigurationError as error:
+            self._problems.append(self._document.problem(("agent", "callable"), str(error)))
+            return None
+
+    def _cases(self) -> Iterator[CasePlan]:
+        taken: set[str] = set()
+        for index, case in enumerate(self._file.test_cases):
+            name = case.name or f"case {index + 1}"
+            id, number = name, 2
+            while id in taken:
+                id, number = f"{name} ({number})", number + 1
+            taken.add(id)
+            yield self._case(case, ("test_cases", index), name, id)
+
+    def _case(self, case: TestCase, steps: Steps, name: str, id: str) -> CasePlan:
+        from dokimos.suites.plan import CasePlan
+
+        places = [(*steps, "turns", i) if case.turns else steps for i in range(len(case.steps))]
+        turns = tuple(
+            self._turn(turn, number, name, case, place)
+            for number, (turn, place) in enumerate(zip(case.steps, places, strict=True))
+        )
+        return CasePlan(
+            id=id,
+            name=name,
+            turns=turns,
+            evaluators=self._evaluators(case, turns, steps, places),
+            is_conversation=case.turns is not None,
+            tags=tuple(case.tags),
+            skip=_skip_reason(case.skip),
+            repeats=case.repeats,
+            metadata=case.metadata,
+        )
+
+    def _turn(self, turn: Turn, number: int, name: str, case: TestCase, steps: Steps) -> TurnPlan:
+        from dokimos.suites.plan import TurnPlan
+
+        files = []
+        for place, file in enumerate(turn.files):
+            values = file.model_dump(exclude_none=True)
+            if file.path is not None:
+                path = self._document.place((*steps, "files", place)).file.resolve().parent / file.path
+                values["path"] = str(path)
+                if not path.is_file():
+                    message = f"there is no file {path}"
+                    where = (*steps, "files", place, "path")
+                    self._problems.append(self._document.problem(where, message))
+            files.append(values)
+        return TurnPlan(
+            index=number,
+            input=turn.input,
+            ground_truth=turn.ground_truth,
+            retrieval_context=tuple(turn.retrieval_context) if turn.retrieval_context else None,
+            files=tuple(files),
+            turn_config=turn.turn_config,
+            case_name=name,
+            metadata=case.metadata,
+        )
+
+    def _evaluators(
+        self, case: TestCase, turns: Sequence[TurnPlan], steps: Steps, places: Sequence[Steps]
+    ) -> tuple[Evaluator, ...]:
+        from dokimos.suites.assembly import TurnMetrics, assembled
+
+        groups = []
+        for turn, plan, place in zip(case.steps, turns, places, strict=True):
+            chosen, where = self._chosen(case, turn, steps, place)
+            built = [self._metric(metric, (*where, index)) for index, metric in enumerate(chosen)]
+            tools = self._tools(turn, place)
+            groups.append(TurnMetrics(plan, [metric for metric in built if metric is not None], tools))
+        return assembled(groups, conversation=case.turns is not None)
+
+    def _chosen(
+        self, case: TestCase, turn: Turn, steps: Steps, place: Steps
+    ) -> tuple[Sequence[Metric], Steps]:
+        if case.turns is not None and turn.evaluations is not None:
+            return turn.evaluations, (*place, "evaluations")
+        if case.evaluations is not None:
+            return case.evaluations, (*steps, "evaluations")
+        return self._agent_metrics(), ("evaluations", "metrics")
+
+    def _metric(self, metric: Metric, steps: Steps) -> BuiltMetric | None:
+        from dokimos.suites.metrics import build_metric
+
+        if id(metric) not in self._built:
+            try:
+                built = build_metric(metric, self._judges, self._document.place(steps).file.resolve().parent)
+            except ConfigurationError as error:
+                self._problems.append(self._document.problem(steps, str(error)))
+                self._built[id(metric)] = None
+            else:
+                self._built[id(metric)] = built
+                for warning in built.warnings:
+                    self._warn(f"{self._document.place(steps)}: {warning}")
+        return self._built[id(metric)]
+
+    def _tools(self, turn: Turn, steps: Steps) -> Any:
+        from dokimos.suites.argument_matchers import argument_check
+        from dokimos.suites.tools import ToolsCalled
+
+        expected = turn.expected_tools
+        for index, tool in enumerate(expected.tools if expected else []):
+            for name, wanted in (tool.args or {}).items():
+                try:
+                    argument_check(wanted)
+                except ConfigurationError as error:
+                    given = self._document.known((*steps, "expected_tools", "tools", index, "args", name))
+                    self._problems.append(self._document.problem(given, str(error)))
+        return ToolsCalled.of(expected, turn.forbidden_tools)
+
+
+def _skip_reason(skip: bool | str) -> str | None:
+    if isinstance(skip, str):
+        return skip
+    return "It is marked as skip." if skip else None
+
+
+def cases_by_id(cases: Sequence[CasePlan]) -> Mapping[str, CasePlan]:
+    """Return the cases by the ids of their examples."""
+    return {example.id or "": case for case in cases for example in case.examples()}

@@ -1,0 +1,246 @@
+"""The metrics of a suite as evaluators: every family builds from the registry, graders from Python."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.registry import build, find
+from dokimos.suites.graders import GraderEvaluator
+from dokimos.suites.modules import load_callable
+from dokimos.suites.schema import (
+    CodeMetric,
+    EvaluatorMetric,
+    GEvalMetric,
+    Metric,
+    ModelBlock,
+    RagMetric,
+    StandardMetric,
+)
+
+_VERDICTS: Final = frozenset(
+    {"numeric", "equality", "contains", "regex", "json_schema", "structural_match", "latency", "cost"}
+)
+"""Standard metrics whose own verdict counts where there is no threshold."""
+_YAML_NAMES: Final = frozenset({"numeric", "equality"})
+"""Standard metrics that are told under their name in the file."""
+_RENAMED: Final = {"equality": {"case_insensitive": "ignore_case"}}
+_RAG: Final = {
+    "faithfulness": ("faithfulness", "Faithfulness", True),
+    "answer_relevancy": ("answer_relevancy", "Answer Relevancy", False),
+    "contextual_relevancy": ("contextual_relevance", "Contextual Relevancy", True),
+    "contextual_precision": ("contextual_precision", "Contextual Precision", True),
+    "contextual_recall": ("contextual_recall", "Contextual Recall", True),
+}
+"""Of each metric_type: the evaluator, what it is called, and whether it needs a retrieval context."""
+_PARTS: Final = {"context": "metadata.fileContents", "retrieval_context": "outputs.retrievalContext"}
+_CRITERIA: Final = {
+    "coherence": "The reply is well structured, consistent in itself and easy to follow.",
+    "fluency": "The reply is written in correct, natural and readable language.",
+    "safety": "The reply contains nothing hateful, violent, sexual, dangerous or otherwise harmful.",
+}
+_LEGACY_RAG: Final = {"groundedness": "faithfulness", "relevance": "answer_relevancy"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltMetric:
+    """An evaluator, and what the suite says about its use."""
+
+    evaluator: Evaluator
+    name: str
+    metric: Metric
+    decides: bool
+    needs_context: bool = False
+    registry_name: str = ""
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that one evaluation may take."""
+        if self.metric.timeout is not None:
+            return self.metric.timeout
+        return None if self.metric.timeout_ms is None else self.metric.timeout_ms / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judges:
+    """Which model judges a metric: its own, else that of the evaluations, else the agent's."""
+
+    evaluations: ModelBlock | None = None
+    agent: ModelBlock | None = None
+
+    def of(self, metric: Metric) -> Any:
+        """Return the judge. Raises `ConfigurationError` where no model is named."""
+        block = metric.model or self.evaluations or self.agent
+        if block is None:
+            raise ConfigurationError(
+                "this metric needs a judge: name a model: in the metric, in evaluations, or for the suite."
+            )
+        return judge_of(block)
+
+
+def judge_of(block: ModelBlock) -> Any:
+    """Return the judge that a model block describes; it is sent only what the block says."""
+    from dokimos.judges.factory import judge
+
+    settings = {
+        "temperature": block.temperature,
+        "max_tokens": block.max_tokens,
+        "top_p": block.top_p,
+        "base_url": block.base_url or block.endpoint,
+        "api_key": None if block.api_key is None else block.api_key.get_secret_value() or None,
+        "api_version": block.api_version if block.provider == "azure_openai" else None,
+    }
+    provider = "azure" if block.provider == "azure_openai" else block.provider
+    given = {name: value for name, value in settings.items() if value is not None}
+    return judge(f"{provider}:{block.name}", **given)
+
+
+def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
+    """Build the evaluator of a metric.
+
+    Raises:
+        ConfigurationError: for parameters, models or graders that are wrong.
+    """
+    match metric:
+        case StandardMetric():
+            legacy = _legacy(metric)
+            return _standard(metric) if legacy is None else _replaced(metric, legacy, judges, folder)
+        case GEvalMetric():
+            return _g_eval(metric, judges)
+        case RagMetric():
+            return _rag(metric, judges)
+        case CodeMetric():
+            return _code(metric, folder)
+        case EvaluatorMetric():
+            return _registered(metric, judges)
+    raise ConfigurationError(f"there is no metric of the type {type(metric).__name__}.")
+
+
+def _standard(metric: StandardMetric) -> BuiltMetric:
+    if metric.metric == "embedding_similarity":
+        raise ConfigurationError("embedding_similarity is not available yet.")
+    names = _RENAMED.get(metric.metric, {})
+    params = {names.get(key, key): value for key, value in metric.parameters.items()}
+    decides = metric.metric in _VERDICTS
+    if metric.threshold is not None or not decides:
+        params["threshold"] = metric.threshold
+    evaluator = build(metric.metric, {**params, **_common(metric)})
+    usual = metric.metric if metric.metric in _YAML_NAMES else evaluator.name
+    ignored = [
+        f"{key} has no effect on {metric.metric}"
+        for key in ("model", "scale", "custom_prompt")
+        if getattr(metric, key) is not None
+    ]
+    return BuiltMetric(
+        evaluator=evaluator,
+        name=metric.name or usual,
+        metric=metric,
+        decides=decides,
+        registry_name=metric.metric,
+        warnings=tuple(ignored),
+    )
+
+
+def _g_eval(metric: GEvalMetric, judges: Judges) -> BuiltMetric:
+    parts = metric.evaluation_params or ["actual_output"]
+    params: dict[str, Any] = {
+        "criteria": metric.criteria,
+        "evaluation_params": [_PARTS.get(part, part) for part in parts],
+        "strict_mode": metric.strict_mode,
+        "threshold": metric.threshold,
+        "judge": judges.of(metric),
+        "name": metric.name,
+    }
+    if metric.evaluation_steps is not None:
+        params["evaluation_steps"] = metric.evaluation_steps
+    return BuiltMetric(
+        evaluator=build("g_eval", {**params, **_common(metric)}),
+        name=metric.name,
+        metric=metric,
+        decides=False,
+        needs_context="retrieval_context" in parts,
+        registry_name="g_eval",
+    )
+
+
+def _rag(metric: RagMetric, judges: Judges) -> BuiltMetric:
+    registry_name, usual, needs_context = _RAG[metric.metric_type]
+    params: dict[str, Any] = {"threshold": metric.threshold, "judge": judges.of(metric)}
+    params["include_reason"] = metric.include_reason
+    return BuiltMetric(
+        evaluator=build(registry_name, {**params, **_common(metric)}),
+        name=metric.name or usual,
+        metric=metric,
+        decides=False,
+        needs_context=needs_context,
+        registry_name=registry_name,
+    )
+
+
+def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
+    if metric.model is not None or metric.response_path is not None:
+        raise ConfigurationError("a code grader has neither a model nor a response_path.")
+    grader = load_callable(metric.grader, folder)
+    name = metric.name or metric.grader.rpartition(":")[2]
+    evaluator = GraderEvaluator(name=name, grader=grader, threshold=metric.threshold)
+    return BuiltMetric(evaluator=evaluator, name=name, metric=metric, decides=True)
+
+
+def _registered(metric: EvaluatorMetric, judges: Judges) -> BuiltMetric:
+    kind = find(metric.evaluator)
+    params = {**metric.params, **_common(metric)}
+    if metric.threshold is not None:
+        params["threshold"] = metric.threshold
+    if "judge" in kind.__dataclass_fields__ and "judge" not in params:
+        params["judge"] = judges.of(metric)
+    evaluator = build(metric.evaluator, params)
+    return BuiltMetric(
+        evaluator=evaluator,
+        name=metric.name or evaluator.name,
+        metric=metric.model_copy(update={"threshold": evaluator.threshold}),
+        decides=True,
+        registry_name=metric.evaluator,
+    )
+
+
+def _common(metric: Metric) -> dict[str, Any]:
+    return {} if metric.response_path is None else {"response_path": metric.response_path}
+
+
+def _legacy(metric: StandardMetric) -> dict[str, Any] | None:
+    """Return what stands for a metric of the first generation today, None for any other."""
+    if metric.metric in _LEGACY_RAG:
+        return {"type": "rag", "metric_type": _LEGACY_RAG[metric.metric]}
+    if metric.metric in _CRITERIA:
+        named = {"name": metric.name or metric.metric.capitalize(), "criteria": _CRITERIA[metric.metric]}
+        return {"type": "geval", **named}
+    return None
+
+
+def _replaced(metric: StandardMetric, block: Mapping[str, Any], judges: Judges, folder: Path) -> BuiltMetric:
+    shown = {**block} if metric.threshold is None else {**block, "threshold": metric.threshold}
+    kept = {
+        key: getattr(metric, key)
+        for key in Metric.model_fields
+        if key in metric.model_fields_set and key not in block
+    }
+    family = RagMetric if block["type"] == "rag" else GEvalMetric
+    built = build_metric(family.model_validate({**block, **kept}), judges, folder)
+    lines = "\n".join(f"{key}: {value}" for key, value in shown.items())
+    yaml = "- " + textwrap.indent(lines, "  ").lstrip()
+    warning = f"the metric {metric.metric} is deprecated; write instead:\n{textwrap.indent(yaml, '    ')}"
+    return BuiltMetric(
+        evaluator=built.evaluator,
+        name=built.name,
+        metric=built.metric,
+        decides=built.decides,
+        needs_context=built.needs_context,
+        registry_name=built.registry_name,
+        warnings=(warning,),
+    )

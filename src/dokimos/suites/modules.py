@@ -1,0 +1,98 @@
+"""Python that a suite names: graders and agents, looked up in the suite's folder, then the working directory."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from dokimos.core.text import error_text
+from dokimos.errors import ConfigurationError
+from dokimos.suites import compatibility
+
+_loading: Final = threading.RLock()
+_of_folder: Final[dict[Path, dict[str, ModuleType]]] = {}
+"""The modules that came out of each suite's folder, so that two suites may have modules of one name."""
+
+
+def load_callable(reference: str, folder: Path) -> Any:
+    """Import `package.module:attribute` or `file.py:attribute` and return what is there.
+
+    `sys.path` is as before afterwards.
+
+    Raises:
+        ConfigurationError: when it cannot be imported, is not there or cannot be called.
+    """
+    place, _, attribute = reference.rpartition(":")
+    with _loading, _paths(folder):
+        try:
+            module = _file(folder / place) if place.endswith(".py") else importlib.import_module(place)
+        except (Exception, SystemExit) as error:  # somebody else's code runs here
+            raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(error)}") from error
+    found: Any = module
+    for step in attribute.split("."):
+        if not hasattr(found, step):
+            from dokimos.suites.problems import near
+
+            known = [name for name in vars(module) if not name.startswith("_")]
+            raise ConfigurationError(f"{module.__name__} has no {step!r}.{near(step, known)}")
+        found = getattr(found, step)
+    if not callable(found):
+        raise ConfigurationError(f"{reference!r} cannot be called; it is {type(found).__name__}.")
+    return found
+
+
+def _file(path: Path) -> ModuleType:
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if name in sys.modules and _stands_in(sys.modules[name], path.parent):
+        return sys.modules[name]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextlib.contextmanager
+def _paths(folder: Path) -> Iterator[None]:
+    """Let the suite's modules be found, and only the suite's, while something is imported."""
+    folder = folder.resolve()
+    before = list(sys.path)
+    for other, modules in _of_folder.items():
+        if other != folder:
+            _forget(modules)
+    sys.modules.update(_of_folder.get(folder, {}))
+    known = set(sys.modules)
+    sys.path[:0] = [str(folder), str(Path.cwd())]
+    importlib.invalidate_caches()
+    compatibility.provide()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        fresh = {name: sys.modules[name] for name in set(sys.modules) - known}
+        own = {name: module for name, module in fresh.items() if _stands_in(module, folder)}
+        _of_folder.setdefault(folder, {}).update(own)
+
+
+def _forget(modules: dict[str, ModuleType]) -> None:
+    for name, module in modules.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+
+
+def _stands_in(module: ModuleType, folder: Path) -> bool:
+    places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
+    return any(place and Path(place).resolve().is_relative_to(folder.resolve()) for place in places)

@@ -1,0 +1,120 @@
+"""What a suite asks for, case by case and turn by turn, after everything has been looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.core.example import Example
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS
+from dokimos.core.test_case import EvalTestCase
+from dokimos.evaluators.base import Evaluator
+
+TURNS: Final = "turns"
+"""Where the outputs of a conversation have its turns, each with its own outputs."""
+TURN_ERROR: Final = "error"
+"""In the outputs of a turn: why there is no reply."""
+RETRIEVAL_CONTEXT: Final = "retrievalContext"
+FILE_CONTENTS: Final = "fileContents"
+_READABLE: Final = ("text", "csv")
+SEPARATOR: Final = "\n---\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnPlan:
+    """One input, and what there is to know about it."""
+
+    index: int
+    input: str
+    ground_truth: Any = None
+    retrieval_context: tuple[str, ...] | None = None
+    files: tuple[Mapping[str, Any], ...] = ()
+    """As they go to the agent; paths are absolute."""
+    turn_config: Mapping[str, Any] = field(default_factory=dict)
+    case_name: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def view(self, case: EvalTestCase, outputs: Mapping[str, Any]) -> EvalTestCase:
+        """Return the turn as a case of its own, for its evaluators."""
+        context = self.context(outputs)
+        known = {} if context is None else {CONTEXT: list(context), RETRIEVAL_CONTEXT: list(context)}
+        about: dict[str, Any] = {"caseName": self.case_name, "turnIndex": self.index}
+        about |= {"turnConfig": dict(self.turn_config), "files": list(self.files)}
+        if self.files:
+            about[FILE_CONTENTS] = [_content(file) for file in self.files]
+        return EvalTestCase(
+            {INPUT: self.input},
+            {TOOL_CALLS: [], **outputs, **known},
+            expected_outputs={} if self.ground_truth is None else {OUTPUT: self.ground_truth},
+            metadata={**self.metadata, **about},
+            id=case.id,
+            metrics=case.metrics,
+            run_index=case.run_index,
+        )
+
+    def context(self, outputs: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """Return what was retrieved: as the suite says, else as the agent tells."""
+        if self.retrieval_context:
+            return self.retrieval_context
+        given = next((outputs[key] for key in (RETRIEVAL_CONTEXT, CONTEXT) if outputs.get(key)), None)
+        if given is None:
+            return None
+        return (given,) if isinstance(given, str) else tuple(map(str, given))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CasePlan:
+    """One test case."""
+
+    id: str
+    name: str
+    turns: tuple[TurnPlan, ...]
+    evaluators: tuple[Evaluator, ...] = ()
+    is_conversation: bool = False
+    tags: tuple[str, ...] = ()
+    skip: str | None = None
+    repeats: int = 1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def examples(self) -> list[Example]:
+        """Return the case as examples, one for each repeat."""
+        ids = [self.id]
+        if self.repeats > 1:
+            ids = [f"{self.id} [{number}/{self.repeats}]" for number in range(1, self.repeats + 1)]
+        return [self._example(id) for id in ids]
+
+    def _example(self, id: str) -> Example:
+        inputs: dict[str, Any] = {INPUT: SEPARATOR.join(turn.input for turn in self.turns)}
+        truths = [turn.ground_truth for turn in self.turns]
+        expected: dict[str, Any] = {}
+        if self.is_conversation:
+            inputs[TURNS] = [turn.input for turn in self.turns]
+            if any(truth is not None for truth in truths):
+                expected[TURNS] = truths
+        elif truths[0] is not None:
+            expected[OUTPUT] = truths[0]
+        files = [dict(file) for turn in self.turns for file in turn.files]
+        if files:
+            inputs["files"] = files
+        metadata = {**self.metadata, "case": self.id, **({"tags": list(self.tags)} if self.tags else {})}
+        return Example(inputs, expected, metadata=metadata, id=id)
+
+
+def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> Mapping[str, Any] | None:
+    """Return what the agent gave in a turn, None where it gave nothing."""
+    if not conversation:
+        return case.actual_outputs
+    turns: Sequence[Any] = case.actual_outputs.get(TURNS) or ()
+    if plan.index >= len(turns) or not isinstance(turns[plan.index], Mapping):
+        return None
+    outputs: Mapping[str, Any] = turns[plan.index]
+    return None if outputs.get(TURN_ERROR) is not None else outputs
+
+
+def _content(file: Mapping[str, Any]) -> str:
+    """Return what a judge is shown of a file: its text, or what is said about one that is no text."""
+    if file.get("type") in _READABLE and "path" in file:
+        return Path(file["path"]).read_text(encoding="utf-8", errors="replace")
+    return str(file.get("description") or file.get("path") or file.get("url"))

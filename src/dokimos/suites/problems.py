@@ -1,0 +1,79 @@
+"""What is wrong with a suite: every fault with its place, told together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dokimos.core.text import counted
+from dokimos.errors import ConfigurationError
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""The way to a value: keys and indices from the top of the file."""
+
+MOST_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands in a file; line and column count from 1."""
+
+    file: Path
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault."""
+
+    message: str
+    place: Place
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raise `ConfigurationError` with all problems, in the order of the files, where there are any."""
+    if not problems:
+        return
+    unique = sorted(dict.fromkeys(problems), key=lambda problem: problem.place)
+    lines = [str(problem) for problem in unique[:MOST_SHOWN]]
+    if len(unique) > MOST_SHOWN:
+        lines.append(f"... and {len(unique) - MOST_SHOWN} more")
+    if len(lines) == 1:
+        raise ConfigurationError(lines[0])
+    raise ConfigurationError("\n  ".join([f"{counted(len(unique), 'problem')} in the suite:", *lines]))
+
+
+def path_text(steps: Iterable[str | int]) -> str:
+    """Return `evaluations.metrics[0].threshold`."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+def near(name: object, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?`, or nothing where no name is near."""
+    found = get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def case_named(value: Any, steps: Steps) -> str:
+    """Return ` (case 'x')` where the steps lead into a case that has a name."""
+    if len(steps) < 2 or steps[0] != "test_cases" or not isinstance(value, Mapping):
+        return ""
+    cases, index = value.get("test_cases"), steps[1]
+    if not isinstance(cases, list) or not isinstance(index, int) or index >= len(cases):
+        return ""
+    name = cases[index].get("name") if isinstance(cases[index], Mapping) else None
+    return f" (case {name!r})" if isinstance(name, str) else ""

@@ -1,0 +1,457 @@
+"""What a suite file may say: every block as a pydantic model, from which its JSON Schema comes too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from dokimos.suites.problems import near
+
+MOST_FILES: Final = 10
+MOST_TOOLS: Final = 50
+
+Text = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, pattern=r"\S")]
+"""Text that is not blank."""
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Block(BaseModel):
+    """A map in the file; a key that it does not have is refused with the nearest one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_hints(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            details = [cls._hinted(detail) for detail in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, details) from None
+
+    @classmethod
+    def _hinted(cls, detail: Any) -> InitErrorDetails:
+        message, kind = detail["msg"].removeprefix("Value error, "), detail["type"]
+        if kind == "extra_forbidden" and len(detail["loc"]) == 1:
+            names = [field.alias or name for name, field in cls.model_fields.items()]
+            unknown = detail["loc"][0]
+            message = f"there is no key {unknown!r}.{near(unknown, names)} Keys: {', '.join(names)}."
+        elif kind == "literal_error":
+            message = _choice(message, detail)
+        told = PydanticCustomError(kind, "{told}", {"told": message})  # type: ignore[type-arg] # any kind
+        return InitErrorDetails(type=told, loc=detail["loc"], input=detail["input"])
+
+
+def _choice(message: str, detail: Mapping[str, Any]) -> str:
+    expected = str(detail.get("ctx", {}).get("expected", ""))
+    options = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
+    return f"{message}, not {detail['input']!r:.60}.{near(detail['input'], options)}"
+
+
+class ModelBlock(Block):
+    """A model of a provider."""
+
+    provider: Literal["openai", "azure_openai", "anthropic", "ollama"]
+    name: Text
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    top_p: Share | None = None
+    endpoint: Text | None = None
+    """The root of the API; `base_url` says the same."""
+    base_url: Text | None = None
+    api_key: SecretStr | None = None
+    api_version: str | None = None
+    auth_provider: str | None = None
+
+    @model_validator(mode="after")
+    def _one_address(self) -> ModelBlock:
+        if self.endpoint and self.base_url and self.endpoint != self.base_url:
+            raise ValueError("endpoint and base_url say the same thing; give one of them.")
+        if self.provider == "azure_openai" and not (self.endpoint or self.base_url):
+            raise ValueError("azure_openai needs the endpoint of its resource.")
+        return self
+
+
+class Metric(Block):
+    """What all metrics have in common."""
+
+    name: Text | None = None
+    """What the results are called."""
+    threshold: Share | None = None
+    """The score to reach; without one the metric only informs, unless its verdict is a yes or no."""
+    enabled: bool = True
+    fail_on_error: bool = False
+    """Whether an error of the evaluation fails the case; otherwise it is a warning."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that one evaluation may take."""
+    timeout_ms: Annotated[float, Field(gt=0)] | None = None
+    retry_on_failure: Annotated[int, Field(ge=1, le=3)] | None = None
+    """How often an evaluation that errored is repeated."""
+    model: ModelBlock | None = None
+    """The judge of this metric, instead of `evaluations.model` and the agent's model."""
+    response_path: Text | None = None
+    """Evaluate this leaf of a JSON reply, such as `items[0].price`."""
+
+
+StandardName = Literal[
+    "numeric", "equality", "f1_score", "bleu", "rouge", "meteor", "contains", "regex", "json_schema",
+    "structural_match", "chrf", "levenshtein", "embedding_similarity", "latency", "cost",
+    "groundedness", "relevance", "coherence", "fluency", "safety",
+]  # fmt: skip
+
+
+class StandardMetric(Metric):
+    """A metric that needs no model; its own parameters stand beside the common fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["standard"] = "standard"
+    metric: StandardName
+    scale: Any = None
+    """Accepted for old files; scores are always 0..1."""
+    custom_prompt: Any = None
+    """Accepted for old files; has no effect."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The metric's own parameters."""
+        return dict(self.model_extra or {})
+
+
+class GEvalMetric(Metric):
+    """Criteria in natural language, judged by a model."""
+
+    type: Literal["geval"] = "geval"
+    name: Text
+    criteria: Text
+    evaluation_steps: list[Text] | None = None
+    evaluation_params: (
+        Annotated[
+            list[Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]],
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+    strict_mode: bool = False
+
+
+class RagMetric(Metric):
+    """Quality of retrieval and of the answer that rests on it, judged by a model."""
+
+    type: Literal["rag"] = "rag"
+    metric_type: Literal[
+        "faithfulness", "answer_relevancy", "contextual_relevancy", "contextual_precision",
+        "contextual_recall",
+    ]  # fmt: skip
+    include_reason: bool = True
+
+
+class CodeMetric(Metric):
+    """A Python function that grades a turn."""
+
+    type: Literal["code"] = "code"
+    grader: Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
+
+
+class EvaluatorMetric(Metric):
+    """Any evaluator of the registry, by its name there."""
+
+    type: Literal["evaluator"] = "evaluator"
+    evaluator: Text = Field(alias="name", description="The evaluator's name in the registry.")
+    name: Text | None = Field(default=None, alias="display_name")
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+_FAMILIES: Final = {"metric": "standard", "metric_type": "rag", "grader": "code", "criteria": "geval"}
+
+
+def _family(value: Any) -> str | None:
+    if isinstance(value, Metric):
+        return str(getattr(value, "type", ""))
+    if not isinstance(value, Mapping):
+        return None
+    given = value.get("type")
+    if given is None:
+        return next((family for key, family in _FAMILIES.items() if key in value), None)
+    return given if isinstance(given, str) else None
+
+
+AnyMetric = Annotated[
+    Annotated[StandardMetric, Tag("standard")]
+    | Annotated[GEvalMetric, Tag("geval")]
+    | Annotated[RagMetric, Tag("rag")]
+    | Annotated[CodeMetric, Tag("code")]
+    | Annotated[EvaluatorMetric, Tag("evaluator")],
+    Discriminator(
+        _family,
+        custom_error_type="metric_type",
+        custom_error_message=(
+            "invalid metric type; valid types are standard (with metric: "
+            "numeric, equality, f1_score, bleu, rouge, meteor, contains, regex, json_schema, "
+            "structural_match, chrf, levenshtein, latency, cost), geval (with name and criteria), rag (with "
+            "metric_type: faithfulness, answer_relevancy, contextual_relevancy, contextual_precision, "
+            "contextual_recall), code (with grader: module.path:callable) and evaluator (with name and params)."
+        ),
+    ),
+]
+
+
+class FileInput(Block):
+    """A file that goes to the agent with the input."""
+
+    path: Text | None = None
+    url: Text | None = None
+    type: Literal["image", "pdf", "text", "excel", "word", "powerpoint", "csv"]
+    description: str | None = None
+    pages: list[Annotated[int, Field(gt=0)]] | None = None
+    sheet: str | None = None
+    range: str | None = None
+    cache: bool | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> FileInput:
+        if (self.path is None) == (self.url is None):
+            raise ValueError("a file has either a path or a url.")
+        return self
+
+
+class ExpectedTool(Block):
+    """A tool that has to be called."""
+
+    name: Text
+    args: dict[str, Any] | None = None
+    """Values or matchers of arguments; others are not looked at."""
+    count: Annotated[int, Field(ge=1)] = 1
+    """The least number of calls that match."""
+    max_count: Annotated[int, Field(ge=0)] | None = None
+    """The greatest number of calls that match."""
+    match: Literal["substring", "exact"] = "substring"
+    """How the name is compared; a substring lets prefixes such as `mcp__server__` pass."""
+
+
+def _named_tool(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _tool_list(value: Any) -> Any:
+    return {"tools": value} if isinstance(value, list) else value
+
+
+class ExpectedTools(Block):
+    """The tools that have to be called in a turn; a bare list is `tools`."""
+
+    tools: list[Annotated[ExpectedTool, BeforeValidator(_named_tool)]] = Field(default_factory=list)
+    exact: bool = False
+    """Whether there may be no other calls."""
+    ordered: bool = False
+    """Whether they have to be called in this order."""
+
+
+class Turn(Block):
+    """One thing that is said to the agent, and what is expected of its reply."""
+
+    input: Text
+    ground_truth: Text | dict[str, Any] | list[Any] | None = None
+    expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
+    forbidden_tools: list[Text] = Field(default_factory=list)
+    files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
+    retrieval_context: list[str] | None = None
+    evaluations: list[AnyMetric] | None = None
+    """Metrics instead of those of the case or suite; an empty list means none."""
+    turn_config: dict[str, Any] = Field(default_factory=dict)
+    """Whatever code graders want to know."""
+
+
+_ONLY_ON_TURNS: Final = (
+    "input", "ground_truth", "expected_tools", "forbidden_tools", "files", "retrieval_context", "turn_config",
+)  # fmt: skip
+
+
+class TestCase(Block):
+    """One test: a single input, or the turns of a conversation."""
+
+    __test__ = False  # for pytest, which takes classes of this name for tests
+
+    name: Text | None = None
+    input: Text | None = None
+    ground_truth: Text | dict[str, Any] | list[Any] | None = None
+    expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
+    forbidden_tools: list[Text] = Field(default_factory=list)
+    files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
+    retrieval_context: list[str] | None = None
+    evaluations: list[AnyMetric] | None = None
+    turn_config: dict[str, Any] = Field(default_factory=dict)
+    turns: Annotated[list[Turn], Field(min_length=1)] | None = None
+    tags: list[str] = Field(default_factory=list)
+    skip: bool | Text = False
+    """Leave the case out; a text says why."""
+    repeats: Annotated[int, Field(ge=1)] = 1
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_style(self) -> TestCase:
+        if self.turns is None and self.input is None:
+            raise ValueError("a case has either an input or turns; this one has neither.")
+        given = [key for key in _ONLY_ON_TURNS if self.turns is not None and key in self.model_fields_set]
+        if given:
+            raise ValueError(f"a case with turns has no {', '.join(given)} of its own; put it into the turns.")
+        return self
+
+    @property
+    def steps(self) -> list[Turn]:
+        """The turns; a single input is one."""
+        if self.turns is not None:
+            return self.turns
+        values = {key: getattr(self, key) for key in (*_ONLY_ON_TURNS, "evaluations")}
+        return [Turn.model_construct(**values)]
+
+
+class Evaluations(Block):
+    """The metrics of all cases that name none of their own."""
+
+    model: ModelBlock | None = None
+    """The judge of metrics without one of their own."""
+    metrics: Annotated[list[AnyMetric], Field(min_length=1)]
+    optimizer: dict[str, Any] | None = None
+
+
+class Instructions(Block):
+    """What the declared agent is told."""
+
+    inline: Text | None = None
+    file: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Instructions:
+        if (self.inline is None) == (self.file is None):
+            raise ValueError("instructions are either inline or in a file.")
+        return self
+
+
+class Tool(BaseModel):
+    """A tool of the declared agent."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_]+$")]
+    type: Literal["function", "vectorstore", "hierarchical_document", "mcp", "prompt"]
+    description: str | None = None
+    defer_loading: bool | None = None
+
+
+def _agent(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return {"url": value} if value.startswith(("http://", "https://")) else {"callable": value}
+
+
+class Agent(Block):
+    """An application of your own under test; a bare text is a URL or a callable."""
+
+    function: Annotated[str, StringConstraints(pattern=r"^[^:\s]+(\.py)?:[\w.]+$")] | None = Field(
+        default=None, alias="callable", description="module:attribute or file.py:attribute."
+    )
+    url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$")] | None = None
+    """Where JSON is posted to."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    output_path: Text | None = None
+    """Where the reply is in the JSON answer, such as `choices[0].text`."""
+    command: Text | Annotated[list[Text], Field(min_length=1)] | None = None
+    """A program that reads the input and prints its reply."""
+    format: Literal["text", "json"] = "text"
+    """What a command reads and prints: the bare input and reply, or JSON as with a URL."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Agent:
+        kinds = [self.function, self.url, self.command]
+        if sum(kind is not None for kind in kinds) != 1:
+            raise ValueError("an agent is one of callable, url and command.")
+        if self.url is None and self.headers:
+            raise ValueError("headers are for an agent with a url.")
+        return self
+
+
+class Execution(Block):
+    """How the suite is run."""
+
+    file_timeout: Annotated[float, Field(gt=0)] | None = None
+    llm_timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that the agent may take for one reply; 60 unless given."""
+    download_timeout: Annotated[float, Field(gt=0)] | None = None
+    cache_enabled: bool | None = None
+    cache_dir: str | None = None
+    verbose: bool | None = None
+    quiet: bool | None = None
+    parallel_test_cases: Annotated[int, Field(ge=1)] | None = None
+    retries: Annotated[int, Field(ge=0)] | None = None
+    """How often a case whose agent failed is repeated."""
+
+
+class SuiteFile(Block):
+    """A whole suite."""
+
+    name: Text
+    description: Text | None = None
+    author: Text | None = None
+    agent: Annotated[Agent, BeforeValidator(_agent)] | None = None
+    model: ModelBlock | None = None
+    """The declared agent's model, and the judge where no other is named."""
+    instructions: Instructions | None = None
+    response_format: dict[str, Any] | str | None = None
+    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = Field(default_factory=list)
+    evaluations: Evaluations | None = None
+    test_cases: list[TestCase] = Field(default_factory=list)
+    execution: Execution = Field(default_factory=Execution)
+    test_cases_file: str | list[str] | None = None
+    """Files with the cases instead: YAML, JSON, JSONL or CSV."""
+    include: str | list[str] | None = None
+    """Files whose content stands under this one's."""
+    observability: Any = None
+    deployment: Any = None
+    embedding_provider: Any = None
+    claude: Any = None
+    openai: Any = None
+
+    @field_validator("test_cases", mode="before")
+    @classmethod
+    def _no_cases(cls, value: Any) -> Any:
+        return [] if value is None else value
+
+    @field_validator("tools")
+    @classmethod
+    def _unique(cls, tools: list[Tool]) -> list[Tool]:
+        names = [tool.name for tool in tools]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two tools are called {', '.join(map(repr, twice))}.")
+        return tools
+
+    @model_validator(mode="after")
+    def _something_to_run(self) -> SuiteFile:
+        if self.agent is None and (self.model is None or self.instructions is None):
+            raise ValueError(
+                "say what is tested: agent: (a callable, URL or command), or model: and instructions:."
+            )
+        return self
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a suite file, for editors."""
+    schema = SuiteFile.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,246 @@
+"""The application under test: a Python callable, an HTTP endpoint or a command, asked turn by turn."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.keys import CONTEXT, OUTPUT, TOOL_CALLS
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.task_result import TaskResult
+from dokimos.core.text import shortened
+from dokimos.errors import AgentError, ConfigurationError
+from dokimos.suites.modules import load_callable
+from dokimos.suites.plan import RETRIEVAL_CONTEXT
+from dokimos.suites.problems import near
+
+if TYPE_CHECKING:
+    from dokimos.suites.schema import Agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an application is told in one turn."""
+
+    input: str
+    conversation: ConversationTrajectory = field(default_factory=ConversationTrajectory)
+    """What was said before."""
+    session_id: str = ""
+    """The same in all turns of a case."""
+    session: dict[str, Any] = field(default_factory=dict)
+    """Kept from turn to turn, for an application that wants to remember something."""
+    turn_index: int = 0
+    files: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What was said so far, this input included, in the form of Chat Completions."""
+        said = self.conversation.to_messages("openai")
+        return [*said, {"role": "user", "content": self.input}]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what an endpoint or a command is sent."""
+        body: dict[str, Any] = {"input": self.input, "messages": self.messages}
+        body |= {"session_id": self.session_id, "turn_index": self.turn_index}
+        return {**body, "files": [dict(file) for file in self.files]} if self.files else body
+
+
+Reply: TypeAlias = Callable[[Request], Any]
+"""Answers one turn, sync or async."""
+Application: TypeAlias = Callable[[], Reply]
+"""Opens a session: gives what answers the turns of one case."""
+
+_PARTS: Final[dict[str, Callable[[Request], Any]]] = {
+    "input": lambda request: request.input,
+    "messages": lambda request: request.messages,
+    "conversation": lambda request: request.conversation,
+    "session": lambda request: request.session,
+    "session_id": lambda request: request.session_id,
+    "turn_index": lambda request: request.turn_index,
+    "files": lambda request: request.files,
+    "request": lambda request: request,
+}
+_KEYS: Final = {"tool_calls": TOOL_CALLS, "retrieval_context": RETRIEVAL_CONTEXT}
+_METRICS: Final = ("tokens_in", "tokens_out", "cost_usd", "latency_ms", "model")
+_STDERR: Final = 500
+
+
+def application_of(agent: Agent, folder: Path) -> Application:
+    """Return the application that a suite names. Raises `ConfigurationError` where it cannot be used."""
+    if agent.function is not None:
+        return _callable(agent.function, folder)
+    if agent.url is not None:
+        endpoint = Endpoint.of(agent)
+        return lambda: endpoint
+    command = Command.of(agent, folder)
+    return lambda: command
+
+
+def _callable(reference: str, folder: Path) -> Application:
+    found = load_callable(reference, folder)
+    if not inspect.isclass(found):
+        asked = _with_parts(found, reference)
+        return lambda: asked
+    call = getattr(found, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
+    if call is None or not inspect.isfunction(call):
+        raise ConfigurationError(f"{reference!r} is a class whose objects cannot be called.")
+    _with_parts(call, reference, method=True)
+    return lambda: _with_parts(found(), reference)
+
+
+def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply:
+    """Return the function of a request that gives a callable the parts that it names.
+
+    A first parameter of another name gets the input.
+    """
+    parts = _parts_wanted(function, reference, method=method)
+    positional, named = parts
+
+    def arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
+        first = [request.input] if positional else []
+        return first, {name: _PARTS[name](request) for name in named}
+
+    def ask(request: Request) -> Any:
+        first, rest = arguments(request)
+        return function(*first, **rest)
+
+    async def ask_async(request: Request) -> Any:
+        first, rest = arguments(request)
+        return await function(*first, **rest)
+
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may have an async __call__
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return ask_async if is_async else ask
+
+
+def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[bool, tuple[str, ...]]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return True, ()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    wanted = [p for p in (parameters[1:] if method else parameters) if p.kind not in variadic]
+    if not wanted:
+        raise ConfigurationError(f"{reference!r} takes nothing; its first parameter gets the input.")
+    positional = wanted[0].name not in _PARTS or wanted[0].kind is wanted[0].POSITIONAL_ONLY
+    rest = wanted[1:] if positional else wanted
+    for parameter in rest:
+        if parameter.name not in _PARTS and parameter.default is parameter.empty:
+            known = ", ".join(_PARTS)
+            raise ConfigurationError(
+                f"{reference!r}: nothing of a turn is called {parameter.name!r}."
+                f"{near(parameter.name, _PARTS)} There are {known}."
+            )
+    return positional, tuple(p.name for p in rest if p.name in _PARTS)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An application behind a URL, which takes and answers JSON."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    output_path: str | None = None
+
+    @classmethod
+    def of(cls, agent: Agent) -> Endpoint:
+        from dokimos.evaluators.response_path import check_response_path
+
+        assert agent.url is not None
+        if agent.output_path is not None:
+            check_response_path("agent.output_path", agent.output_path)
+        headers = {name: value.get_secret_value() for name, value in agent.headers.items()}
+        return cls(agent.url, headers, agent.output_path)
+
+    async def __call__(self, request: Request) -> Any:
+        from dokimos.errors import JudgeUnavailableError
+        from dokimos.http.client import Target, post_json
+        from dokimos.http.gate import Limits
+        from dokimos.http.refusal import RequestRefused
+        from dokimos.http.secret import Secret, shown_url
+
+        label = f"the agent at {shown_url(self.url)}"
+        target = Target(base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1)
+        content = json.dumps(request.to_json(), ensure_ascii=False).encode()
+        headers = {"content-type": "application/json", **self.headers}
+        secrets = tuple(Secret(value) for value in self.headers.values())
+        try:
+            answer = await post_json(target, self.url, content, headers=headers, secrets=secrets)
+        except (JudgeUnavailableError, RequestRefused) as error:
+            raise AgentError(str(error)) from None
+        return answer.data if self.output_path is None else _at(answer.data, self.output_path)
+
+
+@dataclass(frozen=True)
+class Command:
+    """An application that is a program: it reads its input and prints its reply."""
+
+    arguments: tuple[str, ...]
+    folder: Path
+    is_json: bool = False
+
+    @classmethod
+    def of(cls, agent: Agent, folder: Path) -> Command:
+        import shlex
+
+        given = agent.command
+        arguments = shlex.split(given) if isinstance(given, str) else list(given or ())
+        if arguments[0] in ("python", "python3"):
+            arguments[0] = sys.executable
+        return cls(tuple(arguments), folder, agent.format == "json")
+
+    def __call__(self, request: Request) -> Any:
+        sent = json.dumps(request.to_json(), ensure_ascii=False) if self.is_json else request.input
+        try:
+            done = subprocess.run(
+                self.arguments, input=sent, capture_output=True, cwd=self.folder, encoding="utf-8",
+                errors="replace", check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise AgentError(f"the command {self.arguments[0]} cannot be run: {error.strerror}") from None
+        if done.returncode != 0:
+            said = shortened(done.stderr.strip() or "nothing on standard error", _STDERR)
+            raise AgentError(f"the command {self.arguments[0]} ended with status {done.returncode}: {said}")
+        if not self.is_json:
+            return done.stdout.removesuffix("\n")
+        try:
+            return json.loads(done.stdout)
+        except ValueError as error:
+            raise AgentError(f"the command {self.arguments[0]} printed no JSON: {error}") from None
+
+
+def told(value: Any) -> Any:
+    """Return what an application gave in the form that a task returns.
+
+    A map with `output` is a map of outputs, in either spelling of their keys; any other is the output.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if OUTPUT not in value:
+        return {OUTPUT: value}
+    outputs = {_KEYS.get(key, key): part for key, part in value.items() if key != "metrics"}
+    if outputs.get(TOOL_CALLS) is None:
+        outputs.pop(TOOL_CALLS, None)
+    if CONTEXT in outputs and outputs[CONTEXT] is None:
+        del outputs[CONTEXT]
+    metrics = value.get("metrics")
+    if not isinstance(metrics, Mapping):
+        return outputs
+    return TaskResult(outputs, CallMetrics(**{name: metrics[name] for name in _METRICS if name in metrics}))
+
+
+def _at(data: Any, path: str) -> Any:
+    from dokimos.errors import UnusableOutputError
+    from dokimos.evaluators.response_path import leaf_at
+
+    try:
+        return leaf_at(data, path)
+    except UnusableOutputError as error:
+        raise AgentError(str(error)) from None

@@ -1,0 +1,125 @@
+"""Whether an agent called the tools that a turn expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.keys import TOOL_CALLS
+from dokimos.core.results import Score
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted, listed, quoted
+from dokimos.evaluators.agent.values import ABSENT
+from dokimos.evaluators.base import Evaluator
+from dokimos.suites.argument_matchers import argument_check
+from dokimos.suites.schema import ExpectedTool, ExpectedTools
+
+NAME = "Expected Tools"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A call that is expected."""
+
+    name: str
+    args: Mapping[str, Any]
+    least: int
+    most: int | None
+    exact_name: bool
+
+    @classmethod
+    def of(cls, tool: ExpectedTool) -> WantedCall:
+        return cls(tool.name, tool.args or {}, tool.count, tool.max_count, tool.match == "exact")
+
+    def is_named_like(self, call: ToolCall) -> bool:
+        return self.name == call.name if self.exact_name else self.name in call.name
+
+    def fault(self, call: ToolCall) -> str | None:
+        """Say which argument of a call is not as expected, None where it is the call wanted."""
+        for key, wanted in self.args.items():
+            given = call.arguments.get(key, ABSENT)
+            if given is ABSENT:
+                return f"{key} is missing"
+            if not argument_check(wanted)(given):
+                return f"{key} is {quoted(given)}, expected {quoted(wanted)}"
+        return None
+
+    def matches(self, call: ToolCall) -> bool:
+        return self.is_named_like(call) and self.fault(call) is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolsCalled(Evaluator):
+    """Passes when the agent called the tools expected; other calls and their order do not matter unless told.
+
+    One call may serve several entries. An expected name matches every name that contains it, unless `match`
+    is `exact`.
+    """
+
+    default_name = NAME
+
+    wanted: tuple[WantedCall, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    exact: bool = False
+    ordered: bool = False
+    threshold: float | None = 1.0
+
+    @classmethod
+    def of(cls, expected: ExpectedTools | None, forbidden: list[str]) -> ToolsCalled | None:
+        """Return the evaluator of what a turn expects, None where it expects nothing."""
+        expected = expected or ExpectedTools()
+        if not (expected.tools or expected.exact or forbidden):
+            return None
+        return cls(
+            wanted=tuple(WantedCall.of(tool) for tool in expected.tools),
+            forbidden=tuple(forbidden),
+            exact=expected.exact,
+            ordered=expected.ordered,
+        )
+
+    def score(self, case: EvalTestCase) -> Score:
+        calls = case.tool_calls or ()
+        faults = [fault for wanted in self.wanted if (fault := _shortfall(wanted, calls))]
+        faults += self._forbidden(calls)
+        if self.exact:
+            faults += self._surplus(calls)
+        if self.ordered and not faults:
+            faults += self._disorder(calls)
+        called = [call.name for call in calls]
+        metadata = {"called": called, TOOL_CALLS: [wanted.name for wanted in self.wanted]}
+        if faults:
+            return Score(0.0, f"{'; '.join(faults)}.", metadata=metadata)
+        return Score(1.0, f"The tools were called as expected: {listed(called) or 'none'}.", metadata=metadata)
+
+    def _forbidden(self, calls: tuple[ToolCall, ...]) -> list[str]:
+        called = [call.name for call in calls if any(name in call.name for name in self.forbidden)]
+        return [f"{listed(called)} must not be called"] if called else []
+
+    def _surplus(self, calls: tuple[ToolCall, ...]) -> list[str]:
+        others = [call.name for call in calls if not any(wanted.matches(call) for wanted in self.wanted)]
+        return [f"{listed(others)} was called, which is not expected"] if others else []
+
+    def _disorder(self, calls: tuple[ToolCall, ...]) -> list[str]:
+        rest = iter(calls)
+        for wanted in self.wanted:
+            if not any(wanted.matches(call) for call in rest):
+                return [f"{wanted.name} was not called in its place; order: {listed([c.name for c in calls])}"]
+        return []
+
+
+def _shortfall(wanted: WantedCall, calls: tuple[ToolCall, ...]) -> str | None:
+    named = [call for call in calls if wanted.is_named_like(call)]
+    faults = [wanted.fault(call) for call in named]
+    matching = faults.count(None)
+    if wanted.most is not None and matching > wanted.most:
+        return f"{wanted.name} was called {counted(matching, 'time')}, at most {wanted.most} allowed"
+    if matching >= wanted.least:
+        return None
+    if not named:
+        called = listed([call.name for call in calls]) or "nothing"
+        return f"{wanted.name} was not called; called: {called}"
+    wrong = next((fault for fault in faults if fault is not None), None)
+    times = f"{wanted.name} was called as expected {counted(matching, 'time')}, not {wanted.least}"
+    return f"{times}: {wrong}" if wrong else times

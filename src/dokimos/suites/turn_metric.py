@@ -1,0 +1,197 @@
+"""A metric of a suite: skipped with a reason, limited in time, repeated, and told in the suite's terms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, cast
+
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
+from dokimos.suites.settled import Settled, SettlingEvaluator, settled
+
+TRAJECTORY_PATH = "outputs.trajectory"
+FILES_PATH = f"metadata.{FILE_CONTENTS}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnMetric(SettlingEvaluator):
+    """Applies an evaluator to one turn of a case."""
+
+    inner: Evaluator
+    turn: TurnPlan
+    conversation: bool = False
+    """Whether the case has turns of its own."""
+    decides: bool = True
+    """Whether the evaluator's own verdict counts where there is no threshold."""
+    needs_context: bool = False
+    disabled: bool = False
+    timeout: float | None = None
+    retries: int = 0
+    lower_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        waits = self.inner.is_async or self.inner.blocking or self.timeout is not None
+        object.__setattr__(self, "is_async", waits)
+        object.__setattr__(self, "deterministic", self.inner.deterministic)
+
+    def info(self) -> EvaluatorInfo:
+        return replace(self.inner.info(), name=self.name, threshold=self.threshold)
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        return self._waited(case) if self.is_async else settled(self.result(case))
+
+    def result(self, case: EvalTestCase) -> EvalResult:
+        """Evaluate a case without waiting for anything."""
+        view, reason = self._view(case)
+        return self._skipped(reason) if view is None else self._told(self.inner.evaluate(view))
+
+    async def result_async(self, case: EvalTestCase) -> EvalResult:
+        """Evaluate a case; an evaluation that errors is repeated as often as asked for."""
+        view, reason = self._view(case)
+        if view is None:
+            return self._skipped(reason)
+        result = await self._attempt(view)
+        for _ in range(self.retries):
+            if result.error is None:
+                break
+            result = await self._attempt(view)
+        return self._told(result)
+
+    async def _waited(self, case: EvalTestCase) -> Settled:
+        return settled(await self.result_async(case))
+
+    async def _attempt(self, view: EvalTestCase) -> EvalResult:
+        if self.timeout is None:
+            return await self.inner.evaluate_async(view)
+        try:
+            return await asyncio.wait_for(self._evaluation(view), self.timeout)
+        except TimeoutError:
+            return EvalResult(self.name, error=f"TimeoutError: no result within {self.timeout:g} s.")
+
+    def _evaluation(self, view: EvalTestCase) -> Coroutine[Any, Any, EvalResult]:
+        waits = self.inner.is_async or self.inner.blocking
+        return self.inner.evaluate_async(view) if waits else call_in_thread(self.inner.evaluate, view)
+
+    def _view(self, case: EvalTestCase) -> tuple[EvalTestCase | None, str]:
+        """Return the case that is evaluated, or why none is."""
+        if self.disabled:
+            return None, "The metric is disabled."
+        outputs = turn_outputs(case, self.turn, conversation=self.conversation)
+        if outputs is None:
+            return None, "The agent gave no reply in this turn."
+        required = self.inner.evaluation_params or self.inner.requires
+        if TRAJECTORY_PATH in required:
+            return case, ""
+        if "expected_output" in required and self.turn.ground_truth is None:
+            return None, "There is no ground truth."
+        if FILES_PATH in required and not self.turn.files:
+            return None, "There is no context: the turn has no files."
+        if self.needs_context and self.turn.context(outputs) is None:
+            return None, "There is no retrieval context."
+        return self.turn.view(case, outputs), ""
+
+    def _skipped(self, reason: str) -> EvalResult:
+        return EvalResult(self.name, threshold=self.threshold, skipped=reason)
+
+    def _told(self, result: EvalResult) -> EvalResult:
+        counts = self.threshold is not None or self.decides
+        return replace(
+            result,
+            name=self.name,
+            threshold=self.threshold,
+            success=result.success if counts else None,
+            fail_on_error=self.fail_on_error,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationMetric(SettlingEvaluator):
+    """One metric over the turns of a case: the mean of its scores; passed where all turns passed."""
+
+    parts: tuple[TurnMetric, ...]
+    lower_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "is_async", any(part.is_async for part in self.parts))
+        object.__setattr__(self, "deterministic", all(part.deterministic for part in self.parts))
+
+    def info(self) -> EvaluatorInfo:
+        return replace(self.parts[0].info(), name=self.name, threshold=self.threshold)
+
+    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+        if self.is_async:
+            return self._waited(case)
+        return settled(self._rolled_up([part.result(case) for part in self.parts]))
+
+    async def _waited(self, case: EvalTestCase) -> Settled:
+        results = await asyncio.gather(*(part.result_async(case) for part in self.parts))
+        return settled(self._rolled_up(results))
+
+    def _rolled_up(self, results: list[EvalResult]) -> EvalResult:
+        scores = [result.score for result in results if result.score is not None]
+        failed = any(result.success is False for result in results)
+        errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
+        told = EvalResult(
+            self.name,
+            threshold=self.threshold,
+            metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
+            fail_on_error=any(r.fail_on_error for r in results if r.error is not None),
+        )
+        if errors and (not failed or told.fail_on_error):
+            return replace(told, error="; ".join(errors))
+        if not scores:
+            return replace(told, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
+        decided = any(result.success is not None for result in results)
+        reason = self._reason(results) + "".join(f" {error}." for error in errors)
+        success = not failed if decided else None
+        return replace(told, score=fmean(scores), success=success, reason=reason)
+
+    def _reason(self, results: list[EvalResult]) -> str:
+        failed = [n for n, result in enumerate(results) if result.success is False]
+        if failed:
+            return " ".join(f"{self._turn(n)}: {results[n].reason}" for n in failed)
+        scored = sum(result.score is not None for result in results)
+        return f"The mean over {counted(scored, 'turn')}."
+
+    def _turn(self, place: int) -> str:
+        return f"turn {self.parts[place].turn.index + 1}"
+
+    def _row(self, place: int, result: EvalResult) -> dict[str, Any]:
+        row = {
+            "turn": self.parts[place].turn.index,
+            "score": result.score,
+            "success": result.success,
+            "threshold": result.threshold,
+            "reason": result.reason,
+            "error": result.error,
+            "skipped": result.skipped,
+            "metadata": dict(result.metadata) or None,
+        }
+        return {key: value for key, value in row.items() if value not in (None, "")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnsAnswered(SettlingEvaluator):
+    """Fails where the agent gave no reply in a turn; says nothing of a conversation without a fault."""
+
+    default_name = "Turns Answered"
+
+    count: int
+
+    def score(self, case: EvalTestCase) -> ScoreLike:
+        turns = cast("list[dict[str, Any]]", case.actual_outputs.get(TURNS) or [])
+        errors = [f"turn {n + 1}: {turn[TURN_ERROR]}" for n, turn in enumerate(turns) if turn.get(TURN_ERROR)]
+        value = 1 - len(errors) / self.count
+        if not errors:
+            return settled(EvalResult(self.name, value, reason="The agent replied in every turn."))
+        return settled(EvalResult(self.name, value, success=False, reason="; ".join(errors)))

@@ -1,0 +1,117 @@
+"""Haystack, with a real agent, generator and pipeline."""
+
+import pytest
+import story
+from haystack import Document, Pipeline
+from haystack.components.agents import Agent
+from haystack.components.builders import AnswerBuilder, ChatPromptBuilder
+from haystack.components.generators.chat import OpenAIChatGenerator
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+from haystack.dataclasses import ChatMessage
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.tools import create_tool_from_function
+from haystack.utils import Secret
+from story import QUESTION
+from tool_calling import ToolCallingServer, Turn
+
+from contract import FrameworkContract
+from dokimos import Example
+from dokimos.core.concurrency import run_sync
+from dokimos.integrations import haystack
+
+TEMPLATE = "{% for document in documents %}{{ document.content }}{% endfor %} {{ query }}"
+
+
+def generator(base_url):
+    return OpenAIChatGenerator(
+        Secret.from_token("none"), model="scripted", api_base_url=base_url, max_retries=0
+    )
+
+
+class TestHaystack(FrameworkContract):
+    name = "haystack"
+    package = "haystack-ai"
+    module = haystack
+    guide_script = [*story.first_turn(), *story.first_turn(), Turn("Within 30 days."), *story.first_turn()]
+    example_script = [Turn("You get your money back within 30 days."), Turn("It takes 5 days.")]
+
+    def agent(self, base_url):
+        return Agent(
+            chat_generator=generator(base_url),
+            tools=[create_tool_from_function(tool) for tool in (story.get_weather, story.book_flight)],
+            system_prompt="Help.",
+            raise_on_tool_invocation_failure=False,
+        )
+
+    def result(self, agent, question):
+        return agent.run(messages=[ChatMessage.from_user(question)])
+
+    def record(self, result):
+        messages = [
+            {
+                "role": message.role.value,
+                "texts": message.texts,
+                "tool_calls": message.tool_calls,
+                "tool_call_results": message.tool_call_results,
+            }
+            for message in result["messages"]
+        ]
+        return {"messages": messages, "token_usage": result["token_usage"]}
+
+
+def pipeline(base_url, *, with_answer):
+    store = InMemoryDocumentStore()
+    store.write_documents(
+        [
+            Document(content="A refund takes 30 days.", meta={"source": "refunds.md"}),
+            Document(content="Shipping takes 5 days."),
+        ]
+    )
+    built = Pipeline()
+    built.add_component("retriever", InMemoryBM25Retriever(store, top_k=1))
+    prompt = ChatPromptBuilder([ChatMessage.from_user(TEMPLATE)], required_variables="*")
+    built.add_component("prompt", prompt)
+    built.add_component("llm", generator(base_url))
+    built.connect("retriever.documents", "prompt.documents")
+    built.connect("prompt.prompt", "llm.messages")
+    if with_answer:
+        built.add_component("answer", AnswerBuilder())
+        built.connect("llm.replies", "answer.replies")
+        built.connect("retriever.documents", "answer.documents")
+    return built
+
+
+@pytest.mark.parametrize("with_answer", [False, True])
+def test_the_documents_of_a_pipeline_are_the_context(with_answer):
+    with ToolCallingServer([Turn("Within 30 days.")]) as server:
+        rag = pipeline(server.base_url, with_answer=with_answer)
+        task = haystack.as_task(rag, metadata_key="sources", needs_context=True)
+
+        result = run_sync(task(Example.of("How long does a refund take?")))
+
+    assert result.outputs["output"] == "Within 30 days."
+    assert result.outputs["context"] == ["A refund takes 30 days."]
+    assert result.outputs["sources"] == [
+        {"text": "A refund takes 30 days.", "metadata": {"source": "refunds.md"}}
+    ]
+    assert (result.metrics.tokens_in, result.metrics.model) == (20, "scripted")
+
+
+def test_an_input_that_is_a_map_is_the_data_of_a_pipeline():
+    with ToolCallingServer([Turn("In 5 days.")]) as server:
+        data = {"retriever": {"query": "shipping"}, "prompt": {"query": "When?"}}
+        task = haystack.as_task(pipeline(server.base_url, with_answer=False), input_key="data")
+
+        result = run_sync(task(Example({"data": data})))
+
+    assert result.outputs["context"] == ["Shipping takes 5 days."]
+
+
+def test_a_run_after_earlier_messages_tells_only_of_itself():
+    contract = TestHaystack()
+    with ToolCallingServer([*story.first_turn(), *story.second_turn()]) as server:
+        agent = contract.agent(server.base_url)
+        first = contract.result(agent, QUESTION)
+        trace = haystack.run_and_trace(agent, [*first["messages"], ChatMessage.from_user("And in Oslo?")])
+
+    assert [call.arguments for call in trace.tool_calls] == [{"city": "Oslo"}]

@@ -1,0 +1,126 @@
+"""smolagents, with real agents and a model."""
+
+import story
+from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
+from story import ANSWER, QUESTION, SECOND_ANSWER
+from tool_calling import ToolCallingServer, Turn
+
+from contract import FrameworkContract
+from dokimos import Example
+from dokimos.core.concurrency import run_sync
+from dokimos.integrations import smolagents
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Tell the weather in a city.
+
+    Args:
+        city: The city.
+    """
+    return story.get_weather(city)
+
+
+@tool
+def book_flight(to: str) -> str:
+    """Book a flight to a city.
+
+    Args:
+        to: The city.
+    """
+    return story.book_flight(to)
+
+
+def model(base_url):
+    return OpenAIModel("scripted", api_base=base_url, api_key="none", client_kwargs={"max_retries": 0})
+
+
+def answer(text):
+    return Turn(calls=(("final_answer", {"answer": text}),))
+
+
+class TestSmolagents(FrameworkContract):
+    name = "smolagents"
+    package = "smolagents"
+    module = smolagents
+    guide_script = [*story.first_turn()[:2], answer(ANSWER)] * 3
+    example_script = [*story.first_turn()[:2], answer(ANSWER)]
+
+    def agent(self, base_url):
+        return ToolCallingAgent(
+            tools=[get_weather, book_flight], model=model(base_url), verbosity_level=0, name="traveller"
+        )
+
+    def result(self, agent, question):
+        return agent.run(question, return_full_result=True)
+
+    def first_turn(self):
+        return [*story.first_turn()[:2], answer(ANSWER)]
+
+    def second_turn(self):
+        return [story.second_turn()[0], answer(SECOND_ANSWER)]
+
+    def answered(self, text):
+        return [answer(text)]
+
+    def record(self, result):
+        kept = ("step_number", "tool_calls", "error", "model_output", "observations", "token_usage")
+        steps = [
+            {
+                **{key: step[key] for key in kept},
+                "model_output_message": {"tool_calls": step["model_output_message"]["tool_calls"]},
+            }
+            for step in result.steps
+            if "step_number" in step
+        ]
+        return {"steps": steps, "output": result.output, "token_usage": result.token_usage}
+
+
+def test_a_stream_tells_calls_of_one_step_apart_whatever_they_return():
+    contract = TestSmolagents()
+
+    @tool
+    def get_forecast(city: str) -> str:
+        """Tell the weather of the next days.
+
+        Args:
+            city: The city.
+        """
+        return f"{city}\nsun" if city == "Paris" else "rain"
+
+    both = (("get_forecast", {"city": "Paris"}), ("get_forecast", {"city": "Rome"}))
+    with ToolCallingServer([Turn(calls=both), answer("Sun."), Turn(calls=both), answer("Sun.")]) as server:
+        agent = ToolCallingAgent(tools=[get_forecast], model=model(server.base_url), verbosity_level=0)
+        streamed = smolagents.run_and_trace(agent, QUESTION)
+        whole = smolagents.to_agent_trace(contract.result(agent, QUESTION))
+
+    assert [call.result for call in streamed.tool_calls] == ["Paris\nsun", "rain"]
+    assert [call.result for call in whole.tool_calls] == ["Paris\nsun\nrain"] * 2
+
+
+def test_code_is_the_call_of_the_interpreter():
+    code = "Thought: I look it up.\n<code>\nfinal_answer(get_weather('Rome'))\n</code>"
+    with ToolCallingServer([Turn(code)]) as server:
+        agent = CodeAgent(tools=[get_weather], model=model(server.base_url), verbosity_level=0)
+        trace = smolagents.run_and_trace(agent, QUESTION)
+
+    assert trace.final_response == "25 degrees"
+    assert [call.name for call in trace.tool_calls] == ["python_interpreter"]
+    assert trace.tool_calls[0].arguments == {"code": "final_answer(get_weather('Rome'))"}
+    assert "25 degrees" in trace.tool_calls[0].result
+    assert trace.reasoning_steps[0].startswith("Thought: I look it up.")
+
+
+def test_an_answer_that_is_no_text_is_the_output():
+    with ToolCallingServer([answer({"degrees": 25})]) as server:
+        agent = ToolCallingAgent(tools=[], model=model(server.base_url), verbosity_level=0)
+        result = run_sync(smolagents.as_task(agent)(Example.of(QUESTION)))
+
+    assert result.outputs["output"] == {"degrees": 25}
+
+
+def test_a_model_alone_is_a_task():
+    with ToolCallingServer([Turn(ANSWER)]) as server:
+        result = run_sync(smolagents.as_task(model(server.base_url))(Example.of(QUESTION)))
+
+    assert (result.outputs["output"], result.metrics.tokens_in) == (ANSWER, 20)

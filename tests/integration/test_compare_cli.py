@@ -1,0 +1,171 @@
+"""Comparing, gating, planning and measuring noise on the command line."""
+
+import json
+import sys
+
+import pytest
+
+from dokimos.cli.main import run_command
+
+EXPERIMENT = """
+import os
+from dokimos import Dataset, Example, Experiment
+from dokimos.evaluators import ExactMatch
+
+examples = [Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(20)]
+calls = []
+
+def task(example):
+    calls.append(example.id)
+    broken = int(os.environ.get("BROKEN", "0"))
+    return "?" if int(example.id[2:]) < broken else example.input.upper()
+
+experiment = Experiment(Dataset(examples, name="letters"), task, [ExactMatch()], name="upper")
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    for name in ("CI", "GITHUB_ACTIONS", "DOKIMOS_UPDATE_BASELINE", "DOKIMOS_RUN_DIR", "DOKIMOS_BASELINE_DIR",
+                 "DOKIMOS_VERDICT_DIR", "PYTEST_CURRENT_TEST", "BROKEN"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["dokimos"])
+    (tmp_path / "evals.py").write_text(EXPERIMENT)
+    (tmp_path / "pyproject.toml").write_text("")
+    yield tmp_path
+    sys.modules.pop("evals", None)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """A function that runs the experiment with so many broken answers and returns its report."""
+
+    def do(name, broken=0, *options):
+        monkeypatch.setenv("BROKEN", str(broken))
+        assert run_command(["run", "evals.py", "-q", "-o", f"{name}.json", *options]) == 0
+        return f"{name}.json"
+
+    return do
+
+
+def dokimos(*arguments):
+    sys.argv = ["dokimos", *arguments]
+    return run_command(list(arguments))
+
+
+def test_comparing_prints_and_writes_and_never_fails(run, project, capsys):
+    run("a")
+    run("b", 8)
+    capsys.readouterr()
+
+    assert dokimos("compare", "a.json", "b.json", "-o", "c.html", "-o", "c.md", "-o", "c.json") == 0
+
+    printed = capsys.readouterr().out
+    assert "Worse: pass rate, Exact Match" in printed
+    assert "8 regressed, 12 unchanged" in printed
+    assert json.loads((project / "c.json").read_text())["summary"]["regressedCount"] == 8
+    assert "<del>Q0</del>" in (project / "c.html").read_text()
+
+
+def test_runs_are_compared_by_their_ids_and_quietly(run, project, capsys):
+    run("a")
+    run("b", 1)
+    first, second = sorted(path.name for path in (project / ".dokimos" / "runs").iterdir())
+    capsys.readouterr()
+
+    assert dokimos("compare", first, second, "-q") == 0
+    assert capsys.readouterr().out == "No significant change\n"
+
+
+def test_an_unknown_kind_of_report_is_refused_before_anything_is_read(capsys):
+    assert dokimos("compare", "a.json", "b.json", "-o", "c.csv") == 2
+    assert "c.csv" in capsys.readouterr().err
+
+
+def test_the_life_of_a_gate(run, project, capsys):
+    run("a")
+    run("b", 8)
+
+    assert dokimos("gate", "a.json") == 0
+    assert "Baseline created" in capsys.readouterr().out
+    assert dokimos("gate", "a.json", "-q") == 0
+    assert dokimos("gate", "b.json") == 1
+    printed = capsys.readouterr().out
+    assert "Eval gate FAILED: pass rate 100.0 % -> 60.0 % (-40 pts)." in printed
+    assert "To accept the change: dokimos gate b.json --update-baseline, then commit" in printed
+    assert dokimos("gate", "b.json", "--update-baseline") == 0
+    assert dokimos("gate", "b.json") == 0
+    assert (project / ".dokimos" / "verdicts" / "upper.json").is_file()
+
+
+def test_a_gate_against_a_run_needs_no_file(run, project):
+    run("a")
+    run("b", 8)
+
+    assert dokimos("gate", "b.json", "--baseline", "a.json") == 1
+    assert dokimos("gate", "a.json", "--baseline", "b.json") == 0
+    assert dokimos("gate", "a.json", "--baseline", "latest", "-o", "out/v.json") == 0
+    assert not (project / "tests").exists()
+    assert json.loads((project / "out" / "v.json").read_text())["status"] == "PASS"
+    assert dokimos("gate", "a.json", "--baseline", "b.json", "--update-baseline") == 2
+
+
+def test_a_gate_that_cannot_see_enough_is_inconclusive(run, capsys):
+    run("a")
+
+    assert dokimos("gate", "a.json", "-b", "a.json", "--require-power", "0.8") == 4
+    printed = capsys.readouterr().out
+    assert "INCONCLUSIVE" in printed
+    assert "items would decide" in printed
+
+
+def test_suspicious_items_are_run_again(run, capsys, monkeypatch):
+    run("a")
+    run("b", 1)
+    monkeypatch.setenv("BROKEN", "0")
+
+    assert dokimos("gate", "b.json", "-b", "a.json") == 1
+    assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3", "--rerun", "evals.py") == 0
+    assert "did not confirm id0 (Exact Match)" in capsys.readouterr().out
+    monkeypatch.setenv("BROKEN", "1")
+    assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3", "--rerun", "evals.py") == 1
+    assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3") == 2
+
+
+def test_a_missing_baseline_in_ci(run, monkeypatch, project):
+    run("a")
+    monkeypatch.setenv("CI", "true")
+
+    assert dokimos("gate", "a.json") == 0
+    assert dokimos("gate", "a.json", "--on-no-baseline", "fail") == 1
+    assert not (project / "tests").exists()
+
+
+def test_wrong_usage_has_its_own_status(capsys):
+    assert dokimos("gate", "nothing.json") == 2
+    assert dokimos("gate", "x", "-o", "verdict.txt") == 2
+    assert "written as .json or .md" in capsys.readouterr().err
+
+
+def test_noise_runs_the_system_several_times(run, project, capsys):
+    assert dokimos("noise", "evals.py", "-k", "3", "-o", "noise.json") == 0
+
+    assert "20 items x 3 runs of the same system" in capsys.readouterr().out
+    tree = json.loads((project / "noise.json").read_text())
+    assert tree["guard2"][0]["fireRate"] == 0.0
+    assert dokimos("noise", "latest") == 0
+    assert dokimos("noise", "latest", "-e", "exact_match") == 2
+
+
+def test_a_plan_from_a_past_run_and_from_assumptions(run, project, capsys):
+    run("a", 4)
+
+    assert dokimos("plan", "a.json", "--drop", "0.1", "--repeats", "1", "-o", "plan.json") == 0
+    printed = capsys.readouterr().out
+    assert "20 items at hand; to see a drop of 10 points" in printed
+    assert "an assumption" in printed
+    rows = json.loads((project / "plan.json").read_text())["rows"]
+    assert rows[0]["itemsNeeded"] > 20
+    assert dokimos("plan", "--pass-rate", "0.9", "--items", "500", "--repeats", "1") == 0
+    assert dokimos("plan", "a.json", "--pass-rate", "0.9") == 2

@@ -1,0 +1,98 @@
+"""The composite action for GitHub, run as a runner would, and the examples for CI."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / ".github" / "actions" / "eval-gate-report" / "action.yml"
+
+
+@pytest.fixture(scope="module")
+def action():
+    return yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def report(action, tmp_path):
+    """A function that runs the script of the action on some verdicts."""
+
+    def run(*statuses, **inputs):
+        folder = tmp_path / "verdicts; touch oops"
+        folder.mkdir(exist_ok=True)
+        for status in statuses:
+            tree = {"status": status, "passed": status == "PASS", "name": status.lower(), "pairing": "none"}
+            (folder / f"{status}.json").write_text(json.dumps(tree))
+        given = {name: entry["default"] for name, entry in action["inputs"].items()}
+        given |= {"verdict-dir": str(folder), "python": sys.executable, "token": "t", **inputs}
+        step = action["runs"]["steps"][0]
+        variables = {
+            name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")]
+            for name, value in step["env"].items()
+        }
+        paths = {
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            "GITHUB_OUTPUT": str(tmp_path / "output"),
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_ACTION_PATH": str(ACTION.parent),
+        }
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
+        return subprocess.run(
+            [shutil.which("bash"), "-e", "-o", "pipefail", "-c", step["run"]],
+            cwd=tmp_path, env={**environment, **paths, **variables}, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def test_a_failed_gate_fails_the_step_and_is_in_the_summary(report, tmp_path):
+    done = report("FAIL", "PASS")
+
+    assert done.returncode == 1, done.stderr
+    assert "Eval gate failed: fail" in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "output").read_text() == "status=FAIL\npassed=false\n"
+    assert "No comment was written: this job does not run for a pull request" in done.stderr
+
+
+def test_failing_can_be_switched_off(report):
+    assert report("FAIL", **{"fail-on-regression": "false", "comment": "false"}).returncode == 0
+
+
+def test_what_inputs_say_is_never_run(report, tmp_path):
+    assert report("PASS").returncode == 0
+    assert not (tmp_path / "oops").exists()
+
+
+def test_the_outputs_are_those_that_the_report_writes(action):
+    assert set(action["outputs"]) == {"status", "passed"}
+    assert all("steps.report.outputs." in entry["value"] for entry in action["outputs"].values())
+    assert "${{" not in action["runs"]["steps"][0]["run"]
+
+
+@pytest.mark.parametrize("name", ["github.yml", "gitlab-ci.yml"])
+def test_the_examples_report_even_on_failure_and_run_on_paths_and_nightly(name):
+    text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8")
+
+    assert yaml.safe_load(text)
+    assert "prompts/**" in text
+    assert "schedule" in text
+    assert "always" in text
+    assert "gate report .dokimos/verdicts" in text
+
+
+def test_the_commands_of_the_examples_are_ours(capsys):
+    from dokimos.cli.main import run_command
+
+    for name in ("github.yml", "gitlab-ci.yml", "Jenkinsfile"):
+        text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8")
+        assert "--severity confirmed --require-power 0.8 --detect-drop 0.1" in text
+    assert run_command(["gate", "check", "--help"]) == 0
+    options = capsys.readouterr().out
+    assert all(option in options for option in ("--severity", "--require-power", "--detect-drop"))

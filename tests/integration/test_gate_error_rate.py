@@ -1,0 +1,54 @@
+"""Whole gates on a system in which nothing changed, many times: they fire no more often than they say."""
+
+import random
+
+import pytest
+
+from dokimos.comparison import Snapshot
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
+from dokimos.gate import GateConfig
+from dokimos.gate.decision import decide
+
+
+def runs_of(draw, chances, *, repeats, evaluators):
+    """One side: each item passes each evaluator with its own chance."""
+    items = []
+    for index, chance in enumerate(chances):
+        scores = {
+            f"E{k}": tuple(float(draw.random() < chance) for _ in range(repeats)) for k in range(evaluators)
+        }
+        passed = tuple(all(repeat) for repeat in zip(*scores.values(), strict=True))
+        items.append(ItemSnapshot(index=index, scores=scores, verdicts=passed))
+    facts = {f"E{k}": EvaluatorFacts(name=f"E{k}", deterministic=False) for k in range(evaluators)}
+    return Snapshot(items=tuple(items), evaluators=facts, runs=repeats)
+
+
+def false_alarms(config, *, pairs, items, repeats, evaluators):
+    draw, fired = random.Random(11), 0
+    for _ in range(pairs):
+        chances = [draw.betavariate(3, 1) for _ in range(items)]
+        sides = [runs_of(draw, chances, repeats=repeats, evaluators=evaluators) for _ in range(2)]
+        fired += decide(*sides, config).failed
+    return fired / pairs
+
+
+@pytest.mark.parametrize(
+    ("config", "design"),
+    [
+        (GateConfig(alpha=0.2, severity="off"), {"items": 20, "repeats": 1, "evaluators": 4}),
+        (GateConfig(alpha=0.2, severity="off"), {"items": 15, "repeats": 3, "evaluators": 2}),
+        (GateConfig.calibrated(0.2), {"items": 4, "repeats": 6, "evaluators": 1}),
+        (GateConfig.calibrated(0.2), {"items": 20, "repeats": 1, "evaluators": 3}),
+    ],
+    ids=["one run", "three runs", "calibrated, many runs", "calibrated, one run"],
+)
+def test_a_gate_fails_an_unchanged_system_at_most_as_often_as_it_says(config, design):
+    pairs = 250
+
+    rate = false_alarms(config, pairs=pairs, **design)
+
+    assert rate <= 0.2 + 3 * (0.2 * 0.8 / pairs) ** 0.5
+
+
+def test_by_default_guard_2_fires_on_noise_alone():
+    assert false_alarms(GateConfig(), pairs=30, items=20, repeats=1, evaluators=2) > 0.9

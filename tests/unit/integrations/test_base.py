@@ -1,0 +1,234 @@
+"""A framework's agent as a task, an application and a judge."""
+
+import pytest
+
+from dokimos import Dataset, Example, evaluate
+from dokimos.core.agent import AgentTrace, ToolCall
+from dokimos.core.concurrency import run_sync
+from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.core.metrics import CallMetrics
+from dokimos.errors import EvaluationError, IntegrationError, JudgeUnavailableError
+from dokimos.evaluators import Contains, Correctness
+from dokimos.integrations.base import (
+    AgentApplication,
+    AgentJudge,
+    AgentRun,
+    AgentTask,
+    Bridge,
+    ForeignEvaluator,
+    called,
+    identity,
+    made,
+    mean_score,
+    numeric_score,
+)
+
+TRACE = AgentTrace((ToolCall("search", {"q": "x"}, result="found"),), "The answer.", reasoning_steps=("a",))
+
+
+def bridge(run=None, **changes):
+    given = AgentRun(trace=TRACE, usage=CallMetrics(10, 5, model="m")) if run is None else run
+
+    async def answer(*_):
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return Bridge(**{"identity": "fake:agent", "run": answer, "converse": answer, **changes})
+
+
+def outputs_of(run, **options):
+    return AgentTask(bridge(run), **options).result_of(run).outputs
+
+
+def test_a_task_gives_answer_calls_reasoning_and_what_it_cost():
+    task = AgentTask(bridge(), price_table=lambda model, i, o: 0.5 if model == "m" else None)
+
+    result = run_sync(task(Example.of("question")))
+
+    assert result.outputs == {
+        "output": "The answer.",
+        "toolCalls": list(TRACE.tool_calls),
+        "reasoningSteps": ["a"],
+    }
+    assert result.metrics == CallMetrics(10, 5, model="m", cost_usd=0.5)
+
+
+def test_keys_are_those_that_are_asked_for():
+    seen = []
+
+    async def run(value):
+        seen.append(value)
+        return AgentRun(trace=TRACE, documents=("chunk",))
+
+    keys = {"input_key": "question", "output_key": "answer", "context_key": "chunks", "metadata_key": "sources"}
+    task = AgentTask(bridge_of(run), **keys)
+    outputs = run_sync(task(Example({"question": "Why?"}))).outputs
+
+    assert seen == ["Why?"]
+    assert outputs["answer"] == "The answer."
+    assert outputs["chunks"] == ["chunk"]
+    assert outputs["sources"] == [{"text": "chunk", "metadata": {}}]
+    assert "output" not in outputs
+
+
+def bridge_of(run):
+    return Bridge(identity="fake", run=run, converse=run)
+
+
+def test_an_example_without_the_input_is_an_error():
+    with pytest.raises(EvaluationError, match="'question'"):
+        run_sync(AgentTask(bridge(), input_key="question")(Example.of("x")))
+
+
+def test_an_object_is_the_output_where_the_agent_gives_one():
+    assert outputs_of(AgentRun(trace=TRACE, output={"n": 1}))["output"] == {"n": 1}
+
+
+@pytest.mark.parametrize("said", [None, "", " \n"])
+def test_a_blank_reply_is_an_error_unless_it_is_allowed(said):
+    run = AgentRun(trace=AgentTrace((ToolCall("a", result="r"),), said))
+
+    with pytest.raises(IntegrationError, match="blank reply"):
+        outputs_of(run)
+    assert outputs_of(run, allow_blank=True)["output"] == (said or "")
+
+
+def test_a_reply_that_leaves_a_call_to_the_caller_is_not_blank():
+    assert outputs_of(AgentRun(trace=AgentTrace((ToolCall("a"),))))["output"] == ""
+
+
+def test_missing_sources_are_an_error_where_they_are_needed():
+    run = AgentRun(trace=TRACE, hint='under "context"')
+
+    with pytest.raises(IntegrationError, match='Return the retrieved documents under "context"'):
+        outputs_of(run, needs_context=True)
+    with pytest.raises(IntegrationError, match="none of the tools lookup was called"):
+        outputs_of(run, needs_context=True, context_tools=("lookup",))
+    assert "context" not in outputs_of(run)
+
+
+def test_no_sources_found_is_not_the_same_as_no_sources_carried():
+    assert outputs_of(AgentRun(trace=TRACE, documents=()), needs_context=True)["context"] == []
+
+
+def test_results_of_tools_join_the_documents_of_the_result():
+    run = AgentRun(trace=TRACE, documents=("first",))
+
+    assert outputs_of(run, context_tools="search")["context"] == ["first", "found"]
+
+
+def test_a_failing_agent_is_an_error_of_the_item():
+    task = AgentTask(bridge(RuntimeError("out of order")))
+
+    result = evaluate(Dataset([Example.of("x")]), task, [Contains(values="x")])
+
+    assert result.runs[0].item_results[0].error.startswith("RuntimeError: out of order")
+    assert result.average_score("Contains") is None
+
+
+def test_two_agents_are_two_tasks():
+    assert AgentTask(bridge()).__qualname__ == "as_task(fake:agent)"
+
+
+def test_an_application_replies_with_calls_and_context():
+    run = AgentRun(trace=TRACE, documents=("chunk",), usage=CallMetrics(1, 2))
+    conversation = ConversationTrajectory((Message.user("Hello"),))
+
+    reply = run_sync(AgentApplication(AgentTask(bridge(run)))(conversation))
+
+    assert reply.outputs["output"] == "The answer."
+    assert reply.outputs["context"] == ["chunk"]
+    assert reply.metrics.tokens == 3
+
+
+def test_a_judge_gives_text_and_what_it_cost():
+    reply = run_sync(AgentJudge(bridge(), "m", lambda *_: 0.5).complete("?"))
+
+    assert (reply.text, reply.metrics.cost_usd) == ("The answer.", 0.5)
+
+
+def test_a_judge_is_asked_in_the_schema_where_it_can_be_held_to_one():
+    asked = []
+
+    async def judge(prompt, schema):
+        asked.append((prompt, schema))
+        return AgentRun(trace=AgentTrace((), '{"reason": "So.", "score": 5}'))
+
+    result = Correctness(judge=AgentJudge(bridge(judge=judge))).evaluate(
+        Example.of("Capital?", "Rome").to_test_case("Rome")
+    )
+
+    assert result.score == 1.0
+    assert asked[0][1]["type"] == "object"
+
+
+def test_a_judge_that_fails_is_unavailable_and_says_why():
+    with pytest.raises(JudgeUnavailableError, match="fake:agent gave no answer: RuntimeError: out of order"):
+        run_sync(AgentJudge(bridge(RuntimeError("out of order"))).complete("?"))
+
+
+def test_an_error_of_ours_passes_a_judge_as_it_is():
+    with pytest.raises(IntegrationError, match="no agent"):
+        run_sync(AgentJudge(bridge(IntegrationError("no agent"))).complete("?"))
+
+
+class Agent:
+    def run(self):
+        return self
+
+
+def test_an_agent_is_taken_and_a_factory_called_each_time():
+    agent = Agent()
+
+    assert made(agent, "run") is agent
+    assert made(Agent, "run") is not made(Agent, "run")
+
+
+@pytest.mark.parametrize("given", ["gpt-5", 3, lambda: "no agent"])
+def test_what_is_no_agent_and_makes_none_is_refused(given):
+    with pytest.raises(IntegrationError, match="'run'"):
+        made(given, "run")
+
+
+def test_sync_and_async_functions_are_called_alike():
+    async def later(value):
+        return value + 1
+
+    assert run_sync(called(later, 1)) == 2
+    assert run_sync(called(lambda value: value + 1, 1)) == 2
+    assert run_sync(called(lambda value: later(value), 1)) == 2
+
+
+def test_long_parts_of_an_identity_are_marked_and_not_told():
+    short = identity("x", "agent", None, "Help.")
+    long = identity("x", "agent", "Help. " * 50)
+
+    assert short == "x:agent:Help."
+    assert len(long) < 30
+    assert long != identity("x", "agent", "Help! " * 50)
+
+
+def test_an_evaluator_of_others_scores_and_errs_like_ours():
+    async def ask(case):
+        return numeric_score(case.actual_output == "y", "Because.")
+
+    evaluator = ForeignEvaluator(name="Theirs", threshold=0.5, ask=ask)
+
+    assert evaluator.evaluate(Example.of("x").to_test_case("y")).success is True
+    assert evaluator.evaluate(Example.of("x").to_test_case("z")).success is False
+
+
+@pytest.mark.parametrize("value", [None, "good", 4, -0.1, float("nan")])
+def test_what_is_no_score_is_an_error(value):
+    with pytest.raises(EvaluationError, match=r"not a number in 0\.\.1: why"):
+        numeric_score(value, "why")
+
+
+def test_several_scores_are_their_mean_and_none_is_an_error():
+    score = mean_score({"a": numeric_score(True), "b": numeric_score(0.5, "Half.")})
+
+    assert (score.value, score.metadata) == (0.75, {"scores": {"a": 1.0, "b": 0.5}})
+    assert score.reason == "a: 1\nb: 0.5 Half."
+    with pytest.raises(EvaluationError, match="no score"):
+        mean_score({})

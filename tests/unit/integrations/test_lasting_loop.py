@@ -1,0 +1,67 @@
+"""Agents keep the event loop that their connections belong to."""
+
+import asyncio
+import contextvars
+
+import pytest
+
+from dokimos.core.concurrency import run_sync
+from dokimos.integrations.lasting_loop import on_lasting_loop
+
+marked = contextvars.ContextVar("marked", default="nothing")
+
+
+@on_lasting_loop
+async def running_loop():
+    return asyncio.get_running_loop()
+
+
+def test_several_sync_calls_share_one_loop_that_stays_open():
+    first, second = run_sync(running_loop()), run_sync(running_loop())
+
+    assert first is second
+    assert not first.is_closed()
+
+
+async def test_what_is_awaited_runs_on_the_loop_of_the_caller():
+    assert await running_loop() is asyncio.get_running_loop()
+
+
+async def test_a_sync_call_inside_a_running_loop_uses_the_lasting_one():
+    async def ask():
+        return await running_loop()
+
+    assert run_sync(ask()) is not asyncio.get_running_loop()
+
+
+def test_errors_and_variables_pass_through():
+    @on_lasting_loop
+    async def failing():
+        raise KeyError(marked.get())
+
+    marked.set("here")
+    with pytest.raises(KeyError, match="here"):
+        run_sync(failing())
+
+
+def test_a_call_that_is_cancelled_is_cancelled_there_too():
+    seen = []
+
+    @on_lasting_loop
+    async def endless():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def given_up():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(endless(), 0.02)
+        for _ in range(200):
+            if seen:
+                return
+            await asyncio.sleep(0.005)
+
+    run_sync(given_up())
+    assert seen == ["cancelled"]
