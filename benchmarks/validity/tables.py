@@ -26,7 +26,7 @@ class Table:
     closing: str = ""
 
     def to_markdown(self) -> str:
-        lines = [f"### {self.title}", "", self.promise, ""]
+        lines = [f"## {self.title}", "", self.promise, ""]
         lines += ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
         lines += ["| " + " | ".join(mark(row)) + " |" for row in self.rows]
         return "\n".join([*lines, "", *([self.closing, ""] if self.closing else [])])

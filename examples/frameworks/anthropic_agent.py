@@ -1,4 +1,7 @@
-"""A model with tools on the Anthropic SDK under test; needs anthropic, and ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL."""
+"""A model with tools on the Anthropic SDK under test.
+
+Needs anthropic, and ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL.
+"""
 
 from anthropic import AsyncAnthropic
 

@@ -1,4 +1,7 @@
-"""An agent of LangChain under test; needs langchain and langchain-openai, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+"""An agent of LangChain under test.
+
+Needs langchain and langchain-openai, and OPENAI_API_KEY or OPENAI_BASE_URL.
+"""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool, ToolException

@@ -1,4 +1,7 @@
-"""An agent of the OpenAI Agents SDK under test; needs openai-agents, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+"""An agent of the OpenAI Agents SDK under test.
+
+Needs openai-agents, and OPENAI_API_KEY or OPENAI_BASE_URL.
+"""
 
 from agents import Agent, function_tool, set_tracing_disabled
 

@@ -10,6 +10,7 @@ DokimosError
 ├── JudgeError             a judge that gives no usable answer
 │   ├── JudgeReplyError    ... because its reply cannot be used
 │   └── JudgeUnavailableError  ... because it cannot be reached or refuses
+├── AgentError             an application under test that cannot be reached or gives no usable answer
 ├── SimulationError        a simulated conversation that broke off
 ├── RunError               a run that cannot start or go on
 │   ├── JournalError       ... because its record cannot be read or written
@@ -101,6 +102,10 @@ class JudgeReplyError(JudgeError):
 
 class JudgeUnavailableError(JudgeError):
     """A judge could not be reached, or refused; names provider, model, status and what the provider said."""
+
+
+class AgentError(DokimosError):
+    """An application under test, an endpoint or a command, cannot be reached or gives no usable answer."""
 
 
 class SimulationError(DokimosError):

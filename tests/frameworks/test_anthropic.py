@@ -45,7 +45,7 @@ class TestAnthropic(FrameworkContract):
     name = "anthropic"
     package = "anthropic"
     module = anthropic
-    guide_script = [*story.first_turn(), *story.first_turn(), Turn("Rome.")]
+    guide_script = (*story.first_turn(), *story.first_turn(), Turn("Rome."))
     example_script = story.first_turn()
 
     def agent(self, base_url):

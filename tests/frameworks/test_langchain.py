@@ -38,7 +38,7 @@ class TestLangChain(FrameworkContract):
     name = "langchain"
     package = "langchain"
     module = langchain
-    guide_script = [*story.first_turn(), *story.first_turn(), Turn("We refund within 30 days.")]
+    guide_script = (*story.first_turn(), *story.first_turn(), Turn("We refund within 30 days."))
     example_script = story.first_turn()
 
     def agent(self, base_url, **options):

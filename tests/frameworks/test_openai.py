@@ -50,7 +50,7 @@ class TestOpenAI(FrameworkContract):
     module = openai
     failure_is_flagged = False
     api = "chat"
-    guide_script = [*story.first_turn(), *story.first_turn(), Turn("Rome."), Turn("Rome.")]
+    guide_script = (*story.first_turn(), *story.first_turn(), Turn("Rome."), Turn("Rome."))
     example_script = story.first_turn()
 
     def agent(self, base_url):

@@ -27,7 +27,7 @@ class TestOpenAIAgents(FrameworkContract):
     failure = "An error occurred while running the tool"
     failure_is_flagged = False
     model = OpenAIResponsesModel
-    guide_script = [*story.first_turn(), *story.first_turn()]
+    guide_script = (*story.first_turn(), *story.first_turn())
     example_script = story.first_turn()
 
     def agent(self, base_url):

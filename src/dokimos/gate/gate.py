@@ -94,6 +94,7 @@ class RegressionGate:
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
         """Return the verdict if it passes. Raises `RegressionError`, with the verdict, if it does not."""
+        __tracebackhide__ = True
         verdict = self.check(result)
         if not verdict.passed:
             raise RegressionError(verdict.message, verdict)
@@ -176,6 +177,7 @@ def assert_no_regression(
         RegressionError: an `AssertionError` that says why, if it does not pass.
         ConfigurationError: for a baseline that cannot be read or written, or does not fit.
     """
+    __tracebackhide__ = True
     gate = RegressionGate(
         name,
         config=config,

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.errors import IntegrationError
 from dokimos.integrations.base import (
     AgentApplication,
     AgentJudge,
-    AgentRun,
     AgentTask,
-    Bridge,
     ResultOptions,
     TaskOptions,
     called,
-    identity,
 )
-from dokimos.integrations.reading import (
-    TraceBuilder,
-    get,
-    priced,
-    summed,
-    text_of,
-    tool_definitions,
-    usage_of,
+from dokimos.integrations.reading import TraceBuilder, get, priced, text_of, tool_definitions, usage_of
+from dokimos.integrations.tool_loop import (
+    Outcome,
+    Provider,
+    Requested,
+    ToolLoop,
+    bridge_of,
+    listed,
+    usage_of_all,
 )
-from dokimos.integrations.tool_loop import Outcome, Requested, ToolLoop, looped
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.judges.schemas import without_bounds
 
 __all__ = [
     "ToolLoop",
@@ -61,7 +53,7 @@ def to_agent_trace(result: Any) -> AgentTrace:
     Results are found by id, in the turn of their call.
     """
     builder = TraceBuilder()
-    for message in _responses(result):
+    for message in listed(result):
         role = get(message, "role", default="assistant")
         content = get(message, "content")
         if role == "assistant":
@@ -81,7 +73,7 @@ def to_call_metrics(
     result: Any, model: str | None = None, price_table: PriceTable | None = None
 ) -> CallMetrics | None:
     """Return the tokens of all responses in a result, and their cost; None where nothing was measured."""
-    return priced(_usage(result), model, price_table)
+    return priced(usage_of_all(_ANTHROPIC, result), model, price_table)
 
 
 def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
@@ -91,17 +83,17 @@ def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) ->
 
 async def run_and_trace_async(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
     """Do what `run_and_trace` does, on the event loop that is running."""
-    return (await _bridge(agent, model).run(inputs)).trace
+    return (await bridge_of(_ANTHROPIC, agent, model).run(inputs)).trace
 
 
 def as_task(agent: AgentLike, **options: Unpack[TaskOptions]) -> AgentTask:
     """Return a task that runs a loop, a client's `model`, or a function of the input."""
-    return AgentTask(_bridge(agent, options.get("model")), **options)
+    return AgentTask(bridge_of(_ANTHROPIC, agent, options.get("model")), **options)
 
 
 def as_application(agent: AgentLike, **options: Unpack[ResultOptions]) -> AgentApplication:
     """Return a loop, a client's `model`, or a function of the messages as an application."""
-    return AgentApplication(AgentTask(_bridge(agent, options.get("model")), **options))
+    return AgentApplication(AgentTask(bridge_of(_ANTHROPIC, agent, options.get("model")), **options))
 
 
 def as_judge(
@@ -111,67 +103,7 @@ def as_judge(
 
     A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
     """
-    return AgentJudge(_bridge(agent, model), model, price_table)
-
-
-def _bridge(agent: AgentLike, model: str | None) -> Bridge:
-    if hasattr(agent, "messages"):
-        if not model:
-            raise IntegrationError("Which model is the client to be asked for? Give model=...")
-        agent = ToolLoop(client=agent, model=model)
-    if isinstance(agent, ToolLoop):
-        return _bridge_of_loop(agent)
-    if not callable(agent):
-        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
-
-    async def run(inputs: Any) -> AgentRun:
-        return _read(await called(agent, inputs))
-
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        return _read(await called(agent, conversation.to_messages("anthropic")))
-
-    return Bridge(identity=identity("anthropic", agent), run=run, converse=converse)
-
-
-def _bridge_of_loop(loop: ToolLoop) -> Bridge:
-    api = _Messages()
-
-    async def run(inputs: Any) -> AgentRun:
-        messages = inputs if isinstance(inputs, list) else [_user(inputs)]
-        return _read((await looped(loop, api, messages)).told)
-
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        system = "\n\n".join(text for text in (loop.system, conversation.system_prompt) if text)
-        speaking = replace(loop, system=system)
-        return _read((await looped(speaking, api, conversation.to_messages("anthropic"))).told)
-
-    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
-        if schema is not None and not loop.tools:
-            form = {"format": {"type": "json_schema", "schema": without_bounds(schema)}}
-            held = replace(loop, settings={**loop.settings, "output_config": form})
-            try:
-                return _read((await looped(held, api, [_user(prompt)])).told)
-            except Exception as error:
-                if getattr(error, "status_code", None) not in (400, 422):
-                    raise
-        return await run(prompt)
-
-    return Bridge(identity=loop.identity("anthropic"), run=run, converse=converse, judge=judge)
-
-
-def _user(text: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text_form(text) or ""}
-
-
-def _read(result: Any) -> AgentRun:
-    trace = AgentTrace((), result) if isinstance(result, str) else to_agent_trace(result)
-    return AgentRun(
-        trace=trace, usage=_usage(result), hint="as results of tools that the function returns in a list"
-    )
-
-
-def _responses(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, list | tuple) else [result]
+    return AgentJudge(bridge_of(_ANTHROPIC, agent, model), model, price_table)
 
 
 def _read_block(builder: TraceBuilder, block: Any) -> None:
@@ -185,10 +117,6 @@ def _read_block(builder: TraceBuilder, block: Any) -> None:
         builder.think(get(block, "thinking"))
     elif kind == "text":
         builder.say(get(block, "text"))
-
-
-def _usage(result: Any) -> CallMetrics | None:
-    return summed(_usage_of(each) for each in _responses(result) if not isinstance(each, str))
 
 
 def _usage_of(response: Any) -> CallMetrics | None:
@@ -234,7 +162,26 @@ class _Messages:
         ]
         return [{"role": "user", "content": results}]
 
+    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        return self.answered(outcomes)
+
+    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
 
 def _sent(block: Any) -> Mapping[str, Any]:
     tree: dict[str, Any] = block.model_dump(exclude_none=True)
     return tree
+
+
+_MESSAGES: Final = _Messages()
+
+_ANTHROPIC: Final = Provider(
+    framework="anthropic",
+    is_client=lambda agent: hasattr(agent, "messages"),
+    loop=ToolLoop,
+    api=lambda loop: _MESSAGES,
+    form=lambda loop: "anthropic",
+    to_agent_trace=to_agent_trace,
+    usage=_usage_of,
+)

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
-from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.errors import IntegrationError
 from dokimos.integrations.base import (
     AgentApplication,
     AgentJudge,
-    AgentRun,
     AgentTask,
-    Bridge,
     ResultOptions,
     TaskOptions,
     called,
-    identity,
 )
 from dokimos.integrations.reading import (
     TraceBuilder,
     get,
     priced,
-    summed,
     text_of,
     tool_definitions,
     usage_of,
 )
-from dokimos.integrations.tool_loop import Api, Outcome, Requested, Steps, looped
+from dokimos.integrations.tool_loop import (
+    Api,
+    Outcome,
+    Provider,
+    Requested,
+    bridge_of,
+    listed,
+    usage_of_all,
+)
 from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.judges.schemas import ANSWER, without_bounds
+from dokimos.judges.schemas import ANSWER
 
 AgentLike: TypeAlias = Any
 """A `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of them."""
@@ -74,7 +75,7 @@ def to_call_metrics(
     result: Any, model: str | None = None, price_table: PriceTable | None = None
 ) -> CallMetrics | None:
     """Return the tokens of all responses in a result, and their cost; None where nothing was measured."""
-    return priced(_usage(result), model, price_table)
+    return priced(usage_of_all(_OPENAI, result), model, price_table)
 
 
 def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
@@ -84,17 +85,17 @@ def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) ->
 
 async def run_and_trace_async(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
     """Do what `run_and_trace` does, on the event loop that is running."""
-    return (await _bridge(agent, model).run(inputs)).trace
+    return (await bridge_of(_OPENAI, agent, model).run(inputs)).trace
 
 
 def as_task(agent: AgentLike, **options: Unpack[TaskOptions]) -> AgentTask:
     """Return a task that runs a loop, a client's `model`, or a function of the input."""
-    return AgentTask(_bridge(agent, options.get("model")), **options)
+    return AgentTask(bridge_of(_OPENAI, agent, options.get("model")), **options)
 
 
 def as_application(agent: AgentLike, **options: Unpack[ResultOptions]) -> AgentApplication:
     """Return a loop, a client's `model`, or a function of the messages as an application."""
-    return AgentApplication(AgentTask(_bridge(agent, options.get("model")), **options))
+    return AgentApplication(AgentTask(bridge_of(_OPENAI, agent, options.get("model")), **options))
 
 
 def as_judge(
@@ -104,88 +105,12 @@ def as_judge(
 
     A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
     """
-    return AgentJudge(_bridge(agent, model), model, price_table)
-
-
-def _bridge(agent: AgentLike, model: str | None) -> Bridge:
-    if hasattr(agent, "chat"):
-        if not model:
-            raise IntegrationError("Which model is the client to be asked for? Give model=...")
-        agent = ToolLoop(client=agent, model=model)
-    if isinstance(agent, ToolLoop):
-        return _bridge_of_loop(agent)
-    if not callable(agent):
-        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
-
-    async def run(inputs: Any) -> AgentRun:
-        return _read(await called(agent, inputs))
-
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        return _read(await called(agent, conversation.to_messages("openai")))
-
-    return Bridge(identity=identity("openai", agent), run=run, converse=converse)
-
-
-def _bridge_of_loop(loop: ToolLoop) -> Bridge:
-    api = _APIS[loop.api]
-
-    async def run(inputs: Any) -> AgentRun:
-        given = inputs if isinstance(inputs, list) else [_user(inputs)]
-        return _read_steps(await looped(loop, api, [*_system(loop), *given]))
-
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        messages = conversation.to_messages("openai" if loop.api == "chat" else "openai-responses")
-        return _read_steps(await looped(loop, api, [*_system(loop), *messages]))
-
-    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
-        messages = [*_system(loop), _user(prompt)]
-        if schema is not None and not loop.tools:
-            held = replace(loop, settings={**loop.settings, **_SHAPES[loop.api](without_bounds(schema))})
-            try:
-                return _read_steps(await looped(held, api, messages))
-            except Exception as error:
-                if getattr(error, "status_code", None) not in (400, 422):
-                    raise
-        return _read_steps(await looped(loop, api, messages))
-
-    return Bridge(identity=loop.identity("openai"), run=run, converse=converse, judge=judge)
-
-
-def _user(text: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text_form(text) or ""}
-
-
-def _system(loop: ToolLoop) -> list[dict[str, Any]]:
-    return [{"role": "system", "content": loop.system}] if loop.system else []
-
-
-def _read_steps(steps: Steps) -> AgentRun:
-    """Read a loop of ours: unlike the messages, it knows which results are failures."""
-    failed = {outcome.request.id for outcome in steps.outcomes if outcome.failed}
-    return _read([_marked(step, failed) for step in steps.told])
-
-
-def _marked(step: Any, failed: set[str]) -> Any:
-    if isinstance(step, Mapping) and get(step, "tool_call_id", "call_id") in failed:
-        return {**step, "status": "error"}
-    return step
-
-
-def _read(result: Any) -> AgentRun:
-    text = result if isinstance(result, str) else None
-    trace = AgentTrace((), text) if text is not None else to_agent_trace(result)
-    return AgentRun(
-        trace=trace, usage=_usage(result), hint="as messages of tools that the function returns in a list"
-    )
-
-
-def _responses(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, list | tuple) else [result]
+    return AgentJudge(bridge_of(_OPENAI, agent, model), model, price_table)
 
 
 def _items(result: Any) -> Iterator[Any]:
     """Yield the messages and items in a result, in order."""
-    for each in _responses(result):
+    for each in listed(result):
         choices, output = get(each, "choices"), get(each, "output")
         if choices:
             yield get(choices[0], "message")
@@ -222,10 +147,6 @@ def _read_assistant(builder: TraceBuilder, message: Any) -> None:
         builder.call(get(function, "name"), get(function, "arguments", "input"), get(call, "id"))
 
 
-def _usage(result: Any) -> CallMetrics | None:
-    return summed(_usage_of(each) for each in _responses(result) if not isinstance(each, str))
-
-
 def _usage_of(response: Any) -> CallMetrics | None:
     usage = get(response, "usage")
     if usage is None:
@@ -244,8 +165,10 @@ def _usage_of(response: Any) -> CallMetrics | None:
 class _Chat:
     async def ask(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
         tools = {"tools": [tool.to_openai() for tool in loop.definitions]} if loop.tools else {}
-        create = loop.client.chat.completions.create
-        return await called(create, model=loop.model, messages=list(messages), **tools, **loop.settings)
+        sent = [*_system(loop), *messages]
+        return await called(
+            loop.client.chat.completions.create, model=loop.model, messages=sent, **tools, **loop.settings
+        )
 
     def requested(self, response: Any) -> list[Requested]:
         calls = get(response.choices[0].message, "tool_calls", default=())
@@ -258,12 +181,21 @@ class _Chat:
     def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
         return [{"role": "tool", "tool_call_id": each.request.id, "content": each.text} for each in outcomes]
 
+    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        return _marked(self.answered(outcomes), outcomes)
+
+    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
+        named = {"name": ANSWER, "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+
 
 class _Responses:
     async def ask(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
         tools = {"tools": [tool.to_openai("responses") for tool in loop.definitions]} if loop.tools else {}
-        create = loop.client.responses.create
-        return await called(create, model=loop.model, input=list(messages), **tools, **loop.settings)
+        sent = [*_system(loop), *messages]
+        return await called(
+            loop.client.responses.create, model=loop.model, input=sent, **tools, **loop.settings
+        )
 
     def requested(self, response: Any) -> list[Requested]:
         calls = [item for item in response.output if item.type == "function_call"]
@@ -278,18 +210,36 @@ class _Responses:
             for each in outcomes
         ]
 
+    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        return _marked(self.answered(outcomes), outcomes)
 
-def _chat_shape(schema: JsonSchemaDict) -> dict[str, Any]:
-    named = {"name": ANSWER, "schema": schema, "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
+    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
+        return {"text": {"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": True}}}
 
 
-def _responses_shape(schema: JsonSchemaDict) -> dict[str, Any]:
-    return {"text": {"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": True}}}
+def _system(loop: BaseLoop) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": loop.system}] if loop.system else []
+
+
+def _marked(messages: Sequence[Any], outcomes: Sequence[Outcome]) -> list[Any]:
+    """Mark what failed, which the API has no field for."""
+    pairs = zip(messages, outcomes, strict=True)
+    return [{**message, "status": "error"} if outcome.failed else message for message, outcome in pairs]
 
 
 _APIS: Final[dict[str, Api]] = {"chat": _Chat(), "responses": _Responses()}
-_SHAPES: Final[dict[str, Callable[[JsonSchemaDict], dict[str, Any]]]] = {
-    "chat": _chat_shape,
-    "responses": _responses_shape,
-}
+
+
+def _api(loop: BaseLoop) -> Literal["chat", "responses"]:
+    return loop.api if isinstance(loop, ToolLoop) else "chat"
+
+
+_OPENAI: Final = Provider(
+    framework="openai",
+    is_client=lambda agent: hasattr(agent, "chat"),
+    loop=ToolLoop,
+    api=lambda loop: _APIS[_api(loop)],
+    form=lambda loop: "openai-responses" if loop is not None and _api(loop) == "responses" else "openai",
+    to_agent_trace=to_agent_trace,
+    usage=_usage_of,
+)

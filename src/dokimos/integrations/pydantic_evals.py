@@ -20,10 +20,10 @@ EXTRA: Final = "pydantic-ai"
 
 
 def to_test_case(request: Any) -> EvalTestCase:
-    """Return an `EvaluatorContext` as a case: inputs, output, expected output, metadata and what was measured.
+    """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and what was measured.
 
-    An input or output that is no map is under "input" or "output"; documents that the task set as the attribute
-    "context" are the context.
+    An input or output that is no map is under "input" or "output"; documents that the task set as its
+    attribute "context" are the context.
     """
     outputs = _map(get(request, "output"), OUTPUT)
     documents = get(get(request, "attributes", default={}), CONTEXT)
@@ -40,7 +40,7 @@ def to_test_case(request: Any) -> EvalTestCase:
 
 
 def from_eval_result(result: EvalResult) -> dict[str, Any]:
-    """Return a result as what an evaluator of theirs gives: the score with its reason, and the verdict if any.
+    """Return a result as one of theirs: the score with its reason, and the verdict if there is one.
 
     Raises:
         EvaluationError: for a result with an error, which is no score.

@@ -105,7 +105,7 @@ def _call(name: str | None, arguments: Any, metadata: Mapping[str, Any]) -> Tool
 
 
 def result_text(content: Any) -> str:
-    """Return the result of a tool as text: that of its parts where it consists of parts of text, else JSON."""
+    """Return the result of a tool as text: that of its parts where all of them are text, else JSON."""
     parts = _text_parts(content)
     if parts is not None:
         return "\n".join(parts)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from dokimos.core.agent import ToolCall, ToolDefinition
+from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos.core.conversation import ConversationTrajectory, Role
+from dokimos.core.jsonable import text_form
+from dokimos.core.message_formats import MessageFormat
+from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import IntegrationError
-from dokimos.integrations.base import called, identity
-from dokimos.integrations.reading import result_text
+from dokimos.integrations.base import AgentRun, Bridge, called, identity
+from dokimos.integrations.reading import result_text, summed
+from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.judges.schemas import without_bounds
 
 
 class Requested(NamedTuple):
@@ -50,6 +56,14 @@ class Api(Protocol):
         """Return what came of calls as messages to send."""
         ...
 
+    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        """Return the same messages for the record, with what failed marked."""
+        ...
+
+    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
+        """Return what a request needs for an answer in JSON of a schema."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolLoop:
@@ -81,31 +95,115 @@ class ToolLoop:
         return identity(framework, self.model, ",".join(self.functions), self.system)
 
 
-class Steps(NamedTuple):
-    """What happened in a loop: responses and results of tools, in order."""
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """What tells the SDKs of providers apart."""
 
-    told: list[Any]
-    outcomes: list[Outcome]
+    framework: str
+    is_client: Callable[[Any], bool]
+    loop: Callable[..., ToolLoop]
+    """Makes a loop of a `client` and a `model`."""
+    api: Callable[[ToolLoop], Api]
+    form: Callable[[ToolLoop | None], MessageFormat]
+    """In which form it, or a function of the user's, takes a conversation."""
+    to_agent_trace: Callable[[Any], AgentTrace]
+    usage: Callable[[Any], CallMetrics | None]
+    """Of one response."""
 
 
-async def looped(loop: ToolLoop, api: Api, messages: Sequence[Any]) -> Steps:
-    """Ask a model until it calls no more tools. Without tools it is asked once.
+def bridge_of(provider: Provider, agent: Any, model: str | None) -> Bridge:
+    """Return how to run a loop, a client's model, or a function of the input or the conversation.
+
+    Raises:
+        IntegrationError: for anything else, and for a client without a model.
+    """
+    if provider.is_client(agent):
+        if not model:
+            raise IntegrationError("Which model is the client to be asked for? Give model=...")
+        agent = provider.loop(client=agent, model=model)
+    if isinstance(agent, ToolLoop):
+        return _bridge_of_loop(provider, agent)
+    if not callable(agent):
+        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
+
+    async def run(inputs: Any) -> AgentRun:
+        return _read(provider, await called(agent, inputs))
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        return _read(provider, await called(agent, conversation.to_messages(provider.form(None))))
+
+    return Bridge(identity=identity(provider.framework, agent), run=run, converse=converse)
+
+
+def usage_of_all(provider: Provider, result: Any) -> CallMetrics | None:
+    """Return the usage of all responses in a result together."""
+    return summed(provider.usage(each) for each in listed(result) if not isinstance(each, str))
+
+
+def listed(result: Any) -> list[Any]:
+    """Return a result as a list of responses and messages."""
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _bridge_of_loop(provider: Provider, loop: ToolLoop) -> Bridge:
+    api = provider.api(loop)
+
+    async def ask(asked: ToolLoop, messages: Sequence[Any]) -> AgentRun:
+        return _read(provider, await looped(asked, api, messages))
+
+    async def run(inputs: Any) -> AgentRun:
+        return await ask(loop, inputs if isinstance(inputs, list) else [_user(inputs)])
+
+    async def converse(conversation: ConversationTrajectory) -> AgentRun:
+        system = "\n\n".join(text for text in (loop.system, conversation.system_prompt) if text)
+        spoken = [message for message in conversation.messages if message.role is not Role.SYSTEM]
+        messages = replace(conversation, messages=tuple(spoken)).to_messages(provider.form(loop))
+        return await ask(replace(loop, system=system), messages)
+
+    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
+        if schema is not None and not loop.tools:
+            held = replace(loop, settings={**loop.settings, **api.held_to(without_bounds(schema))})
+            try:
+                return await ask(held, [_user(prompt)])
+            except Exception as error:
+                if getattr(error, "status_code", None) not in (400, 422):
+                    raise
+        return await ask(loop, [_user(prompt)])
+
+    return Bridge(identity=loop.identity(provider.framework), run=run, converse=converse, judge=judge)
+
+
+def _user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text_form(text) or ""}
+
+
+def _read(provider: Provider, result: Any) -> AgentRun:
+    trace = AgentTrace((), result) if isinstance(result, str) else provider.to_agent_trace(result)
+    return AgentRun(
+        trace=trace,
+        usage=usage_of_all(provider, result),
+        hint="as results of tools that the function returns in a list",
+    )
+
+
+async def looped(loop: ToolLoop, api: Api, messages: Sequence[Any]) -> list[Any]:
+    """Ask a model until it calls no more tools, and return responses and results of tools, in order.
+
+    Without tools it is asked once.
 
     Raises:
         IntegrationError: when it does not come to an end.
     """
     told: list[Any] = []
     sent: list[Any] = []
-    outcomes: list[Outcome] = []
     for _ in range(loop.max_rounds):
         response = await api.ask(loop, [*messages, *sent])
         told.append(response)
         requests = api.requested(response)
         if not requests or not loop.functions:
-            return Steps(told, outcomes)
+            return told
         came = await asyncio.gather(*(_run(loop, request) for request in requests))
-        outcomes += came
-        told += api.answered(came)
+        told += api.told(came)
         sent += [*api.said(response), *api.answered(came)]
     raise IntegrationError(f"The model {loop.model!r} still called tools after {loop.max_rounds} rounds.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
     from dokimos.suites.metrics import BuiltMetric, Judges
     from dokimos.suites.plan import CasePlan, TurnPlan
-    from dokimos.suites.schema import Metric, SuiteFile, TestCase, Turn
+    from dokimos.suites.schema import Agent, Metric, SuiteFile, TestCase, Turn
     from dokimos.suites.suite import Suite
 
 ENDINGS: Final = (".yaml", ".yml")
@@ -65,8 +65,6 @@ def _validated(document: Document) -> SuiteFile:
             missing = str(detail["loc"][-1]) if detail["type"] == "missing" and detail["loc"] else ""
             message = "this is missing" if missing else detail["msg"].removeprefix("Value error, ")
             steps = tuple(detail["loc"])
-            if detail["type"] == "extra_forbidden":
-                steps = tuple(step for step in steps if step != "")
             problems.append(document.problem(steps, message, missing=missing))
         refuse(problems)
         raise
@@ -96,16 +94,18 @@ class _Compiler:
         for index, metric in enumerate(self._agent_metrics()):
             self._metric(metric, ("evaluations", "metrics", index))
         cases = tuple(self._cases())
-        application = self._application()
-        refuse(self._problems)
         execution = self._file.execution
+        timeout = llm_timeout or execution.llm_timeout or LLM_TIMEOUT
+        application = self._application(timeout)
+        refuse(self._problems)
         return Suite(
             path=self._document.file,
             name=self._file.name,
             description=self._file.description or "",
             cases=cases,
             application=application,
-            timeout=llm_timeout or execution.llm_timeout or LLM_TIMEOUT,
+            timeout=timeout,
+            agent=_shown(self._file.agent),
             parallelism=execution.parallel_test_cases or 1,
             retries=execution.retries or 0,
             quiet=bool(execution.quiet),
@@ -125,7 +125,7 @@ class _Compiler:
     def _agent_metrics(self) -> Sequence[Metric]:
         return self._file.evaluations.metrics if self._file.evaluations else []
 
-    def _application(self) -> Any:
+    def _application(self, timeout: float) -> Any:
         from dokimos.suites.targets import application_of
 
         if self._file.agent is None:
@@ -137,7 +137,7 @@ class _Compiler:
             self._problems.append(self._document.problem(place, message))
             return None
         try:
-            return application_of(self._file.agent, self._folder)
+            return application_of(self._file.agent, self._folder, timeout)
         except ConfigurationError as error:
             self._problems.append(self._document.problem(("agent", "callable"), str(error)))
             return None
@@ -224,7 +224,7 @@ class _Compiler:
 
         if id(metric) not in self._built:
             try:
-                built = build_metric(metric, self._judges, self._document.place(steps).file.resolve().parent)
+                built = build_metric(metric, self._judges, self._folder)
             except ConfigurationError as error:
                 self._problems.append(self._document.problem(steps, str(error)))
                 self._built[id(metric)] = None
@@ -255,6 +255,8 @@ def _skip_reason(skip: bool | str) -> str | None:
     return "It is marked as skip." if skip else None
 
 
-def cases_by_id(cases: Sequence[CasePlan]) -> Mapping[str, CasePlan]:
-    """Return the cases by the ids of their examples."""
-    return {example.id or "": case for case in cases for example in case.examples()}
+def _shown(agent: Agent | None) -> str:
+    """Return what tells one agent from another, without its headers."""
+    if agent is None:
+        return ""
+    return str(agent.function or agent.url or agent.command)

@@ -15,6 +15,7 @@ from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.keys import CONTEXT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
+from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import shortened
 from dokimos.errors import AgentError, ConfigurationError
 from dokimos.suites.modules import load_callable
@@ -72,14 +73,18 @@ _METRICS: Final = ("tokens_in", "tokens_out", "cost_usd", "latency_ms", "model")
 _STDERR: Final = 500
 
 
-def application_of(agent: Agent, folder: Path) -> Application:
-    """Return the application that a suite names. Raises `ConfigurationError` where it cannot be used."""
+def application_of(agent: Agent, folder: Path, timeout: float) -> Application:
+    """Return the application that a suite names; a command is ended after `timeout` seconds.
+
+    Raises:
+        ConfigurationError: where it cannot be used.
+    """
     if agent.function is not None:
         return _callable(agent.function, folder)
     if agent.url is not None:
         endpoint = Endpoint.of(agent)
         return lambda: endpoint
-    command = Command.of(agent, folder)
+    command = Command.of(agent, folder, timeout)
     return lambda: command
 
 
@@ -185,24 +190,27 @@ class Command:
     arguments: tuple[str, ...]
     folder: Path
     is_json: bool = False
+    timeout: float | None = None
 
     @classmethod
-    def of(cls, agent: Agent, folder: Path) -> Command:
+    def of(cls, agent: Agent, folder: Path, timeout: float) -> Command:
         import shlex
 
         given = agent.command
         arguments = shlex.split(given) if isinstance(given, str) else list(given or ())
         if arguments[0] in ("python", "python3"):
             arguments[0] = sys.executable
-        return cls(tuple(arguments), folder, agent.format == "json")
+        return cls(tuple(arguments), folder, agent.format == "json", timeout)
 
     def __call__(self, request: Request) -> Any:
         sent = json.dumps(request.to_json(), ensure_ascii=False) if self.is_json else request.input
         try:
             done = subprocess.run(
                 self.arguments, input=sent, capture_output=True, cwd=self.folder, encoding="utf-8",
-                errors="replace", check=False,
+                errors="replace", check=False, timeout=self.timeout,
             )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise AgentError(f"the command {self.arguments[0]} did not end within {self.timeout:g} s") from None
         except OSError as error:
             raise AgentError(f"the command {self.arguments[0]} cannot be run: {error.strerror}") from None
         if done.returncode != 0:
@@ -238,9 +246,9 @@ def told(value: Any) -> Any:
 
 def _at(data: Any, path: str) -> Any:
     from dokimos.errors import UnusableOutputError
-    from dokimos.evaluators.response_path import leaf_at
+    from dokimos.evaluators.response_path import with_response_path
 
     try:
-        return leaf_at(data, path)
+        return with_response_path(EvalTestCase({}, {OUTPUT: data}), path).actual_output
     except UnusableOutputError as error:
         raise AgentError(str(error)) from None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core import checks
 from dokimos.core.example import Example
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import ConfigurationError, DatasetError
@@ -83,8 +84,7 @@ class CaseSource:
         source = cls(**dict(zip(("dataset",), marker.args, strict=False)), **marker.kwargs)
         if sum(given is not None for given in (source.dataset, source.json, source.jsonl)) > 1:
             raise ConfigurationError("@pytest.mark.dokimos takes one of dataset=, json= and jsonl=.")
-        if isinstance(source.runs, bool) or not isinstance(source.runs, int) or source.runs < 1:
-            raise ConfigurationError(f"runs= must be a whole number of at least 1, not {source.runs!r}.")
+        checks.positive("runs", source.runs)
         return source
 
     @property

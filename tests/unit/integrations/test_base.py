@@ -61,8 +61,8 @@ def test_keys_are_those_that_are_asked_for():
         seen.append(value)
         return AgentRun(trace=TRACE, documents=("chunk",))
 
-    keys = {"input_key": "question", "output_key": "answer", "context_key": "chunks", "metadata_key": "sources"}
-    task = AgentTask(bridge_of(run), **keys)
+    keys = {"input_key": "question", "output_key": "answer", "context_key": "chunks"}
+    task = AgentTask(bridge_of(run), **keys, metadata_key="sources")
     outputs = run_sync(task(Example({"question": "Why?"}))).outputs
 
     assert seen == ["Why?"]

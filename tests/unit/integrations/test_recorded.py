@@ -7,8 +7,8 @@ import pytest
 
 NAMES = sorted(path.stem for path in (Path(__file__).parents[2] / "data" / "frameworks").glob("*.json"))
 FUNCTIONS = (
-    "to_agent_trace", "to_tool_definitions", "to_call_metrics", "run_and_trace", "run_and_trace_async", "as_task",
-    "as_judge", "as_application",
+    "to_agent_trace", "to_tool_definitions", "to_call_metrics", "run_and_trace", "run_and_trace_async",
+    "as_task", "as_judge", "as_application",
 )  # fmt: skip
 
 

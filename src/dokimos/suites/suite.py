@@ -1,0 +1,87 @@
+"""A suite that has been loaded, and the experiment that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import ConfigurationError
+from dokimos.experiment.experiment import Experiment
+from dokimos.suites.plan import CasePlan
+from dokimos.suites.task import SuiteTask
+
+if TYPE_CHECKING:
+    from dokimos.core.example import Example
+    from dokimos.evaluators.base import Evaluator
+    from dokimos.suites.targets import Application
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """An application, its cases and their evaluators; made by `load_suite`."""
+
+    path: Path
+    name: str
+    application: Application = field(repr=False)
+    cases: tuple[CasePlan, ...] = ()
+    description: str = ""
+    agent: str = ""
+    """What is tested, as the file names it."""
+    timeout: float = 60.0
+    """Seconds that the application may take for one reply."""
+    parallelism: int = 1
+    retries: int = 0
+    quiet: bool = False
+    verbose: bool = False
+    warnings: tuple[str, ...] = ()
+    """What the file says that is out of date or has no effect."""
+
+    @property
+    def runnable(self) -> tuple[CasePlan, ...]:
+        """The cases that are not marked as skip."""
+        return tuple(case for case in self.cases if case.skip is None)
+
+    @property
+    def skipped(self) -> tuple[CasePlan, ...]:
+        """The cases that are left out."""
+        return tuple(case for case in self.cases if case.skip is not None)
+
+    def experiment(self) -> Experiment:
+        """Return the suite as an experiment; each example has the evaluators of its case.
+
+        Raises:
+            ConfigurationError: when there is no case to run.
+        """
+        if not self.runnable:
+            raise ConfigurationError(f"{self.path} has no test cases to run.")
+        by_id = {example.id: case for case in self.runnable for example in case.examples()}
+        examples = [example for case in self.runnable for example in case.examples()]
+        return Experiment(
+            Dataset(examples, name=self.name, description=self.description),
+            SuiteTask(by_id, self.application, timeout=self.timeout, identity=self.agent),
+            CaseEvaluators(by_id),
+            name=self.name,
+            description=self.description,
+            metadata=self._metadata(),
+            parallelism=self.parallelism,
+            retries=self.retries,
+        )
+
+    def _metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent}
+        if self.skipped:
+            metadata["skipped"] = {case.id: case.skip for case in self.skipped}
+        return metadata
+
+
+@dataclass(frozen=True)
+class CaseEvaluators:
+    """Gives each example the evaluators of its case."""
+
+    cases: dict[str | None, CasePlan]
+
+    def __call__(self, example: Example) -> Sequence[Evaluator]:
+        return self.cases[example.id].evaluators

@@ -1,0 +1,130 @@
+"""The task of a suite: asks the application once, or turn by turn in one session."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from dokimos.core.agent import tool_calls_from
+from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.core.example import Example
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.task_result import TaskResult
+from dokimos.core.text import error_text
+from dokimos.errors import AgentError, BudgetExceededError
+from dokimos.experiment.task import Task, prepare
+from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan
+from dokimos.suites.targets import Application, Reply, Request, told
+
+MOST_FAILURES: Final = 2
+"""So many turns in a row without a reply end a conversation."""
+NOT_SENT: Final = "not sent: the turns before it had no reply"
+
+
+@dataclass(frozen=True)
+class SuiteTask:
+    """Runs the cases of a suite against its application."""
+
+    cases: Mapping[str | None, CasePlan]
+    application: Application
+    timeout: float = 60.0
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        # Two agents are two tasks: a run of one is not resumed with the other.
+        object.__setattr__(self, "__qualname__", f"SuiteTask({self.identity})")
+
+    async def __call__(self, example: Example) -> TaskResult:
+        case = self.cases[example.id]
+        session = _Session(self.application(), self.timeout)
+        if case.is_conversation:
+            return await session.conversation(case)
+        return await session.ask(case.turns[0])
+
+
+@dataclass
+class _Session:
+    """One case: what was said, and what the application remembers."""
+
+    reply: Reply
+    timeout: float
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    said: ConversationTrajectory = field(default_factory=ConversationTrajectory)
+    memory: dict[str, Any] = field(default_factory=dict)
+
+    async def ask(self, turn: TurnPlan) -> TaskResult:
+        """Ask for one reply. Raises what the application raises, or `TimeoutError`."""
+        request = Request(
+            input=turn.input,
+            conversation=self.said,
+            session_id=self.id,
+            session=self.memory,
+            turn_index=turn.index,
+            files=turn.files,
+        )
+        asked = prepare(cast("Task", self.reply))
+        try:
+            async with asyncio.timeout(self.timeout):
+                result = await asked.run(cast("Example", request), _complete)
+        except TimeoutError:
+            raise TimeoutError(f"no reply within {self.timeout:g} s") from None
+        self._remember(turn, result)
+        return result
+
+    async def conversation(self, case: CasePlan) -> TaskResult:
+        """Go through the turns; one without a reply has an error in its outputs."""
+        turns: list[dict[str, Any]] = []
+        metrics = CallMetrics()
+        failures = 0
+        for turn in case.turns:
+            if failures >= MOST_FAILURES:
+                turns.append({"input": turn.input, TURN_ERROR: NOT_SENT})
+                continue
+            try:
+                result = await self.ask(turn)
+            except BudgetExceededError:
+                raise
+            except Exception as error:  # the application is somebody else's code
+                failures += 1
+                turns.append({"input": turn.input, TURN_ERROR: error_text(error)})
+            else:
+                failures = 0
+                metrics += result.metrics or CallMetrics()
+                turns.append({"input": turn.input, **result.outputs})
+        if all(TURN_ERROR in turn for turn in turns):
+            raise AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}")
+        return TaskResult(self._outputs(turns), metrics)
+
+    def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
+        calls = [call for turn in turns for call in turn.get(TOOL_CALLS) or ()]
+        last = turns[-1].get(OUTPUT, "")
+        return {OUTPUT: last, TOOL_CALLS: calls, TURNS: turns, TRAJECTORY: self.said}
+
+    def _remember(self, turn: TurnPlan, result: TaskResult) -> None:
+        given = result.outputs.get(TOOL_CALLS)
+        calls = () if given is None else tool_calls_from(given, key=TOOL_CALLS)
+        answer = Message.assistant(text_form(result.outputs.get(OUTPUT)) or "", calls)
+        self.said = self.said.with_message(Message.user(turn.input)).with_message(answer)
+
+
+def _complete(result: TaskResult) -> TaskResult:
+    """Return a reply with its outputs under their usual names."""
+    value = result.outputs
+    known = told(dict(value))
+    if not isinstance(known, TaskResult):
+        return TaskResult(known, result.metrics)
+    measured = result.metrics or CallMetrics()
+    given = known.metrics or CallMetrics()
+    latency = given.latency_ms if given.latency_ms is not None else measured.latency_ms
+    return TaskResult(known.outputs, _with_latency(given, latency))
+
+
+def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:
+    from dataclasses import replace
+
+    return replace(metrics, latency_ms=latency_ms)
