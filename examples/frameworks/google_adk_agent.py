@@ -18,9 +18,7 @@ def book_flight(to: str) -> dict:
     return {"error": "no seats left"}
 
 
-agent = LlmAgent(
-    name="traveller", model=LiteLlm("openai/gpt-5-mini"), tools=[get_weather, book_flight]
-)
+agent = LlmAgent(name="traveller", model=LiteLlm("openai/gpt-5-mini"), tools=[get_weather, book_flight])
 tools = google_adk.to_tool_definitions(agent)
 question = "What is the weather in Paris and Rome? Book a flight to the warmer one."
 examples = Dataset([Example({"input": question}, metadata={"tools": tools})])

@@ -27,7 +27,11 @@ class TestAgentFramework(FrameworkContract):
     module = agent_framework
     failure = "Error: Function failed."
     client = OpenAIChatCompletionClient
-    guide_script = [*story.first_turn(), *story.first_turn(), *story.first_turn()]
+    guide_script = (
+        *story.first_turn(),
+        *story.first_turn(),
+        *story.first_turn(),
+    )
     example_script = story.first_turn()
 
     def agent(self, base_url):

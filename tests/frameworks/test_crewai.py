@@ -51,7 +51,11 @@ class TestCrew(FrameworkContract):
     name = "crewai"
     package = "crewai"
     module = crewai
-    guide_script = [*story.first_turn(), *story.first_turn(), *story.first_turn()]
+    guide_script = (
+        *story.first_turn(),
+        *story.first_turn(),
+        *story.first_turn(),
+    )
     example_script = story.first_turn()
 
     def agent(self, base_url):

@@ -40,7 +40,11 @@ class TestGoogleADK(FrameworkContract):
     name = "google_adk"
     package = "google-adk"
     module = google_adk
-    guide_script = [*story.first_turn(), *story.first_turn(), *story.first_turn()]
+    guide_script = (
+        *story.first_turn(),
+        *story.first_turn(),
+        *story.first_turn(),
+    )
     example_script = story.first_turn()
 
     def agent(self, base_url):

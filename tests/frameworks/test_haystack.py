@@ -32,8 +32,11 @@ class TestHaystack(FrameworkContract):
     name = "haystack"
     package = "haystack-ai"
     module = haystack
-    guide_script = [*story.first_turn(), *story.first_turn(), Turn("Within 30 days."), *story.first_turn()]
-    example_script = [Turn("You get your money back within 30 days."), Turn("It takes 5 days.")]
+    guide_script = (*story.first_turn(), *story.first_turn(), Turn("Within 30 days."))
+    example_script = (
+        Turn("You get your money back within 30 days."),
+        Turn("It takes 5 days."),
+    )
 
     def agent(self, base_url):
         return Agent(

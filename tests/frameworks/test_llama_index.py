@@ -44,7 +44,12 @@ class TestLlamaIndex(FrameworkContract):
     package = "llama-index-core"
     module = llama_index
     streaming = True
-    guide_script = [*story.first_turn(), *story.first_turn(), Turn("30 days."), Turn("YES")]
+    guide_script = (
+        *story.first_turn(),
+        *story.first_turn(),
+        Turn("30 days."),
+        Turn("YES"),
+    )
     example_script = story.first_turn()
 
     def agent(self, base_url):
@@ -168,7 +173,9 @@ def test_a_model_is_a_task_and_counted():
     with ToolCallingServer([Turn(ANSWER)]) as server:
         result = run_sync(llama_index.as_task(llm(server.base_url))(Example.of(QUESTION)))
 
-    assert (result.outputs["output"], result.metrics.tokens_in, result.metrics.model) == (ANSWER, 20, "scripted")
+    assert (result.outputs["output"], result.metrics.tokens_in, result.metrics.model) == (
+        ANSWER, 20, "scripted",
+    )  # fmt: skip
 
 
 def test_their_evaluators_are_ours():

@@ -43,8 +43,14 @@ class TestSmolagents(FrameworkContract):
     name = "smolagents"
     package = "smolagents"
     module = smolagents
-    guide_script = [*story.first_turn()[:2], answer(ANSWER)] * 3
-    example_script = [*story.first_turn()[:2], answer(ANSWER)]
+    guide_script = (
+        *story.first_turn()[:2],
+        answer(ANSWER),
+    ) * 3
+    example_script = (
+        *story.first_turn()[:2],
+        answer(ANSWER),
+    )
 
     def agent(self, base_url):
         return ToolCallingAgent(

@@ -29,7 +29,11 @@ class TestStrands(FrameworkContract):
     name = "strands"
     package = "strands-agents"
     module = strands
-    guide_script = [*story.first_turn(), *story.first_turn(), *story.first_turn()]
+    guide_script = (
+        *story.first_turn(),
+        *story.first_turn(),
+        *story.first_turn(),
+    )
     example_script = story.first_turn()
 
     def agent(self, base_url):

@@ -131,6 +131,12 @@ def execute(
     verbose: bool,
 ) -> int:
     """Carry out a run and present its result; what is cut short is presented too."""
+    if is_suite(target):
+        from dokimos.cli.test import execute_suite
+
+        return execute_suite(
+            target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose
+        )
     from dokimos.cli.outcome import Presentation
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
@@ -160,7 +166,8 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     from dokimos.cli.targets import absolute_target
     from dokimos.experiment.runner import Launch
 
-    experiment = _adjusted(_experiment(target, settings), settings)
+    experiment, adjustments = _planned(target, settings)
+    experiment = _adjusted(experiment, adjustments)
     if not callable(experiment.evaluators):
         for level in wanted:
             level.check_name([evaluator.name for evaluator in experiment.evaluators])
@@ -173,6 +180,23 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
         if extra.get(name) not in (None, False):
             options[name] = extra[name]
     return experiment._launch(Launch(target=absolute_target(target), settings=settings.kept()), options)
+
+
+def is_suite(target: str) -> bool:
+    """Say whether a target is a suite in YAML."""
+    return target.lower().endswith((".yaml", ".yml"))
+
+
+def _planned(target: str, settings: RunSettings) -> tuple[Experiment, RunSettings]:
+    """Return the experiment of a target, and the settings that it has not taken itself."""
+    if not is_suite(target):
+        return _experiment(target, settings), settings
+    from dokimos.cli.test import suite_experiment
+    from dokimos.errors import ConfigurationError
+
+    if settings.specs or settings.columns:
+        raise ConfigurationError("-e and --columns are for data files; a suite names its metrics itself.")
+    return suite_experiment(target, settings)
 
 
 def _experiment(target: str, settings: RunSettings) -> Experiment:

@@ -180,6 +180,8 @@ def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]
             f"{errored} of {counted(len(candidate.items), 'item')} of the candidate errored, so it says too "
             "little about the rest.",
         )
+    else:
+        yield from _silent(comparison)
     if comparison.count(Change.ADDED) == len(candidate.items):
         yield Fired(
             Guard.ERRORS,
@@ -191,6 +193,25 @@ def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]
             Guard.INCOMPLETE,
             f"The candidate's run did not end ({candidate.status.in_words}): resume it, then gate it.",
         )
+
+
+def _silent(comparison: RunComparison) -> Iterator[Fired]:
+    """Evaluators of both sides that lost most of the scores which the baseline has."""
+    scored, lost = Counter[str](), Counter[str]()
+    for item in comparison.items:
+        if item.baseline is None or item.candidate is None:
+            continue
+        for score in item.evaluators:
+            if score.baseline_mean is not None:
+                scored[score.name] += 1
+                lost[score.name] += score.candidate_mean is None
+    for name, count in lost.items():
+        if count > MOSTLY * scored[name] and name not in comparison.removed_evaluators:
+            yield Fired(
+                Guard.ERRORS,
+                f"{name} gave no score for {count} of the {counted(scored[name], 'item')} that it scored in "
+                "the baseline, so it says too little about the rest.",
+            )
 
 
 def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypedDict
 
 from dokimos.core.agent import AgentTrace
@@ -29,6 +29,7 @@ from dokimos.integrations.reading import (
     extract_texts_with_metadata,
     priced,
 )
+from dokimos.judges.identity import identity_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 
 
@@ -158,7 +159,8 @@ def _check_reply(run: AgentRun) -> None:
     """Refuse a reply without text, unless it leaves calls to whoever asked."""
     output = run.trace.final_response if run.output is None else run.output
     blank = output is None or (isinstance(output, str) and not output.strip())
-    if blank and all(call.result is not None for call in run.trace.tool_calls):
+    calls = run.trace.tool_calls
+    if blank and not (calls and calls[-1].result is None):
         raise IntegrationError("The agent gave a blank reply; allow_blank=True accepts one.")
 
 
@@ -189,9 +191,14 @@ class AgentJudge:
     model: str | None = None
     price_table: PriceTable | None = None
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        return self.bridge.identity
+        """Names the agent, with a mark of all that it holds: replies of two judges must not be mixed up."""
+        try:
+            held = identity_of(self.bridge.judge or self.bridge.run)
+        except Exception:  # an agent may hold anything
+            held = f"{id(self):x}"
+        return f"{self.bridge.identity}#{_mark(held)}"
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
         try:
@@ -202,7 +209,7 @@ class AgentJudge:
         except DokimosError:
             raise
         except Exception as error:
-            raise JudgeUnavailableError(f"{self.identity} gave no answer: {error_text(error)}") from error
+            raise JudgeUnavailableError(f"{self.bridge.identity} gave no answer: {error_text(error)}") from error
         text = text_form(run.trace.final_response if run.output is None else run.output)
         return JudgeReply(text or "", priced(run.usage, self.model, self.price_table))
 
@@ -257,7 +264,11 @@ def _short(part: Any) -> str:
     text = part if isinstance(part, str) else getattr(part, "__qualname__", None) or type(part).__qualname__
     if len(text) <= 60 and "\n" not in text:
         return text
-    return "#" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"#{_mark(text)}"
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def numeric_score(value: Any, reason: Any = None, metadata: Mapping[str, Any] | None = None) -> Score:

@@ -25,6 +25,7 @@ from dokimos.integrations.base import (
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
+from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, usage_of
 
 EXTRA: Final = "google-adk"
@@ -65,7 +66,7 @@ def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinitio
     if isinstance(agent, list | tuple):
         return tuple(_definition(tool) for tool in agent)
     agent = made_one_of(agent, _METHODS)
-    return run_sync(_tools_of(get(agent, "agent", default=agent)))
+    return run_sync(on_lasting_loop(_tools_of)(get(agent, "agent", default=agent)))
 
 
 def to_call_metrics(

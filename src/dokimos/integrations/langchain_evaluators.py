@@ -27,8 +27,8 @@ _DOCUMENTS: Final = ("context", "contexts", "documents", "source_documents", "re
 def to_test_case(request: Any) -> EvalTestCase:
     """Return what an evaluator of theirs is asked as a case.
 
-    Text becomes the input, content the output, documents the context. Takes the arguments of an openevals evaluator or of `evaluate_strings` as a map, or an object with such
-    attributes, as LangSmith's runs and examples are.
+    Text becomes the input, content the output, documents the context. Takes the arguments of an openevals
+    evaluator or of `evaluate_strings` as a map, or an object with such attributes, as LangSmith's runs are.
     """
     outputs = _map(get(request, *_OUTPUTS), OUTPUT)
     documents = get(request, *_DOCUMENTS)
@@ -63,7 +63,7 @@ def from_eval_result(
 
 
 def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
-    """Return an evaluator of theirs as one of ours: a `StringEvaluator`, or a function like those of openevals.
+    """Return an evaluator of theirs as one of ours: a `StringEvaluator`, or a function as openevals has.
 
     A verdict is 1 or 0; several results are their mean. A number outside 0..1 is an error.
     """

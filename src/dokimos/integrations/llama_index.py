@@ -30,6 +30,7 @@ from dokimos.integrations.base import (
     numeric_score,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
+from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import TraceBuilder, extract_texts, get, priced, summed, text_of, usage_of
 
 EXTRA: Final = "llama-index"
@@ -169,7 +170,7 @@ def as_evaluator(
         )
         return _judged(result, scale)
 
-    return ForeignEvaluator(name=name or type(theirs).__name__, threshold=threshold, ask=ask)
+    return ForeignEvaluator(name=name or type(theirs).__name__, threshold=threshold, ask=on_lasting_loop(ask))
 
 
 def from_evaluator(ours: Evaluator) -> Any:
@@ -217,9 +218,7 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     return Bridge(identity=_identity(agent), run=run, converse=converse)
 
 
-async def _run_agent(
-    agent: Any, text: str, history: list[Any], options: Mapping[str, Any]
-) -> AgentRun:
+async def _run_agent(agent: Any, text: str, history: list[Any], options: Mapping[str, Any]) -> AgentRun:
     handler = agent.run(user_msg=text, chat_history=history or None, **options)
     events = [event async for event in handler.stream_events()]
     output = await handler
@@ -378,9 +377,7 @@ def _definition(tool: Any) -> ToolDefinition:
     about = get(tool, "metadata")
     if about is None:
         return ToolDefinition.from_object(tool)
-    return ToolDefinition(
-        about.name or "", about.description or "", input_schema=about.get_parameters_dict()
-    )
+    return ToolDefinition(about.name or "", about.description or "", input_schema=about.get_parameters_dict())
 
 
 def _judged(result: Any, scale: tuple[float, float]) -> ScoreLike:

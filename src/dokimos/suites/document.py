@@ -71,7 +71,7 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
             if node is not None:
                 document.value = _Reader(document, loader, lookup, first_line).read(node, ())
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call] # the stubs have no type for it
+            loader.dispose()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
         document.problems.append(Problem(f"cannot be read: {why}", Place(path, 1, 1)))
@@ -151,7 +151,7 @@ class _Reader:
         if "${" not in text:
             return text, False
 
-        def value(found: re.Match[str]) -> str:
+        def value(found: re.Match[str]) -> Any:
             name, default = found[1], found[3]
             if name is None:
                 return "${"
@@ -164,7 +164,8 @@ class _Reader:
                     f"the variable {name} is not set; set it, put it into .env, or write ${{{name}:-default}}"
                     f".{hint}",
                 )
-            return default or "" if known is None else known
+                return found[0]
+            return default if known is None else known
 
         replaced = _VARIABLE.sub(value, text)
         return replaced, replaced != text
@@ -188,6 +189,7 @@ def merged(upper: Mapping[Any, Any], lower: Mapping[Any, Any]) -> dict[Any, Any]
     result = dict(lower)
     for key, value in upper.items():
         below = result.get(key)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[key] = merged(value, below) if both else value
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = merged(value, below)
+        result[key] = value
     return result

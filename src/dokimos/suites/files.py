@@ -24,9 +24,9 @@ _COLUMNS: Final = frozenset({"name", "input", "ground_truth", "skip", "repeats"}
 def read_suite(path: Path, lookup: Lookup) -> Document:
     """Read a suite with everything that it refers to; faults are in the document's problems."""
     document = read_yaml(path, lookup)
-    if document.problems:
-        return document
     if not isinstance(document.value, Mapping):
+        if document.problems:
+            return document
         document.problems.append(document.problem((), "a suite is a map with name, evaluations, test_cases"))
         return document
     _include(document, lookup, (path.resolve(),))

@@ -91,8 +91,9 @@ class GraderEvaluator(SettlingEvaluator):
 
     def _told(self, outcome: Any) -> Settled:
         result = _as_result(self.name, outcome)
-        if not (isinstance(result.score, int | float) and 0 <= result.score <= 1):
-            raise EvaluationError(f"{self.name} gave a score of {result.score!r}, which is not in 0..1.")
+        value: Any = result.score  # somebody else's function may put anything here
+        if not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise EvaluationError(f"{self.name} gave a score of {value!r}, which is not in 0..1.")
         passed = result.passed
         if passed is None:
             limit = DEFAULT_THRESHOLD if self.threshold is None else self.threshold

@@ -46,7 +46,8 @@ def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     folder = path.resolve().parent
     lookup = lookup_in(folder)
     document = read_suite(path, lookup)
-    refuse(document.problems)
+    if not isinstance(document.value, dict):
+        refuse(document.problems)
     with_settings(document, settings_for(folder, lookup), execution_from_environment(os.environ))
     file = _validated(document)
     return _Compiler(document, file, folder).suite(llm_timeout)
@@ -130,8 +131,8 @@ class _Compiler:
 
         if self._file.agent is None:
             message = (
-                "the declared agent (model, instructions, tools) is not available yet; name an application of "
-                "your own with agent: module:function, a URL or a command."
+                "the declared agent (model, instructions, tools) is not available yet; name an application "
+                "of your own with agent: module:function, a URL or a command."
             )
             place = ("instructions",) if self._file.instructions else ("model",)
             self._problems.append(self._document.problem(place, message))

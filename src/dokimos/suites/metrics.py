@@ -88,7 +88,7 @@ def judge_of(block: ModelBlock) -> Any:
     """Return the judge that a model block describes; it is sent only what the block says."""
     from dokimos.judges.factory import judge
 
-    settings = {
+    settings: dict[str, Any] = {
         "temperature": block.temperature,
         "max_tokens": block.max_tokens,
         "top_p": block.top_p,
@@ -97,7 +97,7 @@ def judge_of(block: ModelBlock) -> Any:
         "api_version": block.api_version if block.provider == "azure_openai" else None,
     }
     provider = "azure" if block.provider == "azure_openai" else block.provider
-    given = {name: value for name, value in settings.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     return judge(f"{provider}:{block.name}", **given)
 
 

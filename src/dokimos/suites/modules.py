@@ -1,4 +1,4 @@
-"""Python that a suite names: graders and agents, looked up in the suite's folder, then the working directory."""
+"""Python that a suite names, looked up in the suite's folder, then in the working directory."""
 
 from __future__ import annotations
 

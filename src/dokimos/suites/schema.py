@@ -34,7 +34,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Block(BaseModel):
     """A map in the file; a key that it does not have is refused with the nearest one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -53,8 +53,8 @@ class Block(BaseModel):
             unknown = detail["loc"][0]
             message = f"there is no key {unknown!r}.{near(unknown, names)} Keys: {', '.join(names)}."
         elif kind == "literal_error":
-            message = _choice(message, detail)
-        told = PydanticCustomError(kind, "{told}", {"told": message})  # type: ignore[type-arg] # any kind
+            kind, message = "choice", _choice(message, detail)  # told once, not at every level above
+        told = PydanticCustomError(kind, "{told}", {"told": message})
         return InitErrorDetails(type=told, loc=detail["loc"], input=detail["input"])
 
 
@@ -206,7 +206,7 @@ AnyMetric = Annotated[
             "numeric, equality, f1_score, bleu, rouge, meteor, contains, regex, json_schema, "
             "structural_match, chrf, levenshtein, latency, cost), geval (with name and criteria), rag (with "
             "metric_type: faithfulness, answer_relevancy, contextual_relevancy, contextual_precision, "
-            "contextual_recall), code (with grader: module.path:callable) and evaluator (with name and params)."
+            "contextual_recall), code (with grader: module.path:callable), evaluator (with name and params)."
         ),
     ),
 ]
@@ -310,7 +310,9 @@ class TestCase(Block):
             raise ValueError("a case has either an input or turns; this one has neither.")
         given = [key for key in _ONLY_ON_TURNS if self.turns is not None and key in self.model_fields_set]
         if given:
-            raise ValueError(f"a case with turns has no {', '.join(given)} of its own; put it into the turns.")
+            raise ValueError(
+                f"a case with turns has no {', '.join(given)} of its own; put it into the turns."
+            )
         return self
 
     @property

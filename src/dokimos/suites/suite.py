@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dokimos.suites.targets import Application
 
 
+class NoCases(ConfigurationError):
+    """A suite has no test cases to run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Suite:
     """An application, its cases and their evaluators; made by `load_suite`."""
@@ -53,10 +57,10 @@ class Suite:
         """Return the suite as an experiment; each example has the evaluators of its case.
 
         Raises:
-            ConfigurationError: when there is no case to run.
+            NoCases: when there is none to run.
         """
         if not self.runnable:
-            raise ConfigurationError(f"{self.path} has no test cases to run.")
+            raise NoCases(f"{self.path} has no test cases to run.")
         by_id = {example.id: case for case in self.runnable for example in case.examples()}
         examples = [example for case in self.runnable for example in case.examples()]
         return Experiment(

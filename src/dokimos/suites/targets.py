@@ -210,7 +210,9 @@ class Command:
                 errors="replace", check=False, timeout=self.timeout,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise AgentError(f"the command {self.arguments[0]} did not end within {self.timeout:g} s") from None
+            raise AgentError(
+                f"the command {self.arguments[0]} did not end within {self.timeout:g} s"
+            ) from None
         except OSError as error:
             raise AgentError(f"the command {self.arguments[0]} cannot be run: {error.strerror}") from None
         if done.returncode != 0:
@@ -233,7 +235,9 @@ def told(value: Any) -> Any:
         return value
     if OUTPUT not in value:
         return {OUTPUT: value}
-    outputs = {_KEYS.get(key, key): part for key, part in value.items() if key != "metrics"}
+    outputs: dict[str, Any] = {
+        _KEYS.get(key, str(key)): part for key, part in value.items() if key != "metrics"
+    }
     if outputs.get(TOOL_CALLS) is None:
         outputs.pop(TOOL_CALLS, None)
     if CONTEXT in outputs and outputs[CONTEXT] is None:

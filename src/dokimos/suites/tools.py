@@ -91,7 +91,9 @@ class ToolsCalled(Evaluator):
         metadata = {"called": called, TOOL_CALLS: [wanted.name for wanted in self.wanted]}
         if faults:
             return Score(0.0, f"{'; '.join(faults)}.", metadata=metadata)
-        return Score(1.0, f"The tools were called as expected: {listed(called) or 'none'}.", metadata=metadata)
+        return Score(
+            1.0, f"The tools were called as expected: {listed(called) or 'none'}.", metadata=metadata
+        )
 
     def _forbidden(self, calls: tuple[ToolCall, ...]) -> list[str]:
         called = [call.name for call in calls if any(name in call.name for name in self.forbidden)]
@@ -105,7 +107,9 @@ class ToolsCalled(Evaluator):
         rest = iter(calls)
         for wanted in self.wanted:
             if not any(wanted.matches(call) for call in rest):
-                return [f"{wanted.name} was not called in its place; order: {listed([c.name for c in calls])}"]
+                return [
+                    f"{wanted.name} was not called in its place; order: {listed([c.name for c in calls])}"
+                ]
         return []
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dokimos.comparison import Pairing, Snapshot
-from dokimos.core.results import RunStatus
+from dokimos.core.results import EvalResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
 from dokimos.gate.decision import Guard, decide, permutation_p
@@ -135,6 +135,24 @@ def test_a_candidate_that_mostly_errored_fails_even_with_regressions_let_through
 
     assert guards(decision) == [Guard.ERRORS]
     assert "3 of 5 items of the candidate errored" in next(one for one in decision.fired if one.fails).reason
+
+
+@pytest.mark.parametrize("severity", ["off", "calibrated", "any"])
+def test_an_evaluator_that_mostly_only_warned_fails_under_any_severity(item, joined, severity):
+    def judged(index, error=None):
+        made = item(index, {"Match": 1})
+        found = (
+            EvalResult("Judge", error=error, fail_on_error=False) if error else EvalResult.of("Judge", 0.9)
+        )
+        return replace(made, eval_results=(*made.eval_results, found))
+
+    before = joined(*(judged(i) for i in range(4)), evaluators=("Match", "Judge"))
+    now = joined(judged(0), *(judged(i, "503") for i in range(1, 4)), evaluators=("Match", "Judge"))
+
+    decision = decided(before, now, severity=severity)
+
+    assert Guard.ERRORS in guards(decision)
+    assert any("Judge gave no score for 3 of the 4 items" in one.reason for one in decision.fired)
 
 
 def test_a_candidate_of_other_items_fails(item, joined):

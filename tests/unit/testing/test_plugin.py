@@ -10,6 +10,12 @@ from dokimos import ExperimentResult, load_result
 
 pytest_plugins = ["pytester"]
 
+INI = """
+[pytest]
+addopts = --strict-markers -p no:cacheprovider
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+"""
 ROWS = """
 {"id": "refund", "input": "How long can I return goods?", "expectedOutput": "30 days"}
 {"input": "Do I need a receipt?", "expectedOutput": "yes"}
@@ -28,7 +34,7 @@ def test_support(example):
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makefile(".jsonl", support=ROWS)
-    pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makeini(INI)
     return pytester
 
 
@@ -57,7 +63,7 @@ def test_examples_are_chosen_by_k(project):
 
 def test_last_failed_runs_the_failed_example_again(project):
     project.makepyfile(SUPPORT)
-    project.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    project.makeini(INI.replace("-p no:cacheprovider", ""))
     project.runpytest().assert_outcomes(passed=1, failed=1)
     project.runpytest("--lf").assert_outcomes(failed=1)
 
@@ -203,7 +209,7 @@ def test_a_marker_that_makes_no_sense_is_a_collection_error_without_a_traceback(
 
 
 def test_ids_follow_the_template_of_the_marker_or_the_ini_file(project):
-    project.makeini("[pytest]\ndokimos_ids = {index}. {id}\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    project.makeini(INI + "dokimos_ids = {index}. {id}\n")
     project.makepyfile(SUPPORT)
     project.runpytest("-v").stdout.fnmatch_lines(["*test_support?1. refund?*"])
 
@@ -319,3 +325,46 @@ def test_a_module_can_say_its_root(project):
         """
     )
     project.runpytest().assert_outcomes(passed=1)
+
+
+GATED = """
+from dokimos import Dataset, Example, Experiment, assert_no_regression, on_input
+from dokimos.evaluators import ExactMatch
+
+RIGHT = 40
+
+def test_gate():
+    data = Dataset([Example.of(str(i), "yes", id=f"q{i}") for i in range(40)])
+    answer = on_input(lambda text: "yes" if int(text) < RIGHT else "no")
+    result = Experiment(data, answer, [ExactMatch()], name="support").run(journal=False)
+    assert_no_regression(result)
+"""
+
+
+@pytest.fixture
+def gated(project, monkeypatch):
+    for name in ("CI", "GITHUB_ACTIONS", "DOKIMOS_UPDATE_BASELINE", "DOKIMOS_BASELINE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    path = project.makepyfile(GATED)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+    return path
+
+
+def test_the_first_run_writes_a_baseline_in_pytests_root_and_the_next_compares(project, gated):
+    assert (project.path / "tests" / "baselines" / "support.json").exists()
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_a_regression_fails_and_says_how_to_accept_it(project, gated):
+    gated.write_text(gated.read_text().replace("RIGHT = 40", "RIGHT = 25"))
+    run = project.runpytest_subprocess()
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(
+        ["*RegressionError: *", f"*DOKIMOS_UPDATE_BASELINE=true pytest {gated.name}::test_gate*"]
+    )
+
+
+def test_a_baseline_is_updated_on_demand(project, gated):
+    gated.write_text(gated.read_text().replace("RIGHT = 40", "RIGHT = 25"))
+    project.runpytest_subprocess("--dokimos-update-baseline").assert_outcomes(passed=1)
+    project.runpytest_subprocess().assert_outcomes(passed=1)

@@ -1,0 +1,233 @@
+"""`dokimos test`: suites in YAML."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
+from dokimos.cli.options import call_options, complete_runs, fail_under_option, run_dir_option
+
+if TYPE_CHECKING:
+    from dokimos.cli.run import RunSettings
+    from dokimos.core.results import ExperimentResult
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.suites.console import Line
+
+DEFAULT_FILE: Final = "agent.yaml"
+_COLOURS: Final = {"good": "blue", "bad": "yellow", "doubtful": "magenta"}
+
+
+class SuiteGroup(click.Group):
+    """Runs a suite where no subcommand is named: `dokimos test agent.yaml`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=SuiteGroup)
+def test() -> None:
+    """Run suites: an agent, its metrics and its test cases in one YAML file.
+
+    `dokimos test FILE` is `dokimos test run FILE`; the file is agent.yaml unless given.
+    """
+
+
+@test.command()
+@click.argument("suite", default=DEFAULT_FILE, type=click.Path(dir_okay=False))
+@click.option(
+    "-o", "--output", "outputs", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write a report: .json .html .md .csv .junit.xml; any other ending is JSON. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--format", "format_", type=click.Choice(["json", "markdown", "html", "junit", "csv"]),
+    help="The format of the reports, whatever their names.",
+)  # fmt: skip
+@click.option(
+    "-j", "--parallelism", "--parallel-test-cases", type=click.IntRange(min=1), help="Cases at once."
+)
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the first N cases (after filters).")
+@click.option("--tags", "tags", multiple=True, metavar="TAG[,TAG]", help="Only cases with all these tags.")
+@click.option("--case", "case", metavar="PATTERN", help="Only cases whose name matches, such as 'price*'.")
+@click.option("--runs", type=click.IntRange(min=1), help="Repeats of the whole suite.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For one reply."
+)
+@click.option("--retries", type=click.IntRange(min=0), help="Repeat a case whose agent failed this often.")
+@click.option(
+    "--max-errors", metavar="N|SHARE", help="Stop when more cases errored: a number, or a share such as 0.2."
+)
+@click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Go on with this run.")
+@click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
+@call_options
+@click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
+@run_dir_option
+@fail_under_option
+@click.option("--strict", is_flag=True, help="Fail too where a case was not evaluated.")
+@click.option("-v", "--verbose", is_flag=True, help="Show replies too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only what came of it.")
+def run(suite: str, tags: Sequence[str], case: str | None, **given: Any) -> int:
+    """Run a suite.
+
+    \b
+    dokimos test agent.yaml
+    dokimos test agent.yaml -j 8 --tags smoke -o out/report.html
+    """
+    from dokimos.cli.options import check_volume
+    from dokimos.cli.run import RunSettings
+
+    if given["retry_errors"] and given["resume"] is None:
+        raise click.UsageError("--retry-errors needs --resume RUN.")
+    if given["no_journal"] and given["resume"] is not None:
+        raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
+    check_volume(given["quiet"], given["verbose"])
+    filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
+    filters += [] if case is None else [f"id:{case}"]
+    shown = {name: given.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")}
+    extra = {name: given.pop(name) for name in ("resume", "retry_errors", "no_journal", "run_dir", "quiet")}
+    settings = RunSettings(**given, filters=filters, extra=extra)
+    return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
+
+
+@test.command("schema")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False), help="Write it to a file.")
+def schema(output: str | None) -> int:
+    """Print the JSON Schema of suite files, for editors."""
+    import json
+
+    from dokimos.exporters.base import write_report
+    from dokimos.suites.schema import json_schema
+
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False)
+    if output is None:
+        click.echo(text)
+    else:
+        click.echo(f"wrote {write_report(Path(output), text + chr(10))}")
+    return 0
+
+
+def suite_experiment(target: str, settings: RunSettings) -> tuple[Experiment, RunSettings]:
+    """Return the experiment of a suite, and the settings that are left for the run."""
+    from dataclasses import replace
+
+    from dokimos.suites.environment import export_dotenv
+    from dokimos.suites.loader import load_suite
+
+    export_dotenv(Path(target).resolve().parent)
+    loaded = load_suite(target, llm_timeout=settings.timeout)
+    for warning in loaded.warnings:
+        click.echo(f"! {warning}", err=True)
+    return loaded.experiment(), replace(settings, timeout=None)
+
+
+def execute_suite(
+    target: str,
+    settings: RunSettings,
+    *,
+    outputs: Sequence[str] = (),
+    format_: str | None = None,
+    fail_under: Sequence[str] = (),
+    strict: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> int:
+    """Carry out a suite and present its result; what is cut short is presented too."""
+    from dokimos.cli.run import carry_out
+    from dokimos.errors import DokimosError, RunInterrupted
+    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.suites.suite import NoCases
+
+    _check_outputs(outputs, format_)
+    wanted = parse_wanted(fail_under)
+
+    def shown(result: ExperimentResult) -> int:
+        _print(result, quiet=quiet, verbose=verbose)
+        _write(result, outputs, format_, quiet=quiet)
+        return _status(result, wanted, strict=strict)
+
+    try:
+        result = carry_out(target, settings)
+    except NoCases:
+        click.echo("No tests to execute.")
+        return 0
+    except (RunInterrupted, DokimosError) as cut_short:
+        if cut_short.result is not None:
+            shown(cut_short.result)
+        raise
+    return shown(result)
+
+
+def _check_outputs(outputs: Sequence[str], format_: str | None) -> None:
+    from dokimos.cli.options import check_writable
+
+    if format_ is not None and not outputs:
+        raise click.UsageError("--format says how to write a report; name it with -o FILE.")
+    for output in outputs:
+        check_writable(Path(output))
+
+
+def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None, *, quiet: bool) -> None:
+    from dokimos.errors import ConfigurationError
+    from dokimos.exporters.base import export, exporter_for
+
+    for output in outputs:
+        chosen = format_
+        if chosen is None:
+            try:
+                chosen = exporter_for(output).name
+            except ConfigurationError:
+                chosen = "json"
+        path = export(result, output, format=chosen)
+        if not quiet:
+            click.echo(f"Report saved to {path}")
+
+
+def _print(result: ExperimentResult, *, quiet: bool, verbose: bool) -> None:
+    from dokimos.reporting.console import ASCII_SIGNS, Signs
+    from dokimos.suites.console import item_lines, skipped_lines, summary_lines
+
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
+    signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
+    if not quiet:
+        for run in result.runs:
+            number = run.index if result.run_count > 1 else None
+            for item in run.item_results:
+                _echo(item_lines(item, signs, run=number, verbose=verbose))
+                click.echo()
+        _echo(skipped_lines(result.metadata.get("skipped") or {}, signs))
+    _echo(summary_lines(result))
+    for warning in result.warnings:
+        click.echo(f"! {warning}", err=True)
+    if result.run_id is not None and not quiet and result.provenance.run_id is not None:
+        click.echo(f"Run {result.run_id}: dokimos show {result.run_id}")
+
+
+def _echo(lines: Iterable[Line]) -> None:
+    for line in lines:
+        colour = _COLOURS.get(line.tone)
+        click.echo(line.text if colour is None else click.style(line.text, fg=colour))
+
+
+def _status(result: ExperimentResult, wanted: Sequence[Any], *, strict: bool) -> int:
+    from dokimos.core.results import RunStatus
+    from dokimos.errors import ConfigurationError
+    from dokimos.experiment.wanted import compare
+
+    misses, problems = compare(wanted, result)
+    for miss in misses:
+        click.echo(f"    {miss}")
+    if problems:
+        raise ConfigurationError("--fail-under: " + "; ".join(problems))
+    if result.status is RunStatus.INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if result.status is not RunStatus.COMPLETED:
+        return EXIT_BROKEN
+    if misses or (not wanted and result.summary.failed):
+        return EXIT_BELOW
+    return EXIT_BELOW if strict and result.summary.not_judged else 0

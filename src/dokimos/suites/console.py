@@ -1,0 +1,139 @@
+"""A suite's result as people read it on a terminal: each test with its tools, metrics and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dokimos.core.figures import duration, one_line
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
+from dokimos.core.text import shortened
+from dokimos.reporting.console import Signs
+from dokimos.suites.plan import TURN_ERROR, TURNS
+from dokimos.suites.tools import NAME as TOOLS_NAME
+
+LONGEST: Final = 300
+_TURNS_ANSWERED: Final = "Turns Answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, and whether it tells of something good, bad, doubtful or neither."""
+
+    text: str
+    tone: str = ""
+
+
+def item_lines(
+    item: ItemResult, signs: Signs, *, run: int | None = None, verbose: bool = False
+) -> Iterator[Line]:
+    """Yield the block of one test."""
+    repeat = "" if run is None else f" (run {run + 1})"
+    yield Line(f'Test: "{item.key}"{repeat}')
+    turns = item.actual_outputs.get(TURNS)
+    if isinstance(turns, Sequence) and not isinstance(turns, str):
+        yield from _turn_lines(turns)
+    else:
+        yield Line(f'  Input: "{one_line(item.example.input or "", LONGEST)}"')
+        if verbose and item.actual_output is not None:
+            yield Line(f'  Reply: "{one_line(item.actual_output, LONGEST)}"')
+    if item.error is not None:
+        yield Line(f"  {signs.failed} Agent error: {one_line(item.error, LONGEST)}", "bad")
+    yield from _tool_lines(item, signs)
+    yield from _metric_lines(item, signs)
+    yield _verdict(item)
+
+
+def summary_lines(result: ExperimentResult) -> Iterator[Line]:
+    """Yield what came of all tests, in one line."""
+    summary = result.summary
+    notes = []
+    if summary.not_judged:
+        notes.append(f"{summary.not_judged} not evaluated")
+    if summary.warned:
+        notes.append(f"{summary.warned} with warnings")
+    skipped = result.metadata.get("skipped") or {}
+    if skipped:
+        notes.append(f"{len(skipped)} left out")
+    if result.status is not RunStatus.COMPLETED:
+        notes.append(result.status.in_words)
+    text = ", ".join([f"{summary.passed} passed, {summary.failed} failed", *notes])
+    yield Line(text, "bad" if summary.failed else "good" if summary.passed else "doubtful")
+
+
+def skipped_lines(skipped: Mapping[str, Any], signs: Signs) -> Iterator[Line]:
+    """Yield the tests that were left out, with why."""
+    for name, reason in skipped.items():
+        yield Line(f'{signs.none} "{name}" left out: {reason}', "doubtful")
+
+
+def _turn_lines(turns: Sequence[Any]) -> Iterator[Line]:
+    for number, turn in enumerate(turns, 1):
+        yield Line(f'  Turn {number}: "{one_line(str(turn.get("input", "")), LONGEST)}"')
+        if turn.get(TURN_ERROR) is not None:
+            yield Line(f"    error: {one_line(str(turn[TURN_ERROR]), LONGEST)}", "bad")
+
+
+def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
+    found = item.result(TOOLS_NAME)
+    calls = item.actual_outputs.get("toolCalls") or ()
+    names = [call["name"] if isinstance(call, Mapping) else call.name for call in calls]
+    if found is None and not names:
+        return
+    sign = "" if found is None else f" {_sign(found, signs)}"
+    yield Line(f"  Tools called: [{', '.join(names)}]{sign}", _tone(found))
+    if found is not None and found.success is False:
+        yield Line(f"    {one_line(found.reason, LONGEST)}", "bad")
+    if found is not None and found.error is not None:
+        yield Line(f"    error: {one_line(found.error, LONGEST)}", "doubtful")
+
+
+def _metric_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
+    shown = [result for result in item.eval_results if _is_shown(result)]
+    if shown:
+        yield Line("  Metrics:")
+    for result in shown:
+        yield Line(f"    {_sign(result, signs)} {_measured(result, signs)}", _tone(result))
+        if result.success is False and result.reason:
+            yield Line(f"        {one_line(result.reason, LONGEST)}", "bad")
+
+
+def _is_shown(result: EvalResult) -> bool:
+    if result.name == TOOLS_NAME:
+        return False
+    return result.name != _TURNS_ANSWERED or result.success is False
+
+
+def _measured(result: EvalResult, signs: Signs) -> str:
+    if result.error is not None:
+        return f"{result.name}: error: {one_line(shortened(result.error, LONGEST), LONGEST)}"
+    if result.skipped is not None:
+        return f"{result.name}: skipped: {result.skipped}"
+    none = "—" if signs.none == "–" else signs.none
+    threshold = none if result.threshold is None else f"{result.threshold:g}"
+    return f"{result.name}: {result.score:.2f} (threshold: {threshold})"
+
+
+def _sign(result: EvalResult, signs: Signs) -> str:
+    if result.error is not None:
+        return "!"
+    if result.success is None:
+        return signs.none if result.skipped is not None else signs.dot
+    return signs.passed if result.success else signs.failed
+
+
+def _tone(result: EvalResult | None) -> str:
+    if result is None or result.skipped is not None:
+        return ""
+    if result.error is not None:
+        return "doubtful"
+    return {True: "good", False: "bad", None: ""}[result.success]
+
+
+def _verdict(item: ItemResult) -> Line:
+    word = {True: "PASS", False: "FAIL", None: "not evaluated"}[item.success]
+    took = item.metrics.latency_ms if item.metrics else None
+    seconds = f" ({duration(took)})" if took is not None and took >= 1000 else ""
+    tone = {True: "good", False: "bad", None: "doubtful"}[item.success]
+    return Line(f"  Result: {word}{seconds}", tone)
