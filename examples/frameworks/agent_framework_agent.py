@@ -1,4 +1,4 @@
-"""An agent of the Microsoft Agent Framework under test; needs agent-framework-core and agent-framework-openai, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+"""An agent of the Microsoft Agent Framework under test; needs agent-framework-openai and OPENAI_API_KEY."""
 
 from agent_framework import Agent
 from agent_framework.openai import OpenAIChatCompletionClient

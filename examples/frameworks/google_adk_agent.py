@@ -1,4 +1,4 @@
-"""An agent of Google ADK under test; needs google-adk, litellm and mcp, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+"""An agent of Google ADK under test; needs google-adk, litellm, mcp, and OPENAI_API_KEY."""
 
 from google.adk.agents import LlmAgent
 from google.adk.models.lite_llm import LiteLlm

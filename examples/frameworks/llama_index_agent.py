@@ -1,4 +1,4 @@
-"""An agent of LlamaIndex under test; needs llama-index-core and llama-index-llms-openai-like, and OPENAI_API_KEY or OPENAI_BASE_URL."""
+"""An agent of LlamaIndex under test; needs llama-index-llms-openai-like and OPENAI_API_KEY."""
 
 import os
 

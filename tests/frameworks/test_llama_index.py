@@ -2,7 +2,6 @@
 
 import pytest
 import story
-from contract import FrameworkContract
 from llama_index.core import Document, SummaryIndex
 from llama_index.core.agent.workflow import AgentOutput, AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.evaluation import CorrectnessEvaluator, EvaluationResult, FaithfulnessEvaluator
@@ -11,6 +10,7 @@ from llama_index.llms.openai_like import OpenAILike
 from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
+from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.concurrency import run_sync
 from dokimos.core.test_case import EvalTestCase

@@ -279,7 +279,8 @@ class _Reading:
 WRITTEN: Final = "written"
 """Stands for the id of a call that is written as text, and answered in the same message."""
 _AS_TEXT: Final = re.compile(
-    r"^Action:[ \t]*(?P<name>.+?)[ \t]*\n+Action Input:\s*(?P<arguments>.*?)\s*\nObservation:[ \t]*(?P<result>.*)",
+    r"^Action:[ \t]*(?P<name>.+?)[ \t]*\n+Action Input:\s*(?P<arguments>.*?)\s*"
+    r"\nObservation:[ \t]*(?P<result>.*)",
     re.DOTALL | re.MULTILINE,
 )
 """How a model that calls no functions writes a call; what it gave follows in the same message."""
