@@ -236,3 +236,18 @@ def test_text_content_and_documents_become_input_output_and_context():
     )
 
     assert (case.input, case.actual_output, case.context) == ("Refunds?", "30 days.", ("30 days to refund",))
+
+
+def test_chains_and_agents_of_other_prompts_are_other_judges():
+    def chain(text):
+        return ChatPromptTemplate.from_template(text) | model("http://localhost")
+
+    def agent(text):
+        return create_agent(model("http://localhost"), [], system_prompt=text)
+
+    for make in (chain, agent):
+        first, again, other = [
+            langchain.as_judge(make(text)).identity for text in ("{q}", "{q}", "Judge {q}")
+        ]
+        assert first == again
+        assert first != other

@@ -177,3 +177,11 @@ async def test_an_error_of_our_evaluator_is_a_failure_of_theirs_and_no_score():
 
     assert report.cases[0].scores == {}
     assert "needs an expected output" in report.cases[0].evaluator_failures[0].error_message
+
+
+def test_agents_of_other_instructions_are_other_judges():
+    def judge(text):
+        return pydantic_ai.as_judge(Agent(model("http://localhost"), instructions=text))
+
+    assert judge("Help.").identity == judge("Help.").identity
+    assert judge("Help.").identity != judge("Judge.").identity

@@ -209,7 +209,9 @@ class AgentJudge:
         except DokimosError:
             raise
         except Exception as error:
-            raise JudgeUnavailableError(f"{self.bridge.identity} gave no answer: {error_text(error)}") from error
+            raise JudgeUnavailableError(
+                f"{self.bridge.identity} gave no answer: {error_text(error)}"
+            ) from error
         text = text_form(run.trace.final_response if run.output is None else run.output)
         return JudgeReply(text or "", priced(run.usage, self.model, self.price_table))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, Unpack
 from uuid import uuid4
@@ -112,7 +112,7 @@ _METHODS: Final = ("session_service", "find_agent")
 
 
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
-    async def answer(text: str, history: list[Mapping[str, Any]]) -> AgentRun:
+    async def answer(text: str, history: Sequence[Mapping[str, Any]]) -> AgentRun:
         ready = made_one_of(agent, _METHODS)
         async with _session(ready, history) as (runner, session):
             message = _content({"role": "user", "parts": [{"text": text}]})
@@ -132,7 +132,7 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
 
 
 @asynccontextmanager
-async def _session(agent: Any, history: list[Mapping[str, Any]]) -> AsyncIterator[tuple[Any, Any]]:
+async def _session(agent: Any, history: Iterable[Mapping[str, Any]]) -> AsyncIterator[tuple[Any, Any]]:
     """Give a runner and a session that holds the history, and delete the session in the end."""
     runners = require("google.adk.runners", EXTRA)
     given = method_of(agent, _METHODS) == "session_service"

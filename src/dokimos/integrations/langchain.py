@@ -24,6 +24,7 @@ from dokimos.integrations.base import (
     made,
 )
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
+from dokimos.judges.identity import identity_of
 
 EXTRA: Final = "langchain"
 
@@ -269,7 +270,27 @@ def _identity(runnable: RunnableLike) -> str:
     if not hasattr(runnable, "ainvoke"):
         return identity("langchain", runnable)
     name = getattr(runnable, "name", None) or type(runnable).__name__
-    return identity("langchain", name, get(runnable, "model_name", "model"))
+    return identity("langchain", name, get(runnable, "model_name", "model"), _held_by(runnable))
+
+
+def _held_by(runnable: Any) -> str:
+    """Return what tells chains and graphs of one name apart: prompts and models, or what nodes are made of."""
+    nodes = get(runnable, "nodes")
+    try:
+        if isinstance(nodes, Mapping):
+            return str(
+                {
+                    name: identity_of(_function(get(node, "bound", default=node)))
+                    for name, node in nodes.items()
+                }
+            )
+        return str(require("langchain_core.load", EXTRA).dumps(runnable))
+    except Exception:  # a runnable may hold anything
+        return type(runnable).__qualname__
+
+
+def _function(bound: Any) -> Any:
+    return get(bound, "func", "afunc", default=bound)
 
 
 def _tools_of_graph(graph: Any) -> Iterator[Any]:

@@ -181,8 +181,8 @@ def _identity(agent: AgentLike) -> str:
         return identity("pydantic-ai", agent)
     model = get(agent, "model")
     named = model if isinstance(model, str) else get(model, "model_name")
-    said = [text for text in get(agent, "_instructions", default=()) if isinstance(text, str)]
-    said += get(agent, "_system_prompts", default=())
+    given = [get(each, "instruction", default=each) for each in get(agent, "_instructions", default=())]
+    said = [text for text in (*given, *get(agent, "_system_prompts", default=())) if isinstance(text, str)]
     return identity("pydantic-ai", get(agent, "name"), named, "\n".join(said))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.suites.problems import Place, Problem, Steps, case_named, near, path_text
 
-MOST_VALUES: Final = 2_000_000
+MOST_VALUES: Final = 1_000_000
 TEXT_KEYS: Final = frozenset({"ground_truth", "input", "name"})
 """Keys whose scalars are texts even without quotes, so that 60.94 stays `60.94`."""
 _NULL: Final = "tag:yaml.org,2002:null"
@@ -75,9 +75,19 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
         document.problems.append(Problem(f"cannot be read: {why}", Place(path, 1, 1)))
+    except _TooMuch as error:
+        document.problems.append(Problem("there is more in this file than a suite can hold", error.place))
     except yaml.YAMLError as error:
         document.problems.append(_syntax(path, error, first_line))
     return document
+
+
+class _TooMuch(Exception):
+    """A file holds more than anybody can have written, such as aliases of aliases."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        super().__init__(str(place))
 
 
 def _syntax(path: Path, error: Any, first_line: int) -> Problem:
@@ -99,8 +109,7 @@ class _Reader:
     def read(self, node: Any, steps: Steps) -> Any:
         places = self._document.places
         if len(places) > MOST_VALUES or len(steps) > 200:
-            self._complain(node, steps, "there is more in this file than a suite can hold")
-            return None
+            raise _TooMuch(self._place(node))
         places[steps] = self._place(node)
         if node.id == "mapping":
             return self._mapping(node, steps)
@@ -123,8 +132,7 @@ class _Reader:
                 continue
             key = self._loader.construct_object(key_node)
             entries[key] = self.read(value_node, (*steps, key))
-            if value_node.id == "scalar":
-                self._document.places[(*steps, key)] = self._place(key_node)
+            self._document.places[(*steps, key)] = self._place(key_node)
         return entries
 
     def _scalar(self, node: Any, steps: Steps) -> Any:

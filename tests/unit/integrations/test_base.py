@@ -232,3 +232,14 @@ def test_several_scores_are_their_mean_and_none_is_an_error():
     assert score.reason == "a: 1\nb: 0.5 Half."
     with pytest.raises(EvaluationError, match="no score"):
         mean_score({})
+
+
+def test_judges_that_hold_something_else_are_told_apart_and_the_same_ones_are_not():
+    def judge_of(text):
+        async def run(prompt):
+            return AgentRun(trace=AgentTrace((), text))
+
+        return AgentJudge(bridge_of(run))
+
+    assert judge_of("yes").identity == judge_of("yes").identity
+    assert judge_of("yes").identity != judge_of("no").identity

@@ -1,0 +1,253 @@
+"""Loading suites: faults told together, files of cases, includes, configuration."""
+
+import pytest
+
+from dokimos.errors import ConfigurationError
+
+METRICS = """
+evaluations:
+  metrics: [{type: standard, metric: equality}]
+"""
+
+
+def refused(folder, text):
+    with pytest.raises(ConfigurationError) as error:
+        folder.suite(text)
+    return str(error.value)
+
+
+def test_all_faults_of_a_file_are_told_together_with_line_and_column(folder):
+    message = refused(
+        folder,
+        """
+        evaluatons: {}
+        evaluations:
+          metrics:
+            - {type: standard, metric: numerc}
+            - {type: gval}
+        test_cases:
+          - {name: first, inputt: x}
+        """,
+    )
+
+    assert "4 problems" in message
+    assert "agent.yaml:3:1: evaluatons: there is no key 'evaluatons'. Did you mean 'evaluations'?" in message
+    assert "Did you mean 'numeric'?" in message
+    assert "invalid metric type; valid types are standard" in message
+    assert "test_cases[0].inputt: there is no key 'inputt'. Did you mean 'input'?" in message
+    assert "(case 'first')" in message
+
+
+def test_a_missing_key_is_named(folder):
+    message = refused(folder, "evaluations:\n  metrics: [{type: geval, criteria: Good.}]\n")
+
+    assert "evaluations.metrics[0].name: this is missing" in message
+
+
+def test_a_missing_variable_does_not_hide_other_faults(folder):
+    message = refused(folder, "test_cases:\n  - input: ${NO_SUCH_VARIABLE}\n  - inptu: y\n")
+
+    assert "NO_SUCH_VARIABLE is not set" in message
+    assert "Did you mean 'input'?" in message
+
+
+@pytest.mark.parametrize("value", ["[1, 2]", "just text", "3"])
+def test_a_suite_that_is_no_map_is_refused(folder, value):
+    from dokimos.suites import load_suite
+
+    with pytest.raises(ConfigurationError, match="a suite is a map"):
+        load_suite(folder.write("agent.yaml", value))
+
+
+def test_a_suite_that_is_not_there_is_refused(folder):
+    from dokimos.suites import load_suite
+
+    with pytest.raises(ConfigurationError, match="There is no suite"):
+        load_suite(folder.path / "none.yaml")
+
+
+def test_turns_and_an_input_exclude_one_another(folder):
+    message = refused(folder, "test_cases:\n  - {input: a, expected_tools: [], turns: [{input: b}]}\n")
+
+    assert "a case with turns has no input, expected_tools of its own" in message
+
+
+def test_a_declared_agent_is_not_available_yet(folder):
+    message = refused(
+        folder, "model: {provider: openai, name: gpt-5-mini}\ninstructions: {inline: Help.}\ntest_cases: []\n"
+    )
+
+    assert "agent.yaml:3:" in message
+    assert "the declared agent (model, instructions, tools) is not available yet" in message
+
+
+def test_something_has_to_be_tested(folder):
+    assert "say what is tested" in refused(folder, "agent:\ntest_cases: []\n")
+
+
+def test_blocks_outside_evaluation_load_with_a_warning(folder):
+    suite = folder.suite("claude: {max_turns: 3}\ndeployment: {port: 80}\ntest_cases: []\n")
+
+    assert [warning.partition(": ")[2] for warning in suite.warnings] == [
+        "the block claude is outside evaluation and has no effect.",
+        "the block deployment is outside evaluation and has no effect.",
+    ]
+
+
+def test_cases_of_one_name_are_told_apart(folder):
+    suite = folder.suite("test_cases: [{name: a, input: x}, {name: a, input: y}, {input: z}]\n")
+
+    assert [case.id for case in suite.cases] == ["a", "a (2)", "case 3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cases.yaml", "- {name: one, input: x, ground_truth: 60.940}\n"),
+        ("cases.yml", "test_cases:\n  - {name: one, input: x, ground_truth: 60.940}\n"),
+        ("cases.json", '{"test_cases": [{"name": "one", "input": "x", "ground_truth": "60.940"}]}'),
+        ("cases.jsonl", '\n{"name": "one", "input": "x", "ground_truth": "60.940"}\n'),
+        ("cases.csv", "name,input,ground_truth\none,x,60.940\n"),
+    ],
+)
+def test_cases_can_come_from_a_file(folder, name, content):
+    folder.write(f"data/{name}", content)
+
+    (case,) = folder.suite(f"test_cases_file: data/{name}\n").cases
+
+    assert (case.id, case.turns[0].input, case.turns[0].ground_truth) == ("one", "x", "60.940")
+
+
+def test_cases_can_come_from_several_files(folder):
+    folder.write("a.yaml", "[{input: x}]")
+    folder.write("b.csv", "input,tags,topic\ny,slow|new,sums\n")
+
+    suite = folder.suite("test_cases_file: [a.yaml, b.csv]\n")
+
+    assert [case.turns[0].input for case in suite.cases] == ["x", "y"]
+    assert suite.cases[1].tags == ("slow", "new")
+    assert suite.cases[1].metadata == {"topic": "sums"}
+
+
+def test_a_fault_in_a_file_of_cases_is_told_with_that_file(folder):
+    folder.write("cases.jsonl", '{"input": "x"}\n{"inputs": "y"}\n')
+
+    assert "cases.jsonl:2:" in refused(folder, "test_cases_file: cases.jsonl\n")
+
+
+def test_an_empty_file_of_cases_has_none(folder):
+    folder.write("cases.yaml", "")
+
+    assert folder.suite("test_cases:\ntest_cases_file: cases.yaml\n").cases == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("test_cases: [{input: x}]\ntest_cases_file: a.yaml\n", "give test_cases or test_cases_file, not both"),
+        ("test_cases_file: none.yaml\n", "there is no file"),
+        ("test_cases_file: ''\n", "takes the name of a file"),
+        ("test_cases_file: 3\n", "takes the name of a file"),
+        ("test_cases_file: scalar.yaml\n", "a file of cases is a list"),
+        ("include: scalar.yaml\n", "scalar.yaml is no map"),
+        ("include: agent.yaml\n", "includes itself"),
+    ],
+)
+def test_a_wrong_reference_to_a_file_is_refused(folder, text, message):
+    folder.write("a.yaml", "[]")
+    folder.write("scalar.yaml", "just text")
+
+    assert message in refused(folder, text)
+
+
+def test_an_include_stands_under_the_file(folder):
+    folder.write("shared/base.yaml", "execution: {llm_timeout: 5, parallel_test_cases: 3}\n" + METRICS)
+
+    suite = folder.suite("include: shared/base.yaml\nexecution: {llm_timeout: 9}\ntest_cases: [{input: a}]\n")
+
+    assert (suite.timeout, suite.parallelism) == (9, 3)
+    assert [evaluator.name for evaluator in suite.cases[0].evaluators] == ["equality"]
+
+
+def test_a_fault_in_an_include_is_told_with_that_file(folder):
+    folder.write("base.yaml", "execution:\n  llm_timeout: -1\n")
+
+    assert "base.yaml:2:3: execution.llm_timeout" in refused(folder, "include: base.yaml\n")
+
+
+def test_settings_come_from_suite_project_user_and_environment_in_this_order(folder, tmp_path, monkeypatch):
+    user = tmp_path / "home" / ".dokimos" / "config.yml"
+    user.parent.mkdir(parents=True)
+    user.write_text("execution: {llm_timeout: 2, parallel_test_cases: 2, retries: 2}\n")
+    folder.write("config.yml", "execution: {llm_timeout: 3, parallel_test_cases: 3}\n")
+    monkeypatch.setenv("DOKIMOS_QUIET", "yes")
+    monkeypatch.setenv("DOKIMOS_LLM_TIMEOUT", "1")
+
+    suite = folder.suite("execution: {llm_timeout: 4}\ntest_cases: []\n")
+
+    assert (suite.timeout, suite.parallelism, suite.retries, suite.quiet) == (4, 3, 2, True)
+
+
+def test_a_typo_in_the_configuration_is_refused(folder):
+    folder.write("config.yaml", "providrs: {}\n")
+
+    assert "config.yaml:1:1: providrs: there is no key 'providrs'. Did you mean 'providers'?" in refused(
+        folder, "test_cases: []\n"
+    )
+
+
+def test_a_model_takes_over_what_is_configured_for_its_provider(folder):
+    folder.write("config.yml", "providers: {openai: {base_url: 'http://localhost:1/v1', temperature: 0.7}}\n")
+
+    suite = folder.suite(
+        """
+        evaluations:
+          model: {provider: openai, name: m, temperature: 0.1}
+          metrics: [{type: geval, name: Good, criteria: It is good.}]
+        test_cases: [{input: x}]
+        """
+    )
+
+    judge = suite.cases[0].evaluators[0].inner.judge
+    assert (judge.base_url, judge.temperature) == ("http://localhost:1/v1", 0.1)
+
+
+def test_variables_come_from_env_files_too(folder, monkeypatch):
+    monkeypatch.delenv("DOKIMOS_TEST_QUESTION", raising=False)
+    folder.write(".env", "# a comment\nexport DOKIMOS_TEST_QUESTION='what is it?'  # why\n")
+
+    suite = folder.suite("test_cases: [{input: '${DOKIMOS_TEST_QUESTION}'}]\n")
+
+    assert suite.cases[0].turns[0].input == "what is it?"
+
+
+def test_the_environment_wins_over_env_files(folder, monkeypatch):
+    monkeypatch.setenv("DOKIMOS_TEST_QUESTION", "this")
+    folder.write(".env", "DOKIMOS_TEST_QUESTION=that\n")
+
+    assert folder.suite("test_cases: [{input: '${DOKIMOS_TEST_QUESTION}'}]\n").cases[0].turns[0].input == "this"
+
+
+def test_files_are_looked_up_where_they_are_named(folder):
+    folder.write("data/notes.txt", "It is cold.")
+    folder.write("data/cases.yaml", "[{input: x, files: [{path: notes.txt, type: text}]}]")
+
+    (case,) = folder.suite("test_cases_file: data/cases.yaml\n").cases
+
+    assert case.turns[0].files[0]["path"] == str(folder.path / "data" / "notes.txt")
+
+
+def test_a_file_that_is_not_there_is_refused(folder):
+    message = refused(folder, "test_cases: [{input: x, files: [{path: none.txt, type: text}]}]\n")
+
+    assert "test_cases[0].files[0].path: there is no file" in message
+
+
+def test_the_json_schema_knows_all_blocks():
+    from dokimos.evaluators.json_schema import compiled, schema_text
+    from dokimos.suites.schema import json_schema
+
+    schema = json_schema()
+
+    assert {"name", "agent", "evaluations", "test_cases"} <= set(schema["properties"])
+    assert compiled(schema_text(schema), check_formats=False) is not None
