@@ -15,6 +15,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_init
 from dokimos.core.repeats import pass_at_k, pass_hat_k
+from dokimos.core.rows import row_of
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
@@ -353,7 +354,9 @@ class ExperimentResult:
     def to_rows(self) -> list[dict[str, Any]]:
         """One flat dict per item and repeat, ready for a data frame."""
         self._require_items("to_rows()")
-        return [_row(run.index, item, self.evaluator_names) for run in self.runs for item in run.item_results]
+        return [
+            row_of(run.index, item, self.evaluator_names) for run in self.runs for item in run.item_results
+        ]
 
     def _run_means(self, name: str) -> list[float]:
         means = (run.average_score(name) for run in self.runs)
@@ -385,27 +388,3 @@ def _tags(item: ItemResult, key: str) -> Sequence[str]:
     value = item.example.metadata.get(key, "")
     values: Iterable[Any] = value if isinstance(value, list | tuple | set | frozenset) else [value]
     return [text_form(v) or "" for v in values]
-
-
-def _row(run_index: int, item: ItemResult, names: Sequence[str]) -> dict[str, Any]:
-    metrics = item.metrics or CallMetrics()
-    row: dict[str, Any] = {
-        "run": run_index,
-        "index": item.index,
-        "id": item.example.id,
-        "input": item.example.input,
-        "expected_output": item.example.expected_output,
-        "actual_output": item.actual_output,
-        "success": item.success,
-        "error": item.error,
-        "latency_ms": metrics.latency_ms,
-        "tokens_in": metrics.tokens_in,
-        "tokens_out": metrics.tokens_out,
-        "cost_usd": metrics.cost_usd,
-    }
-    results = {r.name: r for r in item.eval_results}
-    for name in names:
-        result = results.get(name)
-        row[name] = None if result is None else result.score
-        row[f"{name} success"] = None if result is None else result.success
-    return row

@@ -6,7 +6,7 @@ import pytest
 
 from dokimos.suites import load_suite
 
-APP = '''
+APP = """
 def echo(text):
     return text
 
@@ -22,7 +22,7 @@ def with_tools(question):
         {"name": "lookup", "arguments": {"city": "Paris"}},
     ]
     return {"output": question, "tool_calls": calls, "retrieval_context": ["It is in France."]}
-'''
+"""
 
 
 class Folder:

@@ -144,7 +144,10 @@ def test_an_empty_file_of_cases_has_none(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("test_cases: [{input: x}]\ntest_cases_file: a.yaml\n", "give test_cases or test_cases_file, not both"),
+        (
+            "test_cases: [{input: x}]\ntest_cases_file: a.yaml\n",
+            "give test_cases or test_cases_file, not both",
+        ),
         ("test_cases_file: none.yaml\n", "there is no file"),
         ("test_cases_file: ''\n", "takes the name of a file"),
         ("test_cases_file: 3\n", "takes the name of a file"),
@@ -225,7 +228,9 @@ def test_the_environment_wins_over_env_files(folder, monkeypatch):
     monkeypatch.setenv("DOKIMOS_TEST_QUESTION", "this")
     folder.write(".env", "DOKIMOS_TEST_QUESTION=that\n")
 
-    assert folder.suite("test_cases: [{input: '${DOKIMOS_TEST_QUESTION}'}]\n").cases[0].turns[0].input == "this"
+    assert (
+        folder.suite("test_cases: [{input: '${DOKIMOS_TEST_QUESTION}'}]\n").cases[0].turns[0].input == "this"
+    )
 
 
 def test_files_are_looked_up_where_they_are_named(folder):

@@ -53,7 +53,7 @@ def test_a_test_runs_once_for_each_example_under_readable_ids(project):
 def test_the_failure_shows_the_test_and_not_our_code(project):
     project.makepyfile(SUPPORT)
     run = project.runpytest()
-    run.stdout.no_fnmatch_line("*assertions.py*")
+    assert "assertions.py" not in run.stdout.str()
 
 
 def test_examples_are_chosen_by_k(project):
@@ -211,7 +211,7 @@ def test_a_marker_that_makes_no_sense_is_a_collection_error_without_a_traceback(
 def test_ids_follow_the_template_of_the_marker_or_the_ini_file(project):
     project.makeini(INI + "dokimos_ids = {index}. {id}\n")
     project.makepyfile(SUPPORT)
-    project.runpytest("-v").stdout.fnmatch_lines(["*test_support?1. refund?*"])
+    assert "test_support[1. refund]" in project.runpytest("-v").stdout.str()
 
 
 def test_a_live_test_is_skipped_with_its_reason(project, monkeypatch):
@@ -298,20 +298,15 @@ def test_a_suite_that_does_not_use_the_plugin_neither_sees_nor_pays_for_it(proje
 
 
 def test_help_names_every_option(project):
-    run = project.runpytest("--help")
-    for option in (
-        "--dokimos-report",
-        "--dokimos-fail-under",
-        "--dokimos-cassette",
-        "--dokimos-update-baseline",
-    ):
-        run.stdout.fnmatch_lines([f"*{option}*"])
+    text = project.runpytest("--help").stdout.str()
+    for option in ("report", "fail-under", "cassette", "update-baseline"):
+        assert f"--dokimos-{option}" in text
 
 
 def test_markers_are_listed(project):
-    project.runpytest("--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.dokimos(*", "@pytest.mark.dokimos_live(*"]
-    )
+    text = project.runpytest("--markers").stdout.str()
+    assert "@pytest.mark.dokimos(" in text
+    assert "@pytest.mark.dokimos_live(" in text
 
 
 def test_a_module_can_say_its_root(project):
