@@ -182,6 +182,19 @@ class FrameworkContract:
                 assert item.metrics.cost_usd == 0.25
                 assert item.metrics.tokens_in == 20 * self.calls
 
+    def test_many_inputs_at_once_are_kept_apart(self, server):
+        server.turns.extend(turn for _ in range(6) for turn in self.answered("Fine."))
+        examples = Dataset([Example.of(f"Question {number}") for number in range(6)])
+
+        result = evaluate(
+            examples, self.module.as_task(self.fresh(server)), [ToolErrors(threshold=None)], parallelism=6
+        )
+
+        items = result.runs[0].item_results
+        assert [(item.error, item.actual_outputs.get("output")) for item in items] == [(None, "Fine.")] * 6
+        asked = sorted(json.dumps(each.body).count("Question ") for each in server.received)
+        assert asked == [1] * len(server.received)
+
     def test_a_failing_model_is_an_error_of_the_item(self, server):
         server.turns.extend([Turn(status=400)] * 20)
 

@@ -69,6 +69,11 @@ class TestSmolagents(FrameworkContract):
     def answered(self, text):
         return [answer(text)]
 
+    def test_the_guide_page_runs(self, server, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(tmp_path)  # the page writes a module there
+
+        super().test_the_guide_page_runs(server, tmp_path, monkeypatch)
+
     def record(self, result):
         kept = ("step_number", "tool_calls", "error", "model_output", "observations", "token_usage")
         steps = [

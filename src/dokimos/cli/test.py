@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.suites.console import Line
+    from dokimos.suites.suite import Suite
 
 DEFAULT_FILE: Final = "agent.yaml"
 _COLOURS: Final = {"good": "blue", "bad": "yellow", "doubtful": "magenta"}
@@ -116,6 +118,11 @@ def suite_experiment(target: str, settings: RunSettings) -> tuple[Experiment, Ru
     """Return the experiment of a suite, and the settings that are left for the run."""
     from dataclasses import replace
 
+    loaded = settings.extra.get("suite") or _loaded(target, settings)
+    return loaded.experiment(), replace(settings, timeout=None)
+
+
+def _loaded(target: str, settings: RunSettings) -> Suite:
     from dokimos.suites.environment import export_dotenv
     from dokimos.suites.loader import load_suite
 
@@ -123,7 +130,7 @@ def suite_experiment(target: str, settings: RunSettings) -> tuple[Experiment, Ru
     loaded = load_suite(target, llm_timeout=settings.timeout)
     for warning in loaded.warnings:
         click.echo(f"! {warning}", err=True)
-    return loaded.experiment(), replace(settings, timeout=None)
+    return loaded
 
 
 def execute_suite(
@@ -138,24 +145,31 @@ def execute_suite(
     verbose: bool = False,
 ) -> int:
     """Carry out a suite and present its result; what is cut short is presented too."""
+    from dataclasses import replace
+
     from dokimos.cli.run import carry_out
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
-    from dokimos.suites.suite import NoCases
 
     _check_outputs(outputs, format_)
     wanted = parse_wanted(fail_under)
+    suite = _loaded(target, settings)
+    if not suite.runnable:
+        click.echo("No tests to execute.")
+        return 0
+    if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
+        suite.check_keys()
+    quiet = quiet or (suite.quiet and not verbose)
+    settings = replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet})
+    is_kept = not settings.extra.get("no_journal")
 
     def shown(result: ExperimentResult) -> int:
-        _print(result, quiet=quiet, verbose=verbose)
+        _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
         _write(result, outputs, format_, quiet=quiet)
         return _status(result, wanted, strict=strict)
 
     try:
         result = carry_out(target, settings)
-    except NoCases:
-        click.echo("No tests to execute.")
-        return 0
     except (RunInterrupted, DokimosError) as cut_short:
         if cut_short.result is not None:
             shown(cut_short.result)
@@ -188,7 +202,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
             click.echo(f"Report saved to {path}")
 
 
-def _print(result: ExperimentResult, *, quiet: bool, verbose: bool) -> None:
+def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
     from dokimos.reporting.console import ASCII_SIGNS, Signs
     from dokimos.suites.console import item_lines, skipped_lines, summary_lines
 
@@ -204,7 +218,7 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool) -> None:
     _echo(summary_lines(result))
     for warning in result.warnings:
         click.echo(f"! {warning}", err=True)
-    if result.run_id is not None and not quiet and result.provenance.run_id is not None:
+    if result.run_id is not None and is_kept and not quiet:
         click.echo(f"Run {result.run_id}: dokimos show {result.run_id}")
 
 

@@ -91,7 +91,7 @@ class Snapshot:
     name: str = "unnamed"
     items: tuple[ItemSnapshot, ...] = ()
     evaluators: Mapping[str, EvaluatorFacts] = field(default_factory=dict)
-    """Those that gave a result, by name."""
+    """Those that gave a result or were to give one, by name."""
     runs: int = 1
     """Repeats of the whole data set."""
     dataset_name: str | None = None
@@ -110,7 +110,7 @@ class Snapshot:
         first, runs = several[0], sum(result.run_count for result in several)
         items = [item for result in several for item in result.item_results]
         infos = {info.name: info for result in several for info in result.evaluators}
-        names = dict.fromkeys(name for result in several for name in result.evaluator_names)
+        names = dict.fromkeys([*(name for result in several for name in result.evaluator_names), *infos])
         by_id = len(several) > 1 and all(item.example.id is not None for item in items)
         return cls(
             name=first.name,

@@ -19,6 +19,7 @@ from dokimos.core.keys import (
     TOOL_CALLS,
     TOOLS,
 )
+from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError, TypeConversionError
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ class ToolCall(_Told):
         """Read the keys name, arguments, result and metadata; a structured result becomes compact JSON.
 
         The calls in messages of OpenAI, Anthropic and LangChain are read too. Arguments may be JSON text;
-        text that is no JSON object is kept as it is under "invalidArguments" in the metadata.
+        text that is no JSON object is kept as it is under "invalidArguments" in the metadata. Raises
+        `ValueError` for what is no call.
         """
+        if not isinstance(data, Mapping):
+            raise ValueError(f"A tool call must be a map, not {quoted(data)}.")
         function = data.get("function")
         if isinstance(function, Mapping):
             data = {**data, **function}
@@ -91,7 +95,7 @@ class ToolCall(_Told):
         parsed = parse_object(arguments)
         if parsed is None:
             return cls(name, {}, result=result, metadata={**(metadata or {}), INVALID_ARGUMENTS: arguments})
-        if cls is not ToolCall or not name or name.isspace():
+        if cls is not ToolCall or type(name) is not str or not name or name.isspace():
             return cls(name, parsed, result=result, metadata=metadata or {})  # which says what is wrong
         # Filled while it is open, which is much faster. The parsed map is nobody else's and needs no copy.
         call: Any = _OpenCall()

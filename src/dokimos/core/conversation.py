@@ -257,12 +257,12 @@ def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
         return value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = {"messages": value}
-    if not isinstance(value, Mapping) or not isinstance(value.get("messages", []), Sequence):
+    if not isinstance(value, Mapping) or not isinstance(value.get("messages"), Sequence):
         raise EvaluationError(
             f"{key!r} must be a conversation, its JSON form or a list of messages, not {quoted(value)}."
         )
     try:
-        read = ConversationTrajectory.from_messages(value.get("messages", ()), value.get("scenario") or "")
+        read = ConversationTrajectory.from_messages(value["messages"], value.get("scenario") or "")
     except ValueError as cause:
         raise EvaluationError(f"{key!r}: {cause}") from cause
     return replace(read, metadata=value.get("metadata") or {})

@@ -254,6 +254,8 @@ def _read(data: Mapping[str, Any], reading: _Reading) -> None:
     if kind in _RESULT_TYPES and role is None:
         reading.answer(data)
         return
+    if kind == "reasoning" and role is None:
+        return  # an item of OpenAI's Responses that nobody said
     content = data.get("content", data.get("parts"))
     blocks = _blocks(content)
     if role == "tool" or (role is None and kind == "tool"):
@@ -274,8 +276,14 @@ def _read_message(
         return  # a message of the user that only carries results
     calls = [block for block in blocks if block.get("type") in _CALL_TYPES]
     for key in ("tool_calls", "toolCalls"):
-        calls += data.get(key) or ()
+        calls += _list(key, data.get(key) or ())
     reading.add(_message(role, text, calls, data.get("metadata") or {}), _ids(calls))
+
+
+def _list(key: str, value: Any) -> Sequence[Any]:
+    if isinstance(value, list | tuple):
+        return value
+    raise ValueError(f"{key!r} must be a list, not {quoted(value)}.")
 
 
 def _message(role: Role, text: str, calls: Iterable[Any], metadata: Mapping[str, Any]) -> Message:

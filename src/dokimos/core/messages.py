@@ -25,7 +25,7 @@ class _Reading:
     response: str | None = None
 
     def add_call(self, data: Mapping[str, Any]) -> None:
-        function = data.get("function")
+        function = data.get("function") if type(data) is dict else None
         if type(function) is dict and type(arguments := function.get("arguments")) is str:
             call = ToolCall.of_text(function.get("name") or "", arguments)  # the way most are told
         else:

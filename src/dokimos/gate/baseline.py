@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from dokimos.comparison.config import Pairing, PairingChoice
 from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.warnings import short_input
+from dokimos.core.checks import is_number
 from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.text import counted, listed
@@ -273,9 +275,9 @@ class _Reading:
             index=place if by_id else self.position(key),
             id=key if by_id else None,
             input=text if isinstance(text, str) else None,
-            verdicts=tuple(self.flag(verdict, key) for verdict in verdicts),
+            verdicts=self.verdicts(verdicts, key),
             scores=scores,
-            thresholds={e["name"]: e["threshold"] for e in evaluators if e.get("threshold") is not None},
+            thresholds=dict(self.thresholds(evaluators, key)),
             passes={name: (verdict,) for name, verdict in passed.items()},
             errors=errors,
             errored=not scores,
@@ -293,11 +295,26 @@ class _Reading:
         return {str(name): str(error) for name, error in (tree or {}).items()}
 
     def scores(self, entry: dict[str, Any], key: str) -> tuple[float, ...]:
-        values = entry["scores"] if isinstance(entry.get("scores"), list) else [entry.get("score")]
+        values = entry.get("scores")
+        if not isinstance(values, list) or not values:
+            values = [entry.get("score")]
         for value in values:
-            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+            if not is_number(value) or not 0 <= value <= 1:
                 raise self.problem(f"the item {key!r} has the score {value!r:.80} of {entry['name']!r}")
         return tuple(map(float, values))
+
+    def thresholds(self, entries: list[dict[str, Any]], key: str) -> Iterator[tuple[str, float]]:
+        for entry in entries:
+            value = entry.get("threshold")
+            if value is not None and not (is_number(value) and abs(value) <= sys.float_info.max):
+                raise self.problem(f"the item {key!r} has the threshold {value!r:.80} of {entry['name']!r}")
+            if value is not None:
+                yield entry["name"], float(value)
+
+    def verdicts(self, values: Any, key: str) -> tuple[bool, ...]:
+        if not isinstance(values, list):
+            raise self.problem(f"the verdicts of the item {key!r} are no list")
+        return tuple(self.flag(value, key) for value in values)
 
     def name(self, tree: dict[str, Any], where: str) -> str:
         name = tree.get("name")

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from shlex import join, quote
 from typing import Final, Self
@@ -110,8 +111,11 @@ def truthy(value: str | None) -> bool:
 
 
 def file_stem(name: str, fallback: str = "gate-verdict") -> str:
-    """Return a name as part of a file name."""
-    return _UNSAFE.sub("-", name).strip(".") or fallback
+    """Return a name as part of a file name; letters that it lacks leave a trace, to tell names apart."""
+    stem = _UNSAFE.sub("-", name).strip(".") or fallback
+    if name.isascii():
+        return stem
+    return f"{stem}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def keep_out_of_git(folder: Path) -> None:

@@ -111,19 +111,22 @@ def as_judge(
 
 
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any], pipeline_input: str = "query") -> Bridge:
-    async def run(inputs: Any) -> AgentRun:
-        ready = made(agent, "run")
+    async def answer(ready: Any, inputs: Any) -> AgentRun:
         if _is_pipeline(ready):
             return await _run_pipeline(ready, inputs, pipeline_input, run_options)
         if not isinstance(inputs, list):
             inputs = [_chat_message({"role": "user", "content": text_form(inputs) or ""})]
         return _read(await _run(ready, messages=inputs, **run_options))
 
+    async def run(inputs: Any) -> AgentRun:
+        return await answer(made(agent, "run"), inputs)
+
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        if _is_pipeline(made(agent, "run")):
+        ready = made(agent, "run")
+        if _is_pipeline(ready):
             last = conversation.last_user_message
-            return await run("" if last is None else last.content)
-        return await run([_chat_message(message) for message in conversation.to_messages("openai")])
+            return await answer(ready, "" if last is None else last.content)
+        return await answer(ready, [_chat_message(each) for each in conversation.to_messages("openai")])
 
     return Bridge(identity=_identity(agent), run=run, converse=converse)
 
@@ -246,7 +249,7 @@ def _tokens(usage: Any, model: str | None) -> CallMetrics | None:
 
 
 def _identity(agent: AgentLike) -> str:
-    if not hasattr(agent, "run"):
+    if not hasattr(agent, "run") or isinstance(agent, type):
         return identity("haystack", agent)
     if _is_pipeline(agent):
         return identity("haystack", *(f"{name}={type(each).__qualname__}" for name, each in agent.walk()))

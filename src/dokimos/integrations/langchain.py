@@ -274,7 +274,7 @@ def _identity(runnable: RunnableLike) -> str:
 
 
 def _held_by(runnable: Any) -> str:
-    """Return what tells chains and graphs of one name apart: prompts and models, or what nodes are made of."""
+    """Return what tells chains and graphs of one name apart: prompts and models, or functions of nodes."""
     nodes = get(runnable, "nodes")
     try:
         if isinstance(nodes, Mapping):

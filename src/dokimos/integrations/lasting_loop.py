@@ -58,6 +58,11 @@ def _lasting_loop() -> asyncio.AbstractEventLoop:
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     loop.run_forever()
+    leftover = asyncio.all_tasks(loop)
+    for task in leftover:
+        task.cancel()
+    if leftover:
+        loop.run_until_complete(asyncio.wait(leftover, timeout=CLOSING_SECONDS / 2))
     loop.close()
 
 

@@ -43,10 +43,10 @@ CODE: Final = "python_interpreter"
 def to_agent_trace(result: Any) -> AgentTrace:
     """Return what a run did.
 
-    Takes a `RunResult`, a list of steps, or all that `run(stream=True)` gives. A step with several calls keeps
-    what they gave as one text: where it has as many lines as there are calls each call has its own, else all
-    of them have all; the stream tells them apart. Tools that code calls are inside the call that runs the
-    code; `TraceCollector.observe` sees each of them.
+    Takes a `RunResult`, a list of steps, or all that `run(stream=True)` gives. A step with several calls
+    keeps what they gave as one text: where it has as many lines as there are calls each call has its own,
+    else all of them have all; the stream tells them apart. Tools that code calls are inside the call that
+    runs the code; `TraceCollector.observe` sees each of them.
     """
     builder = TraceBuilder()
     told: dict[str, str] = {}

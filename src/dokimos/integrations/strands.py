@@ -21,8 +21,8 @@ from dokimos.integrations.base import (
     ResultOptions,
     TaskOptions,
     identity,
-    made,
 )
+from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import TraceBuilder, get, priced, usage_of
 from dokimos.integrations.turn_taking import one_at_a_time
 
@@ -55,7 +55,7 @@ def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinitio
     """Return the tools of an agent, or of a list of decorated functions, with their schemas."""
     if isinstance(agent, list | tuple):
         return tuple(_definition(tool.tool_spec) for tool in agent)
-    registry = made(agent, _AGENT).tool_registry
+    registry = made_one_of(agent, _METHODS).tool_registry
     return tuple(_definition(spec) for spec in registry.get_all_tools_config().values())
 
 
@@ -97,8 +97,12 @@ def as_judge(
     return AgentJudge(_bridge(agent, {}), model, price_table)
 
 
-_AGENT: Final = "invoke_async"
+_METHODS: Final = ("invoke_async",)
 """What only an agent has."""
+
+
+def _is_agent(agent: AgentLike) -> bool:
+    return method_of(agent, _METHODS) is not None
 
 
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
@@ -109,7 +113,7 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
         answering.messages.extend(history)
         return _read(await answering.invoke_async(prompt, **run_options))
 
-    in_turn = one_at_a_time(answer) if hasattr(agent, _AGENT) else answer
+    in_turn = one_at_a_time(answer) if _is_agent(agent) else answer
 
     async def run(inputs: Any) -> AgentRun:
         return await in_turn(inputs if isinstance(inputs, list) else text_form(inputs) or "")
@@ -123,8 +127,8 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
 
 def _starting(agent: AgentLike) -> Callable[[], Any]:
     """Return what gives the agent for the next input: a fresh one, or the one given as it was at first."""
-    if not hasattr(agent, _AGENT):
-        return partial(made, agent, _AGENT)
+    if not _is_agent(agent):
+        return partial(made_one_of, agent, _METHODS)
     first = copy.deepcopy(agent.messages)
 
     def as_at_first() -> Any:
@@ -160,7 +164,7 @@ def _last_invocation(metrics: Any) -> Any:
 
 
 def _identity(agent: AgentLike) -> str:
-    if not hasattr(agent, _AGENT):
+    if not _is_agent(agent):
         return identity("strands", agent)
     model = get(get(agent, "model"), "config", default={})
     return identity("strands", get(agent, "name"), get(model, "model_id"), get(agent, "system_prompt"))

@@ -103,9 +103,8 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
     if output is None and not calls:
         raise TypeError(f"it must give text or a message, not {quoted(dict(outputs))}")
     known = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
-    return Message.assistant(
-        text_form(output) or "", calls, **{key: value for key, value in outputs.items() if key not in known}
-    )
+    more = {key: value for key, value in outputs.items() if key not in known}
+    return Message(Role.ASSISTANT, text_form(output) or "", tool_calls=calls, metadata=more)
 
 
 def _leave(task: asyncio.Future[Any]) -> None:

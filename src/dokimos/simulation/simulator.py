@@ -214,7 +214,7 @@ class _Conversation:
         return None if left == math.inf else max(left, 0.0)
 
     def _late(self, who: str) -> str:
-        if time.monotonic() >= self._end:
+        if self._plan.reply_timeout is None or time.monotonic() >= self._end:
             seconds, what = self._plan.timeout, "The conversation took longer than"
         else:
             seconds, what = self._plan.reply_timeout, f"The {who} gave no answer within"

@@ -70,6 +70,7 @@ def _turn_metric(name: str, built: BuiltMetric, turn: TurnPlan, conversation: bo
         conversation=conversation,
         threshold=metric.threshold,
         decides=built.decides,
+        needs_truth=built.registry_name == "structural_match",
         needs_context=built.needs_context,
         disabled=not metric.enabled,
         timeout=built.timeout,

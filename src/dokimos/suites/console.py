@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dokimos.core.figures import duration, one_line
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shortened
 from dokimos.reporting.console import Signs
@@ -33,7 +35,7 @@ def item_lines(
     yield Line(f'Test: "{item.key}"{repeat}')
     turns = item.actual_outputs.get(TURNS)
     if isinstance(turns, Sequence) and not isinstance(turns, str):
-        yield from _turn_lines(turns)
+        yield from _turn_lines(turns, verbose)
     else:
         yield Line(f'  Input: "{one_line(item.example.input or "", LONGEST)}"')
         if verbose and item.actual_output is not None:
@@ -68,11 +70,13 @@ def skipped_lines(skipped: Mapping[str, Any], signs: Signs) -> Iterator[Line]:
         yield Line(f'{signs.none} "{name}" left out: {reason}', "doubtful")
 
 
-def _turn_lines(turns: Sequence[Any]) -> Iterator[Line]:
+def _turn_lines(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
     for number, turn in enumerate(turns, 1):
         yield Line(f'  Turn {number}: "{one_line(str(turn.get("input", "")), LONGEST)}"')
         if turn.get(TURN_ERROR) is not None:
             yield Line(f"    error: {one_line(str(turn[TURN_ERROR]), LONGEST)}", "bad")
+        elif verbose:
+            yield Line(f'    Reply: "{one_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
 
 
 def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:

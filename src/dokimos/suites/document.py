@@ -13,8 +13,15 @@ from dokimos.suites.problems import Place, Problem, Steps, case_named, near, pat
 MOST_VALUES: Final = 1_000_000
 TEXT_KEYS: Final = frozenset({"ground_truth", "input", "name"})
 """Keys whose scalars are texts even without quotes, so that 60.94 stays `60.94`."""
+_FREE_KEYS: Final = frozenset(
+    {"args", "ground_truth", "metadata", "params", "response_format", "schema", "turn_config"}
+)
+"""Below them, keys are the user's own."""
 _NULL: Final = "tag:yaml.org,2002:null"
 _VARIABLE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
+_HALVES: Final = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 Lookup = Callable[[str], str | None]
 """Gives the value of an environment variable, None where it is not set."""
@@ -65,7 +72,9 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
     document = Document(None, path)
     try:
         content = path.read_text(encoding="utf-8-sig") if text is None else text
-        loader = yaml.SafeLoader(content)
+        if path.suffix.lower() in (".json", ".jsonl"):
+            content = _with_whole_characters(content)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(content)
         try:
             node = loader.get_single_node()
             if node is not None:
@@ -139,13 +148,13 @@ class _Reader:
         import yaml
 
         text, changed = self._substituted(node, steps)
-        is_plain = node.style is None
+        is_plain = not node.style  # None or empty, by the parser
         if changed and is_plain:
             tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
             node = yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
         elif changed:
             return text
-        if steps and steps[-1] in TEXT_KEYS and node.tag != _NULL and node.tag.startswith("tag:yaml.org,"):
+        if _is_text(steps) and node.tag != _NULL and node.tag.startswith("tag:yaml.org,"):
             return text
         try:
             return self._loader.construct_object(node)
@@ -176,7 +185,7 @@ class _Reader:
             return default if known is None else known
 
         replaced = _VARIABLE.sub(value, text)
-        return replaced, replaced != text
+        return replaced, replaced != node.value
 
     def _place(self, node: Any) -> Place:
         mark = node.start_mark
@@ -184,6 +193,20 @@ class _Reader:
 
     def _complain(self, node: Any, steps: Steps, message: str) -> None:
         self._document.problems.append(Problem(message, self._place(node), path_text(steps)))
+
+
+def _is_text(steps: Steps) -> bool:
+    return bool(steps) and steps[-1] in TEXT_KEYS and _FREE_KEYS.isdisjoint(steps[:-1])
+
+
+def _with_whole_characters(text: str) -> str:
+    """Return JSON whose characters are one escape each: YAML does not know halves."""
+
+    def whole(found: re.Match[str]) -> str:
+        high, low = int(found[2], 16), int(found[3], 16)
+        return f"{found[1]}\\U{0x10000 + ((high - 0xD800) << 10) + low - 0xDC00:08x}"
+
+    return _HALVES.sub(whole, text) if "\\u" in text else text
 
 
 def _environment_names() -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.suites.document import Document, Lookup, merged, read_yaml
 from dokimos.suites.environment import Settings
-from dokimos.suites.problems import Place, Steps
+from dokimos.suites.problems import Place, Problem, Steps
 
 CASES: Final = "test_cases"
 CASES_FILE: Final = "test_cases_file"
@@ -144,7 +144,7 @@ def _cases_of(path: Path, lookup: Lookup) -> Document:
 
 def _json_lines(path: Path, lookup: Lookup) -> Document:
     document = Document([], path)
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+    for number, line in enumerate(_text(document).split("\n"), 1):
         if not line.strip():
             continue
         row = read_yaml(path, lookup, text=line, first_line=number)
@@ -156,7 +156,7 @@ def _json_lines(path: Path, lookup: Lookup) -> Document:
 
 def _table(path: Path) -> Document:
     document = Document([], path)
-    reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+    reader = csv.DictReader(io.StringIO(_text(document), newline=""))
     for row in reader:
         steps: Steps = (len(document.value),)
         case: dict[str, Any] = {}
@@ -171,6 +171,15 @@ def _table(path: Path) -> Document:
         document.places[steps] = Place(path, reader.line_num, 1)
         document.value.append(case)
     return document
+
+
+def _text(document: Document) -> str:
+    """Return the text of a document's file, empty with a problem where it cannot be read."""
+    try:
+        return document.file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        document.problems.append(Problem(f"cannot be read: {error}", Place(document.file, 1, 1)))
+        return ""
 
 
 def _cell(column: str, cell: str) -> Any:

@@ -15,9 +15,10 @@ from dokimos.suites.problems import Problem, Steps, refuse
 
 if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
+    from dokimos.suites.metric_schema import Metric
     from dokimos.suites.metrics import BuiltMetric, Judges
     from dokimos.suites.plan import CasePlan, TurnPlan
-    from dokimos.suites.schema import Agent, Metric, SuiteFile, TestCase, Turn
+    from dokimos.suites.schema import Agent, SuiteFile, TestCase, Turn
     from dokimos.suites.suite import Suite
 
 ENDINGS: Final = (".yaml", ".yml")
@@ -111,8 +112,20 @@ class _Compiler:
             retries=execution.retries or 0,
             quiet=bool(execution.quiet),
             verbose=bool(execution.verbose),
+            keys=self._keys(),
             warnings=tuple(self._warnings),
         )
+
+    def _keys(self) -> tuple[tuple[str, str], ...]:
+        from dokimos.judges.provider import HttpJudge
+
+        judges = [getattr(b.evaluator, "judge", None) for b in self._built.values() if b and b.metric.enabled]
+        needed = {
+            (variable, judge.label): None
+            for judge in judges
+            if isinstance(judge, HttpJudge) and judge.api_key is None and (variable := judge.key_variable())
+        }
+        return tuple(needed)
 
     def _warn_of_blocks(self) -> None:
         for key in _OUTSIDE:

@@ -12,8 +12,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
 from dokimos.suites.graders import GraderEvaluator
-from dokimos.suites.modules import load_callable
-from dokimos.suites.schema import (
+from dokimos.suites.metric_schema import (
     CodeMetric,
     EvaluatorMetric,
     GEvalMetric,
@@ -22,6 +21,7 @@ from dokimos.suites.schema import (
     RagMetric,
     StandardMetric,
 )
+from dokimos.suites.modules import load_callable
 
 _VERDICTS: Final = frozenset(
     {"numeric", "equality", "contains", "regex", "json_schema", "structural_match", "latency", "cost"}

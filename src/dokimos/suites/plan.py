@@ -87,19 +87,19 @@ class CasePlan:
 
     def _example(self, id: str) -> Example:
         inputs: dict[str, Any] = {INPUT: SEPARATOR.join(turn.input for turn in self.turns)}
-        truths = [turn.ground_truth for turn in self.turns]
-        expected: dict[str, Any] = {}
         if self.is_conversation:
             inputs[TURNS] = [turn.input for turn in self.turns]
-            if any(truth is not None for truth in truths):
-                expected[TURNS] = truths
-        elif truths[0] is not None:
-            expected[OUTPUT] = truths[0]
         files = [dict(file) for turn in self.turns for file in turn.files]
         if files:
             inputs["files"] = files
-        metadata = {**self.metadata, "case": self.id, **({"tags": list(self.tags)} if self.tags else {})}
-        return Example(inputs, expected, metadata=metadata, id=id)
+        tags = {"tags": list(self.tags)} if self.tags else {}
+        return Example(inputs, self._expected(), metadata={**self.metadata, "case": self.id, **tags}, id=id)
+
+    def _expected(self) -> dict[str, Any]:
+        truths = [turn.ground_truth for turn in self.turns]
+        if all(truth is None for truth in truths):
+            return {}
+        return {TURNS: truths} if self.is_conversation else {OUTPUT: truths[0]}
 
 
 def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from dokimos.core.example import Example
     from dokimos.evaluators.base import Evaluator
     from dokimos.suites.targets import Application
-
-
-class NoCases(ConfigurationError):
-    """A suite has no test cases to run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +37,8 @@ class Suite:
     retries: int = 0
     quiet: bool = False
     verbose: bool = False
+    keys: tuple[tuple[str, str], ...] = ()
+    """Environment variables that hold the keys of judges, each with the judge that needs it."""
     warnings: tuple[str, ...] = ()
     """What the file says that is out of date or has no effect."""
 
@@ -57,10 +56,10 @@ class Suite:
         """Return the suite as an experiment; each example has the evaluators of its case.
 
         Raises:
-            NoCases: when there is none to run.
+            ConfigurationError: when there is no case to run.
         """
         if not self.runnable:
-            raise NoCases(f"{self.path} has no test cases to run.")
+            raise ConfigurationError(f"{self.path} has no test cases to run.")
         by_id = {example.id: case for case in self.runnable for example in case.examples()}
         examples = [example for case in self.runnable for example in case.examples()]
         return Experiment(
@@ -73,6 +72,14 @@ class Suite:
             parallelism=self.parallelism,
             retries=self.retries,
         )
+
+    def check_keys(self) -> None:
+        """Raise `ConfigurationError` where the environment lacks the key of a judge."""
+        missing = [
+            f"{judge} needs a key: set {name}" for name, judge in self.keys if not os.environ.get(name)
+        ]
+        if missing:
+            raise ConfigurationError(f"{self.path}: {'; '.join(missing)}, or give api_key in its model.")
 
     def _metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent}

@@ -233,7 +233,7 @@ def told(value: Any) -> Any:
     """
     if not isinstance(value, Mapping):
         return value
-    if OUTPUT not in value:
+    if not {OUTPUT, TOOL_CALLS, "tool_calls"} & set(value):
         return {OUTPUT: value}
     outputs: dict[str, Any] = {
         _KEYS.get(key, str(key)): part for key, part in value.items() if key != "metrics"

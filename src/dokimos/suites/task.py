@@ -69,9 +69,11 @@ class _Session:
         )
         asked = prepare(cast("Task", self.reply))
         try:
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(self.timeout) as limit:
                 result = await asked.run(cast("Example", request), _complete)
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise TimeoutError(f"no reply within {self.timeout:g} s") from None
         self._remember(turn, result)
         return result

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.keys import TOOL_CALLS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
@@ -88,7 +87,7 @@ class ToolsCalled(Evaluator):
         if self.ordered and not faults:
             faults += self._disorder(calls)
         called = [call.name for call in calls]
-        metadata = {"called": called, TOOL_CALLS: [wanted.name for wanted in self.wanted]}
+        metadata = {"called": called, "expected": [wanted.name for wanted in self.wanted]}
         if faults:
             return Score(0.0, f"{'; '.join(faults)}.", metadata=metadata)
         return Score(

@@ -31,6 +31,8 @@ class TurnMetric(SettlingEvaluator):
     """Whether the case has turns of its own."""
     decides: bool = True
     """Whether the evaluator's own verdict counts where there is no threshold."""
+    needs_truth: bool = False
+    """Whether there is nothing to evaluate without a ground truth, also where the evaluator does not say so."""
     needs_context: bool = False
     disabled: bool = False
     timeout: float | None = None
@@ -91,7 +93,8 @@ class TurnMetric(SettlingEvaluator):
         required = self.inner.evaluation_params or self.inner.requires
         if TRAJECTORY_PATH in required:
             return case, ""
-        if "expected_output" in required and self.turn.ground_truth is None:
+        needs_truth = self.needs_truth or "expected_output" in required
+        if needs_truth and self.turn.ground_truth is None:
             return None, "There is no ground truth."
         if FILES_PATH in required and not self.turn.files:
             return None, "There is no context: the turn has no files."
@@ -138,23 +141,25 @@ class ConversationMetric(SettlingEvaluator):
         return settled(self._rolled_up(results))
 
     def _rolled_up(self, results: list[EvalResult]) -> EvalResult:
-        scores = [result.score for result in results if result.score is not None]
         failed = any(result.success is False for result in results)
         errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
         told = EvalResult(
             self.name,
             threshold=self.threshold,
             metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
-            fail_on_error=any(r.fail_on_error for r in results if r.error is not None),
+            fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
         )
         if errors and (not failed or told.fail_on_error):
             return replace(told, error="; ".join(errors))
+        return self._averaged(told, results, errors)
+
+    def _averaged(self, told: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
+        scores = [result.score for result in results if result.score is not None]
         if not scores:
             return replace(told, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
-        decided = any(result.success is not None for result in results)
-        reason = self._reason(results) + "".join(f" {error}." for error in errors)
-        success = not failed if decided else None
-        return replace(told, score=fmean(scores), success=success, reason=reason)
+        verdicts = [result.success for result in results if result.success is not None]
+        reason = self._reason(results) + "".join(f" {error.rstrip('.')}." for error in errors)
+        return replace(told, score=fmean(scores), success=all(verdicts) if verdicts else None, reason=reason)
 
     def _reason(self, results: list[EvalResult]) -> str:
         failed = [n for n, result in enumerate(results) if result.success is False]

@@ -95,7 +95,8 @@ def assert_no_regression(
     from dokimos.gate import assert_no_regression as check
 
     plugin = sys.modules.get("dokimos.testing.plugin")
-    return check(result, name, config=config, root=plugin.current_root() if plugin else None, rerun=rerun)
+    root, accept = (plugin.current_root(), plugin.current_accept_command()) if plugin else (None, None)
+    return check(result, name, config=config, root=root, accept_command=accept, rerun=rerun)
 
 
 def _checked(case: EvalTestCase) -> EvalTestCase:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -23,7 +24,8 @@ MODES: Final = ("record", "replay", "auto")
 
 _session = pytest.StashKey["SessionRecord"]()
 _recorder = pytest.StashKey["ItemRecorder"]()
-_roots: list[Path] = []  # several where a test runs pytest itself
+_previous = pytest.StashKey["str | None"]()
+_configs: list[pytest.Config] = []  # several where a test runs pytest itself
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,9 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "dokimos_live(env): skip the test where one of these environment variables is not set"
     )
-    _roots.append(config.rootpath)
+    _configs.append(config)
     config.addinivalue_line("markers", "dokimos_case(position, index, run_index): set by dokimos")
     if config.getoption("dokimos_update_baseline"):
+        config.stash[_previous] = os.environ.get(UPDATE_VARIABLE)
         os.environ[UPDATE_VARIABLE] = "true"
     if config.getoption("dokimos_report") or config.getoption("dokimos_fail_under"):
         _session_of(config)
@@ -67,13 +70,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if config.rootpath in _roots:
-        _roots.remove(config.rootpath)
+    if config in _configs:
+        _configs.remove(config)
+    if _previous in config.stash:
+        before = config.stash[_previous]
+        os.environ.pop(UPDATE_VARIABLE, None)
+        if before is not None:
+            os.environ[UPDATE_VARIABLE] = before
 
 
 def current_root() -> Path | None:
     """Return the root folder of the session that is running, None outside pytest."""
-    return _roots[-1] if _roots else None
+    return _configs[-1].rootpath if _configs else None
+
+
+def current_accept_command() -> str | None:
+    """Return what accepts a change in the running test, typed where the session was started; None outside."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    if not (_configs and test):
+        return None
+    root, start = _configs[-1].rootpath, _configs[-1].invocation_params.dir
+    file, colons, name = test.partition("::")
+    if root.drive == start.drive and (root / file).exists():
+        file = Path(os.path.relpath(root / file, start)).as_posix()
+    return f"{UPDATE_VARIABLE}=true pytest {quote(file + colons + name)}"
 
 
 class _Collector:
@@ -240,6 +260,10 @@ def _missing_for(marker: pytest.Mark) -> str | None:
     """Return why a live test has to be skipped, None where it can run."""
     given = marker.kwargs.get("env", marker.args)
     names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        pytest.fail(
+            "@pytest.mark.dokimos_live needs env=, the variable without which to skip.", pytrace=False
+        )
     missing = [name for name in names if not os.environ.get(name)]
     if not missing:
         return None

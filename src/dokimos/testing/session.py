@@ -190,8 +190,9 @@ def _summary(result: ExperimentResult) -> str:
     parts = [counted(len(result.item_results), "case")]
     if result.pass_rate is not None:
         parts.append(f"{result.pass_rate * 100:.1f} % passed")
-    if result.error_count:
-        parts.append(f"{result.error_count:g} errored")
+    errored = sum(item.errored for item in result.item_results)
+    if errored:
+        parts.append(f"{errored} errored")
     means = ((name, result.average_score(name)) for name in result.evaluator_names)
     parts += [f"{name} {mean:.3f}" for name, mean in means if mean is not None]
     return " | ".join(parts)
@@ -199,15 +200,18 @@ def _summary(result: ExperimentResult) -> str:
 
 def _function_of(item: Any) -> str:
     """Return the id of a test function without its parameters."""
-    name = getattr(item, "originalname", None) or item.name
-    return str(item.nodeid).removesuffix(item.name) + str(name)
+    return _place_of(item) + str(getattr(item, "originalname", None) or item.name)
 
 
 def _name_of(item: Any, run_index: int, source: CaseSource) -> str:
     """Return a name that a case has in each repeat."""
-    if source.runs == 1:
-        return str(item.nodeid)
-    return str(item.nodeid).replace(f"-run{run_index + 1}", "")
+    node = _place_of(item) + str(item.name)
+    return node if source.runs == 1 else "".join(node.rpartition(f"-run{run_index + 1}")[::2])
+
+
+def _place_of(item: Any) -> str:
+    """Return what an id says before the test's name; behind it xdist may write a group."""
+    return str(item.nodeid).rpartition(item.name)[0]
 
 
 def _error_of(report: Any) -> str:
@@ -229,14 +233,21 @@ def _module_of(item: Any) -> dict[str, Any]:
 
 def _source_in(module: Mapping[str, Any], lines: list[str]) -> CaseSource | None:
     try:
-        found: Any = _imported(module)
+        places: list[Any] = [_imported(module)]
         for name in module["function"].split("."):
-            found = getattr(found, name)
-        marker = next(mark for mark in found.pytestmark if mark.name == "dokimos")
-        return CaseSource.of(marker)
+            places.append(getattr(places[-1], name))
+        marks = (mark for place in reversed(places) for mark in _marks(place) if mark.name == "dokimos")
+        return CaseSource.of(next(marks))
     except Exception as error:  # importing a test module runs the user's code
         lines.append(f"! The reporter of {module['function']} could not be reached: {error}")
         return None
+
+
+def _marks(place: Any) -> Iterator[Any]:
+    """Yield the marks of a function, a class or a module, the last one given first as in pytest."""
+    found = getattr(place, "pytestmark", [])
+    for mark in reversed(found if isinstance(found, list | tuple) else [found]):
+        yield getattr(mark, "mark", mark)
 
 
 def _imported(module: Mapping[str, Any]) -> Any:

@@ -26,8 +26,8 @@ class _Recording:
     """What one run of the agent has done so far."""
 
     calls: list[ToolCall] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    """Where the call of each id is that waits for its result."""
+    waiting: dict[str, ToolCall] = field(default_factory=dict)
+    """The call of each id that waits for its result."""
     final_response: str | None = None
     reasoning_steps: list[str] = field(default_factory=list)
     usage: CallMetrics | None = None
@@ -35,12 +35,15 @@ class _Recording:
     """The one that was written to before, of the same collector."""
 
     def forget(self) -> None:
-        self.calls, self.places, self.reasoning_steps = [], {}, []
+        self.calls, self.waiting, self.reasoning_steps = [], {}, []
         self.final_response = self.usage = None
 
-    def complete(self, place: int, call: ToolCall) -> None:
-        if place < len(self.calls):  # it may have been forgotten in the meantime
-            self.calls[place] = call
+    def complete(self, begun: ToolCall, done: ToolCall) -> None:
+        calls = self.calls
+        for place in range(len(calls) - 1, -1, -1):
+            if calls[place] is begun:  # by identity: threads add calls, and it may have been forgotten
+                calls[place] = done
+                return
 
 
 _current: ContextVar[Mapping[TraceCollector, _Recording]] = ContextVar("dokimos_recordings")
@@ -115,16 +118,17 @@ class TraceCollector:
         """
         recording = self._recording
         call = name if isinstance(name, ToolCall) else _call(name, arguments)
+        begun = _with_result(call, call.result if result is None else result, error)
         if call_id is not None:
-            recording.places[call_id] = len(recording.calls)
-        recording.calls.append(_with_result(call, call.result if result is None else result, error))
+            recording.waiting[call_id] = begun
+        recording.calls.append(begun)
 
     def add_tool_result(self, call_id: str, result: Any, *, error: str | bool | None = None) -> None:
         """Write down the result of a call; an id that no call waits under is ignored."""
         recording = self._recording
-        place = recording.places.pop(call_id, None)
-        if place is not None:
-            recording.complete(place, _with_result(recording.calls[place], result, error))
+        begun = recording.waiting.pop(call_id, None)
+        if begun is not None:
+            recording.complete(begun, _with_result(begun, result, error))
 
     def add_reasoning_step(self, text: str) -> None:
         """Write down a step of reasoning."""
@@ -214,7 +218,7 @@ class TraceCollector:
             self.add_tools(function)
         except (ValueError, NameError, TypeError):  # a signature that has no JSON form
             self.add_tools(
-                ToolDefinition(function.__name__, (inspect.getdoc(function) or "").partition("\n")[0])
+                ToolDefinition(_name_of(function), (inspect.getdoc(function) or "").partition("\n")[0])
             )
 
     def _observed_async(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -233,13 +237,12 @@ class TraceCollector:
     ) -> Iterator[Callable[[Any], None]]:
         """Write the call down at its start, and its result or error when it comes."""
         recording = self._recording
-        place = len(recording.calls)
-        call = ToolCall(function.__name__, _bound(function, args, kwargs))
+        call = ToolCall(_name_of(function), _bound(function, args, kwargs))
         recording.calls.append(call)
 
         def finish(result: Any, error: str | None = None) -> None:
             text = "" if result is None and error is None else result
-            recording.complete(place, _with_result(call, text, error))
+            recording.complete(call, _with_result(call, text, error))
 
         try:
             yield finish
@@ -265,7 +268,17 @@ def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
         return dict(jsonable(dict(kwargs)))  # the call itself will say what is wrong
-    return dict(jsonable(bound.arguments))
+    arguments = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            arguments |= arguments.pop(name, {})
+    return dict(jsonable(arguments))
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """Return a function's name, that of the inner one for a partial, else that of its type."""
+    inner = function.func if isinstance(function, functools.partial) else function
+    return getattr(inner, "__name__", type(inner).__name__)
 
 
 def _is_measured(usage: CallMetrics) -> bool:

@@ -89,3 +89,14 @@ def test_a_trace_becomes_a_case_with_tools_and_tasks():
     assert case.actual_output == "done"
     assert case.tool_calls == (ToolCall("a"),)
     assert case.metadata == {"tools": [ToolDefinition("a")], "tasks": ["book"]}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [(5, "{}"), (None, "{}"), (["a"], '{"q": 1}')])
+def test_a_name_is_required_beside_arguments_that_are_text(name, arguments):
+    with pytest.raises(ValueError, match="needs a name that is not blank"):
+        ToolCall.of_text(name, arguments)
+
+
+def test_what_is_no_map_is_no_tool_call():
+    with pytest.raises(ValueError, match="A tool call must be a map, not 'search'"):
+        ToolCall.from_map("search")

@@ -216,3 +216,14 @@ def test_a_result_in_blocks_is_their_text_and_a_structured_one_json():
     (message,) = read({"role": "assistant", "content": calls}, {"role": "user", "content": answers})
 
     assert [call.result for call in message.tool_calls] == ["18C", '{"degrees":18}']
+
+
+def test_what_a_model_thought_is_no_message():
+    talk = ConversationTrajectory.from_messages(
+        [
+            {"role": "user", "content": "Hi"},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]},
+        ]
+    )
+    assert talk.messages == (Message.user("Hi"), Message.assistant("Hello"))

@@ -181,3 +181,8 @@ class TestToldAlike:
             span = "1"
 
         assert type(Traced.of_text("a", '{"n": 1}')) is Traced
+
+
+def test_a_call_that_is_no_map_is_refused():
+    with pytest.raises(ValueError, match="A tool call must be a map"):
+        AgentTrace.from_messages([{"role": "assistant", "content": "", "tool_calls": ["search"]}])

@@ -190,6 +190,12 @@ def one_item(**members):
         (one_item(evaluators=[{"name": "A", "pass": True}]), "score None"),
         (one_item(evaluators=[{"name": "A", "score": 2, "pass": True}]), "score 2"),
         (one_item(evaluators=[{"name": "A", "score": 1}]), "the verdict None"),
+        (
+            one_item(evaluators=[{"name": "A", "score": 1, "pass": True, "threshold": "0.5"}]),
+            "threshold '0.5'",
+        ),
+        (one_item(evaluators=[{"name": "A", "score": None, "scores": [], "pass": True}]), "score None"),
+        (one_item(evaluators=[{"name": "A", "score": 1, "pass": True}], verdicts=None), "are no list"),
         (plain_tree(items=["item-0"]), "a list of objects"),
     ],
 )

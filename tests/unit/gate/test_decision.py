@@ -137,6 +137,16 @@ def test_a_candidate_that_mostly_errored_fails_even_with_regressions_let_through
     assert "3 of 5 items of the candidate errored" in next(one for one in decision.fired if one.fails).reason
 
 
+def test_an_evaluator_that_had_nothing_to_score_was_not_removed(item, joined):
+    before = joined(*(item(i, {"Match": 1}) for i in range(5)))
+    now = joined(*(item(i, {}, error="503") for i in range(5)), evaluators=("Match",))
+
+    decision = decided(before, now)
+
+    assert decision.failed
+    assert Guard.REMOVED_EVALUATOR not in guards(decision)
+
+
 @pytest.mark.parametrize("severity", ["off", "calibrated", "any"])
 def test_an_evaluator_that_mostly_only_warned_fails_under_any_severity(item, joined, severity):
     def judged(index, error=None):

@@ -53,8 +53,16 @@ def test_the_root_is_the_nearest_folder_with_a_pyproject(tmp_path):
 
 
 def test_a_name_becomes_a_file_name():
-    assert file_stem("rag/über v1") == "rag--ber-v1"
+    assert file_stem("rag/support v1") == "rag-support-v1"
     assert file_stem("...") == "gate-verdict"
+
+
+def test_names_that_differ_in_other_letters_only_have_files_of_their_own():
+    first, second = file_stem("質問 v1"), file_stem("回答 v1")
+
+    assert first != second
+    assert first.isascii()
+    assert first == file_stem("質問 v1")
 
 
 def test_a_write_that_fails_leaves_no_draft_and_keeps_the_old_file(tmp_path):

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 
 import pytest
 
@@ -65,3 +67,30 @@ def test_a_call_that_is_cancelled_is_cancelled_there_too():
 
     run_sync(given_up())
     assert seen == ["cancelled"]
+
+
+LEFT_BEHIND = """
+import asyncio
+from dokimos.core.concurrency import run_sync
+from dokimos.integrations.lasting_loop import on_lasting_loop
+
+@on_lasting_loop
+async def leaves_a_task():
+    left.append(asyncio.ensure_future(asyncio.Event().wait()))
+    return "done"
+
+left = []
+print(run_sync(leaves_a_task()))
+"""
+
+
+def test_a_process_ends_at_once_and_quietly_whatever_an_agent_left_behind():
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LEFT_BEHIND],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")

@@ -18,6 +18,15 @@ def module_of(name):
 
 def test_there_are_recordings():
     assert {"anthropic", "langchain", "mcp", "openai", "openai_agents", "pydantic_ai"} <= set(NAMES)
+    assert {
+        "agent_framework",
+        "crewai",
+        "google_adk",
+        "haystack",
+        "llama_index",
+        "smolagents",
+        "strands",
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -385,3 +385,25 @@ def test_the_transcript_of_a_simulation_is_read_back_as_json():
     talk = simulated(max_turns=2, scenario="A test")
 
     assert from_json(ConversationTrajectory, talk.to_json()) == talk
+
+
+def test_outputs_of_the_application_may_have_any_names():
+    talk = simulated(
+        application=lambda talk: {"output": "Hi", "content": "x", "tool_calls": 1, "cls": 2}, max_turns=1
+    )
+
+    assert talk.last_message == Message(
+        "assistant", "Hi", metadata={"content": "x", "tool_calls": 1, "cls": 2}
+    )
+
+
+def test_a_clock_that_wakes_too_early_does_not_lose_the_conversation(monkeypatch):
+    async def early(seconds, call):
+        call.close()
+        raise TimeoutError
+
+    monkeypatch.setattr("dokimos.simulation.simulator.within", early)
+    talk = simulated(timeout=60, initial_message="Hello")
+
+    assert contents(talk) == ["Hello"]
+    assert talk.metadata["error"].startswith("The conversation took longer than 60 s")

@@ -37,6 +37,13 @@ def test_a_ground_truth_is_text_as_it_stands_in_the_file(read):
     assert [case["ground_truth"] for case in document.value] == ["60.940", "yes", "007", None]
 
 
+@pytest.mark.parametrize("free", ["args", "turn_config", "params", "metadata", "schema", "ground_truth"])
+def test_what_is_the_users_own_keeps_its_kind(read, free):
+    document = read(f"- name: 5\n  {free}: {{name: 5, input: 2.5, ground_truth: true}}")
+
+    assert document.value == [{"name": "5", free: {"name": 5, "input": 2.5, "ground_truth": True}}]
+
+
 def test_a_variable_is_put_into_a_value(read):
     assert read("url: http://${HOST}:${PORT:-80}/").value == {"url": "http://localhost:80/"}
 

@@ -118,6 +118,21 @@ def test_cases_can_come_from_a_file(folder, name, content):
     assert (case.id, case.turns[0].input, case.turns[0].ground_truth) == ("one", "x", "60.940")
 
 
+def test_characters_that_json_writes_in_two_halves_are_whole(folder):
+    folder.write("cases.jsonl", r'{"input": "\ud83d\ude00", "ground_truth": "\u00e9"}')
+
+    (case,) = folder.suite("test_cases_file: cases.jsonl\n").cases
+
+    assert (case.turns[0].input, case.turns[0].ground_truth) == ("😀", "é")
+
+
+@pytest.mark.parametrize("name", ["cases.jsonl", "cases.csv", "cases.yaml"])
+def test_a_file_of_cases_that_is_no_text_is_refused(folder, name):
+    folder.write(name, "").write_bytes(b"input\n\xff\xfe\n")
+
+    assert "cannot be read" in refused(folder, f"test_cases_file: {name}\n")
+
+
 def test_cases_can_come_from_several_files(folder):
     folder.write("a.yaml", "[{input: x}]")
     folder.write("b.csv", "input,tags,topic\ny,slow|new,sums\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -146,6 +147,55 @@ def test_a_reporter_gets_one_run_for_the_test_function(project, arguments):
     assert log[0] == ["start", f"{path.name}::test_support", {"model": "m"}]
     assert sorted(log[1:3], key=str) == [["item", 0, "30 days"], ["item", 1, None]]
     assert log[3:] == [["complete", "SUCCESS"]]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+@pytest.mark.parametrize(
+    "marked", ["pytestmark = MARK\n", "pytestmark = [pytest.mark.filterwarnings('error'), MARK]\n"]
+)
+def test_a_reporter_is_found_where_a_whole_module_is_marked(project, arguments, marked):
+    marker = 'pytest.mark.dokimos("support.jsonl", metadata={"model": "m"}, reporter=log)'
+    path = project.makepyfile(REPORTER.replace(f"@{marker}", marked.replace("MARK", marker)))
+    project.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
+    log = [json.loads(line) for line in path.with_name("log.jsonl").read_text().splitlines()]
+    assert [entry[0] for entry in log] == ["start", "item", "item", "complete"]
+
+
+def test_a_group_of_xdist_is_no_part_of_a_name(project):
+    path = project.makepyfile(
+        """
+        import pytest
+        from dokimos import Example
+        from dokimos.evaluators import ExactMatch
+        from dokimos.testing import assert_eval
+
+        @pytest.mark.xdist_group("one")
+        @pytest.mark.dokimos([Example.of("a", "a", id="case")])
+        def test_it(example):
+            assert_eval(example.to_test_case("a"), ExactMatch())
+        """
+    )
+    project.runpytest_subprocess("-n", "1", "--dist", "loadgroup", "--dokimos-report", "out.json")
+    assert [item.key for item in written(project).item_results] == [f"{path.name}::test_it[case]"]
+
+
+def test_repeats_of_an_id_that_looks_like_a_repeat_belong_together(project):
+    project.makepyfile(
+        """
+        import pytest
+        from dokimos import Example
+        from dokimos.evaluators import ExactMatch
+        from dokimos.testing import assert_eval
+
+        @pytest.mark.dokimos([Example.of("a", "a", id="case-run1")], runs=2)
+        def test_it(example):
+            assert_eval(example.to_test_case("a"), ExactMatch())
+        """
+    )
+    project.runpytest("--dokimos-report", "out.json").assert_outcomes(passed=2)
+    keys = [[item.key for item in run.item_results] for run in written(project).runs]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
 
 
 def test_a_reporter_that_raises_is_named_and_fails_nothing(project):
@@ -363,3 +413,23 @@ def test_a_baseline_is_updated_on_demand(project, gated):
     gated.write_text(gated.read_text().replace("RIGHT = 40", "RIGHT = 25"))
     project.runpytest_subprocess("--dokimos-update-baseline").assert_outcomes(passed=1)
     project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_the_command_that_accepts_works_where_the_session_was_started(project, gated, monkeypatch):
+    gated.write_text(gated.read_text().replace("RIGHT = 40", "RIGHT = 25"))
+    folder = project.mkdir("below")
+    monkeypatch.chdir(folder)
+    run = project.runpytest_subprocess(f"../{gated.name}")
+    run.stdout.fnmatch_lines([f"*DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate*"])
+
+
+def test_updating_ends_with_the_session(project, gated):
+    project.runpytest_inprocess("--dokimos-update-baseline").assert_outcomes(passed=1)
+    assert "DOKIMOS_UPDATE_BASELINE" not in os.environ
+
+
+def test_a_live_marker_without_a_variable_fails(project):
+    project.makepyfile("import pytest\n@pytest.mark.dokimos_live\ndef test_live():\n    pass\n")
+    run = project.runpytest()
+    run.assert_outcomes(errors=1)
+    run.stdout.fnmatch_lines(["*dokimos_live needs env=*"])

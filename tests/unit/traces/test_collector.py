@@ -2,6 +2,8 @@ import asyncio
 import gc
 import threading
 import weakref
+from contextvars import copy_context
+from functools import partial
 
 import pytest
 
@@ -208,3 +210,46 @@ class TestMetrics:
     def test_an_unknown_price_is_no_price(self, collector):
         collector.add_usage(CallMetrics(10, 5, cost_usd=0))
         assert collector.call_metrics("gpt", lambda *_: None).cost_usd is None
+
+
+class TestObservedTools:
+    def test_a_call_that_ends_after_a_reset_changes_nothing(self, collector):
+        @collector.observe
+        def slow():
+            collector.reset()
+            collector.add_tool_call("new", result="fresh")
+            return "stale"
+
+        slow()
+
+        assert collector.tool_calls == (ToolCall("new", result="fresh"),)
+
+    def test_keyword_arguments_stand_beside_the_others(self, collector):
+        def search(query, *sites, **options): ...
+
+        collector.observe(search)("x", "a", "b", limit=3)
+
+        assert collector.tool_calls[0].arguments == {"query": "x", "sites": ["a", "b"], "limit": 3}
+
+    def test_a_partial_is_called_by_the_name_of_its_function(self, collector):
+        def search(query, limit):
+            return f"{limit} for {query}"
+
+        assert collector.observe(partial(search, limit=3))("x") == "3 for x"
+        assert collector.tool_calls[0].name == "search"
+        assert [tool.name for tool in collector.tool_definitions()] == ["search"]
+
+    def test_parallel_threads_lose_no_call(self, collector):
+        tool = collector.observe(lambda number: number)
+        contexts = [copy_context() for _ in range(4)]
+        threads = [
+            threading.Thread(target=context.run, args=(lambda: [tool(n) for n in range(50)],))
+            for context in contexts
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert len(collector.tool_calls) == 200
+        assert all(call.result == str(call.arguments["number"]) for call in collector.tool_calls)

@@ -71,7 +71,8 @@ def call_errors(
     """
     tool = tools.get(call.name)
     if tool is None:
-        return (f"there is no tool {call.name!r}, only {listed(tuple(tools))}",)
+        others = f", only {listed(tuple(tools))}" if tools else ", nor any other"
+        return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
         return (f"the arguments are no JSON object: {quoted(call.invalid_arguments)}",)
     validator = _validator_of(tool, strict)

@@ -53,7 +53,7 @@ class ToolErrors(CallsEvaluator):
             for call, fault in zip(calls, faults, strict=True)
         ]
         failed = sum(fault is not None for fault in faults)
-        value = 1 - failed / len(calls) if calls else 1.0
+        value = (len(calls) - failed) / len(calls) if calls else 1.0
         return Score(value, _reason(calls, faults, failed), metadata={"results": results})
 
     def fault_of(self, call: ToolCall) -> str | None:

@@ -80,6 +80,14 @@ class ToolGraph(CallsEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("start", "end"):
+            _check_names(self.name, name, getattr(self, name))
+        if not isinstance(self.edges, Mapping):
+            raise ConfigurationError(
+                f"{self.name}: edges must be a map of tool names, not {quoted(self.edges)}."
+            )
+        for tool, followers in self.edges.items():
+            _check_names(self.name, f"edges[{tool!r}]", followers)
         if not self._rules:
             raise ConfigurationError(f"{self.name}: needs rules, edges, start or end.")
 
@@ -131,6 +139,11 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
             '"tools": [NAME, ...], "max_retries": a whole number}, the last two if wanted.'
         )
     return partial(_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
+
+
+def _check_names(owner: str, field: str, value: Any) -> None:
+    if not _are_names(value, 0):
+        raise ConfigurationError(f"{owner}: {field} must be a list of tool names, not {quoted(value)}.")
 
 
 def _are_names(value: Any, least: int) -> bool:

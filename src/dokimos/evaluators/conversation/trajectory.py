@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from fractions import Fraction
+from operator import mul
 from typing import Any, Final, Literal, cast
 
 from dokimos.core.conversation import ConversationTrajectory
@@ -114,12 +115,19 @@ def _shown(given: Given) -> str:
 
 
 def _mean(scores: Sequence[Given]) -> float:
-    return fmean(map(_value_of, scores))
+    return _exact_mean(scores, [1.0] * len(scores))
 
 
 def _weighted_mean(scores: Sequence[Given]) -> float:
     weights = [criterion.weight for criterion, _ in scores]
-    return fmean(map(_value_of, scores), weights) if sum(weights) else _mean(scores)
+    return _exact_mean(scores, weights) if any(weights) else _mean(scores)
+
+
+def _exact_mean(scores: Sequence[Given], weights: Sequence[float]) -> float:
+    """Return the mean of the numbers as the judge wrote them: three times 0.7 reaches a threshold of 0.7."""
+    shares = [Fraction(str(weight)) for weight in weights]
+    values = (Fraction(str(_value_of(given))) for given in scores)
+    return float(sum(map(mul, values, shares), Fraction()) / sum(shares))
 
 
 _AGGREGATIONS: Final[dict[str, Callable[[Sequence[Given]], float]]] = {

@@ -174,3 +174,9 @@ class TestTools:
         evaluator = ToolCallValidity(tool_calls_key="made", tools_key="had")
         outputs = EvalTestCase({}, {"made": [ToolCall("weather")]}, metadata={"had": [WEATHER]})
         assert evaluator.evaluate(outputs).score == 0
+
+
+def test_an_agent_without_tools_has_none_to_call():
+    result = evaluate(ToolCall("weather", {}), tools=())
+    assert result.score == 0
+    assert "there is no tool 'weather', nor any other" in result.reason

@@ -101,3 +101,8 @@ def test_the_name_is_the_documented_one():
 def test_a_wrong_detector_is_refused():
     with pytest.raises(ConfigurationError, match="error_detector must be a pattern or a function"):
         ToolErrors(error_detector="(")
+
+
+@pytest.mark.parametrize(("good", "bad", "threshold"), [(1, 4, 0.2), (1, 9, 0.1)])
+def test_a_share_that_is_the_threshold_passes(good, bad, threshold):
+    assert evaluate(*["ok"] * good, *[None] * bad, threshold=threshold).success is True

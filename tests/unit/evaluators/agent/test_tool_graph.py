@@ -110,6 +110,10 @@ def test_the_reason_names_what_broke_the_rule(options, text, reason):
         {"rules": [{"after_error": ["retry"], "max_retries": -1}]},
         {"rules": [{"after_error": ["retry"], "max_retries": True}]},
         {"rules": [{"after_error": ["retry"], "retries": 1}]},
+        {"start": "search"},
+        {"end": [1]},
+        {"edges": {"a": "search"}},
+        {"edges": ["a"]},
     ],
 )
 def test_wrong_rules_are_refused(options):

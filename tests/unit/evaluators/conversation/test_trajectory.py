@@ -223,3 +223,20 @@ class TestCriteria:
     def test_there_is_no_default_judge(self):
         with pytest.raises(ConfigurationError, match="Trajectory needs a judge"):
             Trajectory(criteria=(KIND,))
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "weighted_mean"])
+@pytest.mark.parametrize("scores", [(0.7, 0.7, 0.7), (0.6, 0.7, 0.8), (0.5, 0.8, 0.8)])
+def test_a_mean_that_is_the_threshold_passes(scripted, aggregation, scores):
+    left = deque(scores)
+    criteria = tuple(Criterion(name, "?", 0.1) for name in "ABC")
+
+    result, _ = evaluated(
+        scripted,
+        score=lambda prompt: {"reason": "Seen.", "score": left.popleft()},
+        criteria=criteria,
+        aggregation=aggregation,
+        threshold=0.7,
+    )
+
+    assert (result.score, result.success) == (0.7, True)

@@ -1,0 +1,393 @@
+"""Whole suites from outside: what is printed, written, sent and exited with."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dokimos.cli.main import run_command
+
+APP = """
+import asyncio
+
+def answer(question):
+    if "boom" in question:
+        raise ConnectionError("the model is down")
+    return "60.94" if "price" in question else "4"
+
+async def patient(question):
+    await asyncio.sleep(0.01)
+    return question
+"""
+
+SUITE = """
+name: arithmetic
+agent: app:answer
+evaluations:
+  metrics:
+    - type: standard
+      metric: numeric
+test_cases:
+  - {name: Exercise price, input: "What was the price?", ground_truth: 60.94, tags: [smoke, money]}
+  - {name: sum, input: "2 + 2", ground_truth: "4", tags: [smoke]}
+"""
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """An application that counts the turns of each session."""
+
+    def do_POST(self):
+        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.received.append((sent, self.headers.get("x-key")))
+        if "refuse" in sent["input"]:
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(b'{"error": {"message": "no such thing"}}')
+            return
+        content = json.dumps(
+            {"output": str(len(sent["messages"])), "tool_calls": [{"name": "count"}]}
+        ).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture
+def endpoint():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    server.received = []
+    server.url = f"http://127.0.0.1:{server.server_port}/chat"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DOKIMOS_RUN_DIR", raising=False)
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+def write(text, name="agent.yaml"):
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(textwrap.dedent(text).lstrip("\n"))
+
+
+def dokimos(*arguments):
+    return run_command(list(arguments))
+
+
+def test_a_suite_that_passes_exits_with_0_in_the_documented_form(capsys):
+    write(SUITE)
+
+    assert dokimos("test") == 0
+
+    printed = capsys.readouterr().out
+    assert 'Test: "Exercise price"' in printed
+    assert "    ✓ numeric: 1.00 (threshold: —)" in printed
+    assert "  Result: PASS" in printed
+    assert "2 passed, 0 failed" in printed
+
+
+def test_a_suite_that_fails_exits_with_1(capsys):
+    write(SUITE.replace('"4"', '"5"'))
+
+    assert dokimos("test", "agent.yaml", "-q") == 1
+    assert capsys.readouterr().out == "1 passed, 1 failed\n"
+
+
+def test_a_wrong_suite_exits_with_2_before_anything_is_run(capsys, workplace):
+    write(SUITE.replace("metric: numeric", "metric: numerc"))
+
+    assert dokimos("test", "run", "agent.yaml") == 2
+    assert "agent.yaml:6:7: evaluations.metrics[0].metric" in capsys.readouterr().err
+    assert not (workplace / ".dokimos").exists()
+
+
+def test_a_missing_suite_exits_with_2(capsys):
+    assert dokimos("test", "none.yaml") == 2
+    assert "There is no suite none.yaml" in capsys.readouterr().err
+
+
+def test_a_suite_whose_agent_is_down_exits_with_3(capsys):
+    write(SUITE.replace("What was the price?", "boom").replace("2 + 2", "boom"))
+
+    assert dokimos("test") == 3
+    assert "Agent error: ConnectionError: the model is down" in capsys.readouterr().out
+
+
+def test_a_suite_without_cases_exits_with_0(capsys):
+    write("name: x\nagent: app:answer\ntest_cases: []\n")
+
+    assert dokimos("test") == 0
+    assert capsys.readouterr().out == "No tests to execute.\n"
+
+
+def test_a_case_that_was_not_evaluated_fails_only_when_strict(capsys):
+    write("name: x\nagent: app:answer\ntest_cases: [{input: a}]\n")
+
+    assert dokimos("test", "-q") == 0
+    assert dokimos("test", "-q", "--strict") == 1
+    assert "0 passed, 0 failed, 1 not evaluated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "summary"),
+    [
+        (["-n", "1"], "1 passed"),
+        (["--tags", "smoke"], "2 passed"),
+        (["--tags", "smoke,money"], "1 passed"),
+        (["--case", "s*"], "1 passed"),
+        (["--runs", "2", "-j", "2"], "4 passed"),
+        (["--parallel-test-cases", "2"], "2 passed"),
+    ],
+)
+def test_cases_can_be_chosen_and_repeated(capsys, options, summary):
+    write(SUITE)
+
+    assert dokimos("test", "-q", *options) == 0
+    assert capsys.readouterr().out.startswith(summary)
+
+
+def test_a_filter_that_leaves_nothing_exits_with_2(capsys):
+    write(SUITE)
+
+    assert dokimos("test", "--tags", "none") == 2
+
+
+def test_reports_are_written_by_name_or_by_format(workplace, capsys):
+    write(SUITE)
+
+    assert dokimos("test", "-q", "-o", "out/r.junit.xml", "-o", "out/r.json", "-o", "out/r.txt") == 0
+    assert dokimos("test", "-q", "-o", "out/r.report", "--format", "markdown") == 0
+
+    assert len(ElementTree.parse(workplace / "out" / "r.junit.xml").findall(".//testcase")) == 2
+    assert json.loads((workplace / "out" / "r.json").read_text())["experimentName"] == "arithmetic"
+    assert json.loads((workplace / "out" / "r.txt").read_text())["experimentName"] == "arithmetic"
+    assert (workplace / "out" / "r.report").read_text().startswith("#")
+
+
+def test_a_format_needs_a_file(capsys):
+    write(SUITE)
+
+    assert dokimos("test", "--format", "json") == 2
+
+
+def test_the_help_shows_the_subcommands(capsys):
+    assert dokimos("test", "--help") == 0
+
+    printed = capsys.readouterr().out
+    assert "schema" in printed
+    assert "run " in printed
+
+
+def test_init_writes_a_suite_that_passes(workplace, capsys):
+    assert dokimos("init", "--suite", "desk") == 0
+    assert dokimos("test", "desk/agent.yaml", "-q") == 0
+
+    assert capsys.readouterr().out.endswith("2 passed, 0 failed\n")
+    assert "$schema=./suite.schema.json" in (workplace / "desk" / "agent.yaml").read_text()
+    assert (workplace / "desk" / "suite.schema.json").exists()
+
+
+def test_settings_of_the_suite_can_make_it_quiet(capsys):
+    write(SUITE + "execution: {quiet: true}\n")
+
+    assert dokimos("test") == 0
+    assert capsys.readouterr().out == "2 passed, 0 failed\n"
+
+
+def test_what_is_out_of_date_is_told_once_on_standard_error(capsys):
+    write(SUITE + "claude: {}\n")
+
+    assert dokimos("test", "-q") == 0
+    assert capsys.readouterr().err.count("the block claude is outside evaluation") == 1
+
+
+def test_the_schema_is_printed(capsys):
+    assert dokimos("test", "schema") == 0
+    assert "evaluations" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_run_does_the_same_and_a_run_can_be_resumed(capsys):
+    write(SUITE)
+
+    assert dokimos("run", "agent.yaml", "-q") == 0
+    assert capsys.readouterr().out == "2 passed, 0 failed\n"
+    assert dokimos("resume", "latest", "-q") == 0
+    assert capsys.readouterr().out == "2 passed, 0 failed\n"
+
+
+def test_a_name_in_any_script_is_kept(capsys):
+    write(SUITE.replace("arithmetic", "算術").replace("Exercise price", "価格"))
+
+    assert dokimos("test") == 0
+    capsys.readouterr()
+    assert dokimos("show", "latest") == 0
+    assert "算術" in capsys.readouterr().out
+
+
+def test_a_level_can_be_asked_for(capsys):
+    write(SUITE.replace('"4"', '"5"'))
+
+    assert dokimos("test", "-q", "--fail-under", "0.5") == 0
+    assert dokimos("test", "-q", "--fail-under", "numeric=0.9") == 1
+
+
+def test_an_endpoint_gets_the_conversation_and_its_session(endpoint, capsys):
+    write(
+        f"""
+        name: remote
+        agent: {{url: "{endpoint.url}", headers: {{x-key: "very-secret-key"}}}}
+        evaluations: {{metrics: [{{type: standard, metric: numeric}}]}}
+        test_cases:
+          - name: talk
+            turns:
+              - {{input: a, ground_truth: 1, expected_tools: [count]}}
+              - {{input: b, ground_truth: 5}}
+        """
+    )
+
+    assert dokimos("test") == 0, capsys.readouterr().out
+    (first, key), (second, _) = endpoint.received
+    assert key == "very-secret-key"
+    assert first["session_id"] == second["session_id"]
+    roles = [message["role"] for message in second["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+def test_secrets_are_never_written(endpoint, workplace, capsys):
+    write(
+        f"""
+        name: remote
+        agent: {{url: "{endpoint.url}", headers: {{x-key: "very-secret-key"}}}}
+        model: {{provider: openai, name: m, api_key: sk-very-secret-model-key}}
+        test_cases: [{{input: a}}, {{input: refuse}}]
+        """
+    )
+
+    dokimos("test", "-o", "out.json", "-v")
+
+    printed = capsys.readouterr()
+    kept = [
+        path.read_bytes() for path in workplace.rglob("*") if path.is_file() and path.name != "agent.yaml"
+    ]
+    assert any(b"no such thing" in content for content in kept)
+    assert not any(b"very-secret" in content for content in kept)
+    assert "very-secret" not in printed.out + printed.err
+
+
+def test_an_endpoint_that_is_not_there_breaks_the_run(capsys):
+    write("name: x\nagent: http://127.0.0.1:9/chat\ntest_cases: [{input: a}]\n")
+
+    assert dokimos("test") == 3
+    assert "AgentError: the agent at http://127.0.0.1:9/chat: cannot connect" in capsys.readouterr().out
+
+
+def test_a_model_judges(server, capsys):
+    server.answer = '{"score": 8, "reason": "It is polite."}'
+    write(
+        f"""
+        name: judged
+        agent: app:answer
+        model: {{provider: openai, name: m, base_url: "{server.url}/v1"}}
+        evaluations:
+          metrics:
+            - {{type: geval, name: Polite, criteria: Polite., evaluation_steps: [Look.], threshold: 0.8}}
+            - {{type: geval, name: Informs, criteria: It is polite., evaluation_steps: [Look.]}}
+        test_cases: [{{input: a}}]
+        """
+    )
+
+    assert dokimos("test") == 0, capsys.readouterr()
+    printed = capsys.readouterr().out
+    assert "✓ Polite: 0.80 (threshold: 0.8)" in printed
+    assert "· Informs: 0.80 (threshold: —)" in printed
+
+
+def test_a_recorded_judge_is_not_asked_again(server, capsys):
+    server.answer = '{"score": 8, "reason": "It is polite."}'
+    suite = f"""
+        name: judged
+        agent: app:answer
+        model: {{provider: openai, name: m, base_url: "{server.url}/v1"}}
+        evaluations:
+          metrics:
+            - {{type: geval, name: Polite, criteria: Polite., evaluation_steps: [Look.], threshold: 0.8}}
+        test_cases: [{{input: a}}]
+        """
+    write(suite)
+    assert dokimos("test", "-q", "--record", "judge.jsonl") == 0
+    asked = len(server.received)
+
+    assert dokimos("test", "-q", "--replay", "judge.jsonl") == 0
+    assert len(server.received) == asked
+
+
+def test_the_key_of_a_judge_has_to_be_there_before_anything_is_run(capsys, monkeypatch, workplace):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    metric = "{type: geval, name: Good, criteria: Good.}"
+    write(
+        "name: x\nagent: app:answer\nmodel: {provider: anthropic, name: m}\n"
+        f"evaluations: {{metrics: [{metric}]}}\ntest_cases: [{{input: a}}]\n"
+    )
+
+    assert dokimos("test") == 2
+    assert "anthropic m needs a key: set ANTHROPIC_API_KEY" in capsys.readouterr().err
+    assert not (workplace / ".dokimos").exists()
+
+
+@pytest.mark.slow
+def test_a_thousand_cases_run_at_once(capsys):
+    cases = "\n".join(json.dumps({"input": f"q{n}", "ground_truth": f"q{n}"}) for n in range(1000))
+    write(cases, "cases.jsonl")
+    write(
+        "name: many\nagent: app:patient\nevaluations: {metrics: [{metric: equality}]}\n"
+        "test_cases_file: cases.jsonl\n"
+    )
+
+    assert dokimos("test", "-q", "-j", "100") == 0
+    assert capsys.readouterr().out == "1000 passed, 0 failed\n"
+
+
+def test_a_deterministic_suite_runs_in_a_process_of_its_own(workplace):
+    write(SUITE)
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    started = time.process_time(), os.times().children_user
+
+    done = subprocess.run(
+        [sys.executable, "-m", "dokimos", "test", "agent.yaml"],
+        capture_output=True, text=True, encoding="utf-8", env=environment, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 passed, 0 failed" in done.stdout
+    assert os.times().children_user - started[1] < 1.5
+
+
+def test_the_example_passes(capsys):
+    example = Path(__file__).parents[2] / "examples" / "suite" / "agent.yaml"
+
+    assert dokimos("test", str(example)) == 0, capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "3 passed, 0 failed" in printed
+    assert "✓ Turn Program: 1.00" in printed

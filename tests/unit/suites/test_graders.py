@@ -1,0 +1,133 @@
+"""Code graders: what they see, what they may return, where they are found."""
+
+import sys
+
+import pytest
+
+from dokimos.suites.modules import load_callable
+
+CASE = "{input: q, ground_truth: g, turn_config: {want: 3}, name: a case}"
+
+
+def graded(folder, body, *, metric="", case=CASE, agent="app:with_tools"):
+    folder.write("graders/own.py", body)
+    item = folder.item(
+        f"agent: {agent}\nevaluations:\n  metrics: [{{type: code, grader: 'graders.own:grade'{metric}}}]\n"
+        f"test_cases: [{case}]\n"
+    )
+    (result,) = item.eval_results
+    return result
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules():
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] in ("graders", "holodeck")]:
+        del sys.modules[name]
+
+
+def test_a_grader_sees_the_whole_turn(folder):
+    result = graded(
+        folder,
+        """
+        from dokimos.suites.graders import GraderResult
+
+        def grade(ctx):
+            call = ctx.tool_invocations[0]
+            seen = [ctx.turn_input, ctx.agent_response, ctx.ground_truth, ctx.turn_index, ctx.test_case_name]
+            seen += [ctx.turn_config, list(ctx.retrieval_context), call.name, call.args["a"]]
+            return GraderResult(score=0.25, passed=True, reason="seen", details={"seen": seen})
+        """,
+    )
+
+    assert (result.score, result.success, result.reason) == (0.25, True, "seen")
+    assert result.metadata["details"]["seen"] == [
+        "q", "q", "g", 0, "a case", {"want": 3}, ["It is in France."], "mcp__sums__subtract", 60.94
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("returned", "metric", "score", "success"),
+    [
+        ("True", "", 1.0, True),
+        ("False", ", threshold: 0", 0.0, False),
+        ("0.5", "", 0.5, True),
+        ("0.4", "", 0.4, False),
+        ("0.4", ", threshold: 0.3", 0.4, True),
+        ("1", "", 1.0, True),
+    ],
+)
+def test_a_grader_may_return_a_shortcut(folder, returned, metric, score, success):
+    result = graded(folder, f"def grade(ctx):\n    return {returned}\n", metric=metric)
+
+    assert (result.score, result.success) == (score, success)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("return None", "must return a GraderResult, a bool or a number, not NoneType"),
+        ("return 'good'", "not str"),
+        ("return 1.7", "1.7, which is not in 0..1"),
+        ("return float('nan')", "not in 0..1"),
+        ("raise KeyError('x')", "KeyError: 'x'"),
+        ("return GraderResult(score=1, details={'a': object()})", "details that are not JSON"),
+    ],
+)
+def test_a_grader_that_fails_gives_an_error_and_never_a_score(folder, body, error):
+    head = "from dokimos.suites.graders import GraderResult\n"
+    result = graded(folder, f"{head}\ndef grade(ctx):\n    {body}\n")
+
+    assert (result.score, result.success) == (None, None)
+    assert error in result.error
+
+
+def test_a_grader_may_be_async(folder):
+    assert graded(folder, "async def grade(ctx):\n    return ctx.agent_response == 'q'\n").success is True
+
+
+def test_a_grader_written_for_holodeck_runs_unchanged(folder):
+    result = graded(
+        folder,
+        """
+        from holodeck.lib.test_runner.code_grader import GraderContext, GraderResult
+
+        def grade(ctx: GraderContext) -> GraderResult | bool | float:
+            return GraderResult(score=1.0, passed=True, reason=str(ctx.turn_config.get("want")))
+        """,
+    )
+
+    assert result.reason == "3"
+
+
+def test_the_context_cannot_be_changed(folder):
+    result = graded(folder, "def grade(ctx):\n    ctx.turn_input = 'x'\n")
+
+    assert "FrozenInstanceError" in result.error
+
+
+def test_the_search_path_is_as_before(folder):
+    before = list(sys.path)
+    graded(folder, "def grade(ctx):\n    return True\n")
+
+    assert sys.path == before
+
+
+def test_two_suites_may_have_graders_of_one_name(folder, tmp_path):
+    found = []
+    for name in ("one", "two"):
+        place = tmp_path / name / "graders"
+        place.mkdir(parents=True)
+        (place / "own.py").write_text(
+            f"from graders.names import NAME\ndef grade(ctx):\n    return NAME + '{name}'\n"
+        )
+        (place / "names.py").write_text("NAME = 'I am '\n")
+        found.append(load_callable("graders.own:grade", tmp_path / name))
+
+    assert [grade(None) for grade in found] == ["I am one", "I am two"]
+
+
+def test_a_grader_is_looked_up_in_the_working_directory_too(folder, tmp_path):
+    (tmp_path / "work" / "elsewhere_graders.py").write_text("def grade(ctx):\n    return True\n")
+
+    assert load_callable("elsewhere_graders:grade", folder.path)(None) is True
