@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import xml.etree.ElementTree as ElementTree
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -372,7 +371,7 @@ def test_a_thousand_cases_run_at_once(capsys):
 def test_a_deterministic_suite_runs_in_a_process_of_its_own(workplace):
     write(SUITE)
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    started = time.process_time(), os.times().children_user
+    before = os.times().children_user
 
     done = subprocess.run(
         [sys.executable, "-m", "dokimos", "test", "agent.yaml"],
@@ -381,7 +380,9 @@ def test_a_deterministic_suite_runs_in_a_process_of_its_own(workplace):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 passed, 0 failed" in done.stdout
-    assert os.times().children_user - started[1] < 1.5
+    assert (
+        os.times().children_user - before < 2.0
+    )  # seconds of CPU, without compiled files, on a busy machine
 
 
 def test_the_example_passes(capsys):

@@ -32,7 +32,7 @@ class TurnMetric(SettlingEvaluator):
     decides: bool = True
     """Whether the evaluator's own verdict counts where there is no threshold."""
     needs_truth: bool = False
-    """Whether there is nothing to evaluate without a ground truth, also where the evaluator does not say so."""
+    """Whether a ground truth is needed although the evaluator does not require it."""
     needs_context: bool = False
     disabled: bool = False
     timeout: float | None = None

@@ -161,6 +161,33 @@ def test_a_reporter_is_found_where_a_whole_module_is_marked(project, arguments, 
     assert [entry[0] for entry in log] == ["start", "item", "item", "complete"]
 
 
+def test_anyio_runs_nested_classes_and_parametrised_tests(project):
+    project.makeini(INI.replace("asyncio_mode = auto", "asyncio_mode = strict"))
+    project.makepyfile(
+        """
+        import pytest
+        from dokimos.evaluators import ExactMatch
+        from dokimos.testing import assert_eval
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.dokimos("support.jsonl", runs=2)
+        class TestOuter:
+            class TestInner:
+                @pytest.mark.anyio
+                @pytest.mark.parametrize("tone", ["plain", "polite"])
+                async def test_it(self, example, tone):
+                    assert_eval(example.to_test_case(example.expected_output), ExactMatch())
+        """
+    )
+    project.runpytest("--dokimos-report", "out.json").assert_outcomes(passed=8)
+    first, second = (run.item_results for run in written(project).runs)
+    assert len(first) == 4
+    assert [item.key for item in first] == [item.key for item in second]
+
+
 def test_a_group_of_xdist_is_no_part_of_a_name(project):
     path = project.makepyfile(
         """

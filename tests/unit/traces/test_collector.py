@@ -212,7 +212,7 @@ class TestMetrics:
         assert collector.call_metrics("gpt", lambda *_: None).cost_usd is None
 
 
-class TestObservedTools:
+class TestObservedToolsInHardCases:
     def test_a_call_that_ends_after_a_reset_changes_nothing(self, collector):
         @collector.observe
         def slow():
