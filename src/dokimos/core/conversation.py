@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import WIRE_CONFIG, jsonable, text_form
@@ -257,15 +257,22 @@ def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
         return value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = {"messages": value}
-    if not isinstance(value, Mapping) or not isinstance(value.get("messages"), Sequence):
+    if not _is_told(value):
         raise EvaluationError(
             f"{key!r} must be a conversation, its JSON form or a list of messages, not {quoted(value)}."
         )
     try:
-        read = ConversationTrajectory.from_messages(value["messages"], value.get("scenario") or "")
+        read = ConversationTrajectory.from_messages(value.get("messages", ()), value.get("scenario") or "")
     except ValueError as cause:
         raise EvaluationError(f"{key!r}: {cause}") from cause
     return replace(read, metadata=value.get("metadata") or {})
+
+
+def _is_told(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Say whether a value looks like the JSON form of a conversation, which leaves out what is empty."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("messages", []), Sequence):
+        return False
+    return "messages" in value or value.keys() <= {"scenario", "metadata"}
 
 
 def call_text(call: ToolCall, style: ToolCallStyle = "full") -> str:

@@ -20,6 +20,9 @@ VERDICT_VARIABLE: Final = "DOKIMOS_VERDICT_DIR"
 BASELINES: Final = Path("tests") / "baselines"
 VERDICTS: Final = Path(".dokimos") / "verdicts"
 
+LONGEST_STEM: Final = 200
+"""Bytes of a baseline's name, which file systems bound by 255 with all that is put around it."""
+
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NO_FILE_NAME: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]')
 _HOME: Final = ".dokimos"
@@ -67,11 +70,17 @@ class Surroundings:
         if isinstance(name, Path):
             return name
         chosen = experiment if name is None else name
-        if not chosen.strip() or chosen == "unnamed":
+        stem = _NO_FILE_NAME.sub("-", chosen).strip(". ")
+        if not stem or chosen == "unnamed":
             raise ConfigurationError(
                 "The gate needs a name for its baseline: name the experiment, or give a name or a path."
             )
-        return self.baseline_dir / f"{_NO_FILE_NAME.sub('-', chosen).strip('. ')}.json"
+        if len(stem.encode("utf-8", "replace")) > LONGEST_STEM:
+            raise ConfigurationError(
+                f"The name {stem!r:.60} is too long for a file (more than {LONGEST_STEM} bytes): give a "
+                "shorter one, or a path."
+            )
+        return self.baseline_dir / f"{stem}.json"
 
     def accept_command(self) -> str:
         """Return the command that runs this again and accepts what it finds."""

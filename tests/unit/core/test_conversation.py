@@ -189,6 +189,12 @@ class TestReading:
     def test_a_conversation_is_read_in_all_its_forms(self, value):
         assert trajectory_from(value, key="talk") == TRIP
 
+    @pytest.mark.parametrize("told", [to_json, ConversationTrajectory.to_json])
+    def test_an_empty_conversation_is_read_back(self, told):
+        empty = ConversationTrajectory(scenario="Nobody came")
+        assert trajectory_from(json.loads(told(empty)), key="talk") == empty
+        assert trajectory_from({}, key="talk") == ConversationTrajectory()
+
     def test_a_list_of_messages_is_a_conversation(self):
         assert trajectory_from(TRIP.to_messages("openai")[1:2], key="talk").messages == TRIP.messages[1:2]
 

@@ -204,6 +204,14 @@ def test_a_name_cannot_leave_the_folder_of_baselines(good, developer):
     assert [path.name for path in (developer / "tests" / "baselines").iterdir()] == ["-..-evil name.json"]
 
 
+@pytest.mark.parametrize(("name", "problem"), [("..", "needs a name"), ("ä" * 101, "too long for a file")])
+def test_a_name_that_makes_no_file_is_refused(good, developer, name, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        assert_no_regression(good, name)
+
+    assert not (developer / "tests").exists()
+
+
 def test_the_verdict_of_a_name_with_blanks_has_a_safe_file_name(good, developer):
     for _ in range(2):
         assert_no_regression(good, "RAG gate: v2")

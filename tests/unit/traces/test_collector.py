@@ -2,7 +2,6 @@ import asyncio
 import gc
 import threading
 import weakref
-from contextvars import copy_context
 from functools import partial
 
 import pytest
@@ -238,18 +237,3 @@ class TestObservedToolsInHardCases:
         assert collector.observe(partial(search, limit=3))("x") == "3 for x"
         assert collector.tool_calls[0].name == "search"
         assert [tool.name for tool in collector.tool_definitions()] == ["search"]
-
-    def test_parallel_threads_lose_no_call(self, collector):
-        tool = collector.observe(lambda number: number)
-        contexts = [copy_context() for _ in range(4)]
-        threads = [
-            threading.Thread(target=context.run, args=(lambda: [tool(n) for n in range(50)],))
-            for context in contexts
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert len(collector.tool_calls) == 200
-        assert all(call.result == str(call.arguments["number"]) for call in collector.tool_calls)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 from dokimos.core.agent import ToolDefinition
@@ -16,6 +15,7 @@ from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent.base import require_keys, tools_given
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.judged.material import section
+from dokimos.evaluators.means import exact_mean
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
@@ -98,7 +98,7 @@ def _joined(tools: Sequence[ToolDefinition], results: Sequence[Checks]) -> Score
     metadata = {"perToolResults": recorded}
     if not tools:
         return Score(1.0, "There are no tools to check.", metadata=metadata)
-    value = fmean(_share(checks) for checks in results)
+    value = exact_mean([_share(checks) for checks in results])
     return Score(value, _reason(tools, results), metadata=metadata)
 
 

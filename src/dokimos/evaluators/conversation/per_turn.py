@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from dokimos.core.conversation import ConversationTrajectory, Turn
@@ -19,6 +18,7 @@ from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.conversation.base import TURN_COUNT, conversation_of
+from dokimos.evaluators.means import exact_mean
 from dokimos.judges.shapes import AsGiven
 
 TURNS: Final = "turns"
@@ -26,7 +26,11 @@ TURNS: Final = "turns"
 Inner: TypeAlias = Evaluator | str | Mapping[str, Mapping[str, Any]]
 
 _INNER_SCHEMA: Final = {"oneOf": [{"type": "string"}, {"type": "object", "maxProperties": 1}]}
-_AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {"mean": fmean, "min": min, "max": max}
+_AGGREGATIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
+    "mean": exact_mean,
+    "min": min,
+    "max": max,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from operator import mul
 from typing import Any, Final, Literal, cast
 
 from dokimos.core.conversation import ConversationTrajectory
@@ -17,6 +15,7 @@ from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.conversation.criteria import Criterion, as_criteria
 from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.means import exact_mean
 
 Aggregation = Literal["mean", "weighted_mean", "min", "max"]
 
@@ -115,19 +114,12 @@ def _shown(given: Given) -> str:
 
 
 def _mean(scores: Sequence[Given]) -> float:
-    return _exact_mean(scores, [1.0] * len(scores))
+    return exact_mean([*map(_value_of, scores)])
 
 
 def _weighted_mean(scores: Sequence[Given]) -> float:
     weights = [criterion.weight for criterion, _ in scores]
-    return _exact_mean(scores, weights) if any(weights) else _mean(scores)
-
-
-def _exact_mean(scores: Sequence[Given], weights: Sequence[float]) -> float:
-    """Return the mean of the numbers as the judge wrote them: three times 0.7 reaches a threshold of 0.7."""
-    shares = [Fraction(str(weight)) for weight in weights]
-    values = (Fraction(str(_value_of(given))) for given in scores)
-    return float(sum(map(mul, values, shares), Fraction()) / sum(shares))
+    return exact_mean([*map(_value_of, scores)], weights) if any(weights) else _mean(scores)
 
 
 _AGGREGATIONS: Final[dict[str, Callable[[Sequence[Given]], float]]] = {

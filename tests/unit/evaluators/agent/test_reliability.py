@@ -184,3 +184,12 @@ def test_only_rules_are_deterministic():
     assert ToolNameReliability().deterministic
     assert not ToolNameReliability(judge=Judge()).deterministic
     assert build("tool_description_reliability", {"max_input_args": 3}).deterministic
+
+
+def test_a_mean_that_is_the_threshold_passes():
+    untyped = ToolDefinition("a", input_schema={"properties": {"id": {"description": "The id."}}})
+    tools = (untyped, ToolDefinition("b"), ToolDefinition("c", "Lists what there is."))
+
+    result = ToolDescriptionReliability().evaluate(case(*tools))
+
+    assert (result.score, result.threshold, result.success) == (0.8, 0.8, True)
