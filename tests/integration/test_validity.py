@@ -20,6 +20,6 @@ def test_a_quick_run_holds_its_promises_and_writes_its_tables_into_the_page(tmp_
     assert (done.returncode, done.stderr) == (0, "")
     assert "All promises hold." in done.stdout
     text = page.read_text(encoding="utf-8")
-    assert text.startswith("# Page\n\n<!-- simulated: begin -->\n\n### Early stopping on systems")
+    assert text.startswith("# Page\n\n<!-- simulated: begin -->\n\n## Early stopping on systems")
     assert text.endswith("|\n\n<!-- simulated: end -->\n\nEnd.\n")
     assert "old" not in text

@@ -14,7 +14,7 @@ from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
-from dokimos.stats.paired import paired_rate_interval
+from dokimos.stats.paired import mean_estimate, paired_rate_interval
 
 PASS_RATE: Final = ""
 """Stands for the pass rate where metrics are listed by evaluator; no evaluator has this name."""
@@ -22,6 +22,15 @@ PASS_RATE: Final = ""
 
 DIGITS: Final = 12
 """Where differences of scores are cut, so that 0.9 - 0.8 is 0.1 and equal ones stay equal."""
+
+
+FEW_ITEMS: Final = 40
+"""Below so many, a percentile bootstrap promises more than it holds."""
+
+
+def _within_scores(interval: Interval) -> Interval:
+    """Cut off what no difference of two scores can be."""
+    return Interval(max(-1.0, interval.low), min(1.0, interval.high))
 
 
 def difference(now: float, before: float) -> float:
@@ -98,12 +107,19 @@ class MetricChange:
 
     @cached_property
     def interval(self) -> Interval | None:
-        """95 % interval of the mean change: Tango's for verdicts of one run, else a percentile bootstrap."""
+        """95 % interval of the mean change, None where it cannot be told.
+
+        Tango's for verdicts of one run; else a percentile bootstrap, which is too narrow for few items: below
+        `FEW_ITEMS` it is Student's t.
+        """
         if self.method is Method.MCNEMAR:
             return paired_rate_interval(self.worse, self.better, self.n)
         values = list(self.deltas.values())
         if values and min(values) == max(values):
             return Interval(values[0], values[0]) if len(values) > 1 else None
+        if len(values) < FEW_ITEMS:
+            estimate = mean_estimate(values)
+            return None if estimate is None else _within_scores(estimate.interval)
         config = self.config
         return bootstrap_mean_interval(values, resamples=config.bootstrap_iterations, seed=config.seed)
 

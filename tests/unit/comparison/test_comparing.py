@@ -299,16 +299,33 @@ def test_regressed_items_come_first_and_the_worst_of_them_before_the_others(resu
     assert [item.key for item in found.most_moved(Change.REGRESSED)][:3] == ["q-1", "q-2", "q-4"]
 
 
-def test_intervals_hold_what_was_seen(result):
-    before = {"A": [0.9, 0.8, 0.7, 0.6, 0.9, 0.8, 0.4, 0.5]}
-    now = {"A": [0.8, 0.7, 0.7, 0.5, 0.6, 0.8, 0.5, 0.4]}
-    metric = compare_runs(result(before), result(now)).evaluator("A")
-    deltas = [b - a for a, b in zip(before["A"], now["A"], strict=True)]
+BEFORE = [0.9, 0.8, 0.7, 0.6, 0.9, 0.8, 0.4, 0.5]
+NOW = [0.8, 0.7, 0.7, 0.5, 0.6, 0.8, 0.5, 0.4]
+
+
+def test_an_interval_is_a_bootstraps(result):
+    metric = compare_runs(result({"A": BEFORE * 5}), result({"A": NOW * 5})).evaluator("A")
+    deltas = [b - a for a, b in zip(BEFORE * 5, NOW * 5, strict=True)]
 
     oracle = stats.bootstrap((deltas,), lambda x, axis: x.mean(axis), method="percentile", rng=1)
 
     assert metric.interval.low == pytest.approx(oracle.confidence_interval.low, abs=0.01)
     assert metric.interval.high == pytest.approx(oracle.confidence_interval.high, abs=0.01)
+
+
+def test_an_interval_of_few_items_is_students(result):
+    metric = compare_runs(result({"A": BEFORE}), result({"A": NOW})).evaluator("A")
+    deltas = [b - a for a, b in zip(BEFORE, NOW, strict=True)]
+
+    oracle = stats.ttest_1samp(deltas, 0).confidence_interval()
+
+    assert (metric.interval.low, metric.interval.high) == pytest.approx((oracle.low, oracle.high))
+
+
+def test_an_interval_never_leaves_what_scores_can_differ_by(result):
+    metric = compare_runs(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.0, 0.0, 1.0]})).evaluator("A")
+
+    assert (metric.interval.low, metric.interval.high) == (-1.0, pytest.approx(0.77, abs=0.01))
 
 
 def test_the_detectable_drop_shrinks_with_more_items(result):
