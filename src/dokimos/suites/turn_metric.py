@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
@@ -14,6 +13,7 @@ from dokimos.core.results import EvalResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
 from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.means import exact_mean
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
 from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 
@@ -159,7 +159,9 @@ class ConversationMetric(SettlingEvaluator):
             return replace(told, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
         verdicts = [result.success for result in results if result.success is not None]
         reason = self._reason(results) + "".join(f" {error.rstrip('.')}." for error in errors)
-        return replace(told, score=fmean(scores), success=all(verdicts) if verdicts else None, reason=reason)
+        return replace(
+            told, score=exact_mean(scores), success=all(verdicts) if verdicts else None, reason=reason
+        )
 
     def _reason(self, results: list[EvalResult]) -> str:
         failed = [n for n, result in enumerate(results) if result.success is False]

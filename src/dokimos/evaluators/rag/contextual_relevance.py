@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from dokimos.core.results import Score
@@ -14,6 +13,7 @@ from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
 from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.means import exact_mean
 from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator, in_windows, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
@@ -81,7 +81,7 @@ class ContextualRelevance(RetrievalEvaluator):
             {"context": chunk, "score": entry.score, "reason": entry.reason}
             for chunk, entry in zip(chunks, scores, strict=True)
         ]
-        mean = fmean(entry.score for entry in scores)
+        mean = exact_mean([entry.score for entry in scores])
         reason = await self._reason(case.input or "", recorded, mean, sample)
         return Score(mean, reason, metadata={"contextScores": recorded})
 
