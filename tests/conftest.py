@@ -1,7 +1,9 @@
 """Settings that all tests share."""
 
 import importlib.util
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +13,11 @@ from hypothesis import settings
 # The machine may be busy: how long an example takes says nothing about the code.
 settings.register_profile("dokimos", deadline=None)
 settings.load_profile("dokimos")
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and so would be all that tests start.
+in_main_thread = threading.current_thread() is threading.main_thread()
+if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
