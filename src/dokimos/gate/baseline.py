@@ -59,8 +59,8 @@ def baseline_of(
         keys = listed([item.id or item.index_key for item in errored])
         raise ConfigurationError(
             f"{counted(len(errored), 'item')} of {len(snapshot.items)} with errors, so this result cannot "
-            f"be a baseline: {keys}. Run it again, or allow errors (allow_errors=True, or --allow-errors) to record them as "
-            "errored."
+            f"be a baseline: {keys}. Run it again, or allow errors (allow_errors=True, or --allow-errors) to "
+            "record them as errored."
         )
     bare = [item for item in snapshot.items if not item.scores and not item.errors]
     if bare:
