@@ -19,6 +19,7 @@ help:  ## Show the targets.
 
 demo: $(VENV)/.demo  ## Evaluate recorded answers of a real model and write the reports.
 	@$(BIN)/python examples/quickstart/run.py
+	@$(BIN)/python examples/finance/run.py
 
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -74,7 +75,7 @@ $(VENV)/.python:
 
 $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing dokimos into $(VENV) ..."
-	@$(PIP_INSTALL) -c constraints.txt -e '.[nlp]'
+	@$(PIP_INSTALL) --no-compile -c constraints.txt -e '.[agents,nlp]'
 	@touch $@
 
 # The constraints are the whole set, so that pip has nothing left to resolve.

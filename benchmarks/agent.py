@@ -1,7 +1,8 @@
 """What it costs to compare trajectories and to validate calls.
 
 Trajectories of ten calls each, from raw messages whose arguments are JSON text, against `json.loads` of those
-arguments alone in the same run; and objects of arguments validated against compiled schemas.
+arguments alone in the same run; trajectories of thousands of calls; and objects of arguments validated
+against compiled schemas.
 
 Run with `python benchmarks/agent.py`.
 """
@@ -12,16 +13,19 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators import ToolCallValidity, ToolTrajectory
+from dokimos.evaluators import Evaluator, ToolCallValidity, ToolEfficiency, ToolTrajectory
+from dokimos.evaluators.agent.tool_trajectory import TrajectoryMode
 
 TRAJECTORY_BUDGET_MS = 0.25
 VALIDITY_TARGET = 100_000
 TRAJECTORIES = 2_000
 CALLS = 10
+LONG = (300, 3_000)
+GROWTH_BUDGET = 20
 ROUNDS = 7
 
 Message = dict[str, Any]
@@ -135,6 +139,22 @@ def print_validity(name: str, tool: Any, evaluator: ToolCallValidity, target: in
     print(f"{name:24} {rate:,.0f} arguments objects a second{verdict}")
 
 
+def print_long(name: str, evaluator: Evaluator) -> None:
+    """Print what ten times as many calls cost, half of which are not those expected."""
+
+    def case(calls: int) -> EvalTestCase:
+        made = [
+            ToolCall("search", {"page": 2 * page, "sort": ["date", {"up": True}]}) for page in range(calls)
+        ]
+        wanted = [ToolCall("search", {"page": page, "sort": ["date", {"up": True}]}) for page in range(calls)]
+        return EvalTestCase({}, {"toolCalls": made[::-1]}, expected_outputs={"toolCalls": wanted})
+
+    short, long = (min(cpu_ms(evaluator.evaluate, [(case(calls),)]) for _ in range(ROUNDS)) for calls in LONG)
+    verdict = "ok" if long <= GROWTH_BUDGET * short else "TOO SLOW"
+    print(f"{name:24} {short:.1f} ms for {LONG[0]} calls, {long:.1f} ms for {LONG[1]:,}, x{long / short:.1f} "
+          f"(at most {GROWTH_BUDGET}): {verdict}")  # fmt: skip
+
+
 def main() -> None:
     print_trajectories("strict", ToolTrajectory(mode="strict"))
     print_trajectories("in order", ToolTrajectory(mode="in_order"))
@@ -142,6 +162,9 @@ def main() -> None:
     print_trajectories("any order, shuffled", ToolTrajectory(mode="any_order"), shuffled=True)
     print_trajectories("strict, rewritten", ToolTrajectory(mode="strict"), rewritten=True)
     print_trajectories("any order, both", ToolTrajectory(mode="any_order"), shuffled=True, rewritten=True)
+    for mode in get_args(TrajectoryMode):
+        print_long(f"long, {mode}", ToolTrajectory(mode=mode))
+    print_long("long, efficiency", ToolEfficiency())
     print_validity("validity", TOOL, ToolCallValidity(), VALIDITY_TARGET)
     print_validity("validity, strict", TOOL, ToolCallValidity(strict=True), VALIDITY_TARGET)
     print_validity("validity, tools as maps", TOOL.to_mcp(), ToolCallValidity(), None)

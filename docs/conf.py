@@ -14,7 +14,7 @@ author = "The dokimos developers"
 copyright = "The dokimos developers"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "evaluator_table"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "evaluator_table", "suite_reference"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_generated"]
 root_doc = "index"

@@ -3,6 +3,7 @@
 DokimosError
 ├── ConfigurationError     a wrong argument, option or file of ours
 ├── DatasetError           a data set that cannot be found or read
+├── DocumentError          a document that cannot be read
 ├── TypeConversionError    a value that cannot become the type asked for
 ├── EvaluationError        an evaluator that cannot score this case
 │   ├── MissingInputError  ... because a part that it requires is absent
@@ -63,6 +64,17 @@ class DatasetError(DokimosError):
         super().__init__(f"{where}: {message}" if where else message)
 
 
+class DocumentError(DokimosError):
+    """A document cannot be read: it is damaged, encrypted, or of a kind that has no text.
+
+    The message starts with the file.
+    """
+
+    def __init__(self, message: str, *, path: str | Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: {message}")
+
+
 class TypeConversionError(DokimosError):
     """A value cannot be converted to the type asked for; `__cause__` holds the reason."""
 
@@ -106,6 +118,11 @@ class JudgeUnavailableError(JudgeError):
 
 class AgentError(DokimosError):
     """An application under test, an endpoint or a command, cannot be reached or gives no usable answer."""
+
+    def __init__(self, message: str, *, metrics: CallMetrics | None = None) -> None:
+        self.metrics = metrics
+        """What the agent's model was paid until then, where that is known."""
+        super().__init__(message)
 
 
 class SimulationError(DokimosError):

@@ -40,3 +40,15 @@ def test_the_demo_writes_all_reports_without_network_or_key(tmp_path):
     names = ("function-calling", "judged-answers", "support-answers")
     formats = ("csv", "html", "json", "junit.xml", "md")
     assert written == [f"{name}.{extension}" for name in names for extension in formats]
+
+
+def test_the_financial_assistant_runs_on_its_recording_without_network_or_key(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "finance" / "run.py"), str(tmp_path / "out")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "5 passed, 5 failed\n" in done.stdout
+    assert "divide was called as expected 0 times" in next((tmp_path / "out").iterdir()).read_text("utf-8")

@@ -109,7 +109,7 @@ class FrameworkContract:
             "failure": self.failure,
             "failureIsFlagged": self.failure_is_flagged,
             "modelCalls": self.calls if self.measured else 0,
-            "result": jsonable(self.record(result)),
+            "result": steady(jsonable(self.record(result)), {}),
         }
         path = ROOT / "tests" / "data" / "frameworks" / f"{self.name}.json"
         path.write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -298,11 +298,28 @@ class FrameworkContract:
         assert not server.turns
 
 
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
+LOCAL_URL = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+def steady(tree, ids):
+    """Return a recording without what is different in every run: ids, times, the port of the server."""
+    if isinstance(tree, dict):
+        return {key: steady(value, ids) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [steady(value, ids) for value in tree]
+    if not isinstance(tree, str):
+        return tree
+    tree = UUID.sub(lambda found: ids.setdefault(found[0], f"id-{len(ids) + 1}"), tree)
+    return LOCAL_URL.sub("http://model.test", MOMENT.sub("2026-01-01T00:00:00+00:00", tree))
+
+
 def guide(name, folder):
-    """Run a framework's page of the guide, with the blocks that need the framework."""
+    """Run a framework's page of the guide, with the blocks that need it; return the names it leaves."""
     page = ROOT / "docs" / "guide" / "frameworks" / f"{name}.md"
     text = re.sub(r"<!-- not executed: needs [^>]+ -->\n", "", page.read_text(encoding="utf-8"))
-    _snippets().run_page(page, text, folder)
+    return _snippets().run_page(page, text, folder)
 
 
 def _snippets():

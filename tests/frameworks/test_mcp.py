@@ -194,7 +194,10 @@ def test_an_input_that_is_no_map_needs_the_name_of_its_argument():
 
 def test_the_guide_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    guide("mcp", tmp_path)
+
+    names = guide("mcp", tmp_path)
+
+    assert [call.name for call in names["trace"].tool_calls] == ["get_weather"]
 
 
 def test_the_example_runs(tmp_path):

@@ -74,6 +74,8 @@ class TestSmolagents(FrameworkContract):
 
         super().test_the_guide_page_runs(server, tmp_path, monkeypatch)
 
+        assert "travel_tools" in {path.stem for path in tmp_path.glob("*.py")}
+
     def record(self, result):
         kept = ("step_number", "tool_calls", "error", "model_output", "observations", "token_usage")
         steps = [

@@ -109,6 +109,18 @@ def test_a_gate_against_a_run_needs_no_file(run, project):
     assert not (project / "tests").exists()
     assert json.loads((project / "out" / "v.json").read_text())["status"] == "PASS"
     assert dokimos("gate", "a.json", "--baseline", "b.json", "--update-baseline") == 2
+    verdicts = [path.name for path in (project / ".dokimos" / "verdicts").iterdir()]
+    assert verdicts == ["upper-against-a-run.json"]
+
+
+def test_a_damaged_baseline_is_named_as_such_and_can_be_written_anew(run, project, capsys):
+    run("a")
+    (project / "base.json").write_text('{"formatVersion": 1, "items": [')
+
+    assert dokimos("gate", "a.json", "-b", "base.json") == 2
+    assert "The baseline base.json is not JSON" in capsys.readouterr().err
+    assert dokimos("gate", "a.json", "-b", "base.json", "--update-baseline") == 0
+    assert dokimos("gate", "a.json", "-b", "base.json") == 0
 
 
 def test_a_gate_that_cannot_see_enough_is_inconclusive(run, capsys):

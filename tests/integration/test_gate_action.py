@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,12 +89,29 @@ def test_the_examples_report_even_on_failure_and_run_on_paths_and_nightly(name):
     assert "gate report .dokimos/verdicts" in text
 
 
-def test_the_commands_of_the_examples_are_ours(capsys):
-    from dokimos.cli.main import run_command
+NIGHTLY = """
+from dokimos import Dataset, Example, Experiment, on_input
+from dokimos.evaluators import ExactMatch
 
-    for name in ("github.yml", "gitlab-ci.yml", "Jenkinsfile"):
-        text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8")
-        assert "--severity confirmed --require-power 0.8 --detect-drop 0.1" in text
-    assert run_command(["gate", "check", "--help"]) == 0
-    options = capsys.readouterr().out
-    assert all(option in options for option in ("--severity", "--require-power", "--detect-drop"))
+data = Dataset([Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(20)], name="faq")
+experiment = Experiment(data, on_input(str.upper), [ExactMatch()], name="faq")
+"""
+
+
+@pytest.mark.parametrize("name", ["github.yml", "gitlab-ci.yml", "Jenkinsfile"])
+def test_the_gate_of_the_examples_does_what_they_say(name, tmp_path):
+    text = (ROOT / "examples" / "ci" / name).read_text(encoding="utf-8").replace("\\\n", "\n")
+    accept = re.search(r"^(?:#|//) .*?dokimos (gate .*--update-baseline)$", text, re.MULTILINE)
+    gate = re.search(r"^(?!#|//).*?dokimos (gate out/nightly\.json[^':]*?0\.1)", text, re.MULTILINE)
+    (tmp_path / "evals.py").write_text(NIGHTLY)
+
+    def dokimos(command):
+        called = [sys.executable, "-m", "dokimos", *shlex.split(command)]
+        done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    assert dokimos("run evals.py -q --runs 3 -o out/nightly.json")[0] == 0
+    assert dokimos(accept[1])[0] == 0
+    assert (tmp_path / "tests" / "baselines" / "nightly.json").is_file()
+    status, printed = dokimos(gate[1])
+    assert (status, "INCONCLUSIVE" in printed) == (4, True)

@@ -23,11 +23,11 @@ def runs_of(draw, chances, *, repeats, evaluators):
     return Snapshot(items=tuple(items), evaluators=facts, runs=repeats)
 
 
-def false_alarms(config, *, pairs, items, repeats, evaluators):
+def false_alarms(config, *, pairs, items, repeats, evaluators, spread=(3, 1)):
     draw, fired = random.Random(11), 0
     for _ in range(pairs):
-        chances = [draw.betavariate(3, 1) for _ in range(items)]
-        sides = [runs_of(draw, chances, repeats=repeats, evaluators=evaluators) for _ in range(2)]
+        chances = [draw.betavariate(*spread) for _ in range(items)]
+        sides = [runs_of(draw, chances, repeats=side, evaluators=evaluators) for side in repeats]
         fired += decide(*sides, config).failed
     return fired / pairs
 
@@ -35,12 +35,16 @@ def false_alarms(config, *, pairs, items, repeats, evaluators):
 @pytest.mark.parametrize(
     ("config", "design"),
     [
-        (GateConfig(alpha=0.2, severity="off"), {"items": 20, "repeats": 1, "evaluators": 4}),
-        (GateConfig(alpha=0.2, severity="off"), {"items": 15, "repeats": 3, "evaluators": 2}),
-        (GateConfig.calibrated(0.2), {"items": 4, "repeats": 6, "evaluators": 1}),
-        (GateConfig.calibrated(0.2), {"items": 20, "repeats": 1, "evaluators": 3}),
+        (GateConfig(alpha=0.2, severity="off"), {"items": 20, "repeats": (1, 1), "evaluators": 4}),
+        (GateConfig(alpha=0.2, severity="off"), {"items": 15, "repeats": (3, 3), "evaluators": 2}),
+        (
+            GateConfig(alpha=0.2, severity="off"),
+            {"items": 30, "repeats": (1, 6), "evaluators": 1, "spread": (60, 2)},
+        ),
+        (GateConfig.calibrated(0.2), {"items": 4, "repeats": (6, 6), "evaluators": 1}),
+        (GateConfig.calibrated(0.2), {"items": 20, "repeats": (1, 1), "evaluators": 3}),
     ],
-    ids=["one run", "three runs", "calibrated, many runs", "calibrated, one run"],
+    ids=["one run", "three runs", "one run and six", "calibrated, many runs", "calibrated, one run"],
 )
 def test_a_gate_fails_an_unchanged_system_at_most_as_often_as_it_says(config, design):
     pairs = 250
@@ -51,4 +55,4 @@ def test_a_gate_fails_an_unchanged_system_at_most_as_often_as_it_says(config, de
 
 
 def test_by_default_guard_2_fires_on_noise_alone():
-    assert false_alarms(GateConfig(), pairs=30, items=20, repeats=1, evaluators=2) > 0.9
+    assert false_alarms(GateConfig(), pairs=30, items=20, repeats=(1, 1), evaluators=2) > 0.9

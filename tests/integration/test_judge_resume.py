@@ -19,11 +19,14 @@ from pathlib import Path
 import pytest
 
 from dokimos.experiment.store import load_run
+from dokimos.judges.store import RunCalls
 
 ITEMS = 16
 PARALLELISM = 6
-CALLS_PER_ITEM = 3  # one by the first evaluator, two, one after the other, by the second
-MOST_CALLS = 2 * PARALLELISM
+CALLS_PER_ITEM = (
+    4  # one by the first evaluator, two, one after the other, by the second, one that is of no use
+)
+MOST_CALLS = 3 * PARALLELISM
 KILLS = {"alone": 12, "server": 50}
 MOST_BEFORE_KILL = 24
 """Calls that a process may send before it is killed: half of a run."""
@@ -35,6 +38,7 @@ PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 from dokimos import CallMetrics, Dataset, Example, Experiment, on_input
+from dokimos.errors import JudgeReplyError
 from dokimos.evaluators.function import evaluator
 from dokimos.judges.calls import complete
 from dokimos.judges.factory import judge
@@ -54,6 +58,8 @@ class Counting:
         note("sent", prompt)
         await asyncio.sleep(0.004)
         note("arrived", prompt)
+        if prompt.startswith("cut"):
+            raise JudgeReplyError("cut off", metrics=CallMetrics(100, 10, cost_usd=0.01))
         return JudgeReply("0.5 " + "because " * 100, CallMetrics(100, 10, cost_usd=0.01))
 
 if KIND == "server":
@@ -74,14 +80,19 @@ async def once(output: str) -> float:
 async def twice(output: str) -> float:
     return (await asked(f"first-{output}") + await asked(f"second-{output}")) / 2
 
-data = Dataset([Example.of(str(i), id=str(i)) for i in range(ITEMS)])
-plan = Experiment(data, on_input(lambda text: text), [once, twice], parallelism=PARALLELISM, progress=False)
+@evaluator
+async def cut(output: str) -> float:
+    return await asked(f"cut-{output}")
 
-def one_run(folder, resume):
+data = Dataset([Example.of(str(i), id=str(i)) for i in range(ITEMS)])
+evaluators = [once, twice, cut]
+plan = Experiment(data, on_input(lambda text: text), evaluators, parallelism=PARALLELISM, progress=False)
+
+def one_run(folder, resume, retry=None):
     global NOTES
     os.chdir(folder)
     NOTES = os.open("notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    plan.run(resume=None if resume == "-" else resume)
+    plan.run(resume=None if resume == "-" else resume, retry_errors=retry is not None)
     Path("finished").touch()
 
 one_run("warm", "-")  # what a first run loads and compiles, the others have
@@ -166,8 +177,9 @@ class Folder:
     def start(self) -> int:
         return self.nursery.start(self.path, "-" if self.run_folder is None else "latest")
 
-    def run_to_the_end(self) -> None:
-        assert self.nursery.wait(self.start()) == 0, (self.path.parent / "errors").read_text()
+    def run_to_the_end(self, *, retry: bool = False) -> None:
+        process = self.nursery.start(self.path, "latest retry") if retry else self.start()
+        assert self.nursery.wait(process) == 0, (self.path.parent / "errors").read_text()
 
     def run_and_kill(self, calls: int, after: float) -> None:
         """Kill a run so many seconds after it has sent so many calls, or has ended without them."""
@@ -187,6 +199,11 @@ class Folder:
         notes = self.path / "notes"
         lines = notes.read_text().splitlines() if notes.exists() else []
         return Counter(line.split()[1] for line in lines if line.startswith(f"{what} "))
+
+    def paid(self) -> int:
+        """How many calls a budget counts when the run is taken up again."""
+        assert self.run_folder is not None
+        return sum(1 for _ in RunCalls(self.run_folder / "calls.jsonl").paid())
 
     def stored(self) -> set[str]:
         """The calls whose replies are on disk: those on whole lines."""
@@ -211,9 +228,10 @@ class Server:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer.answering(body["messages"][-1]["content"]):
-                    time.sleep(0.004)
+                    time.sleep(0.004)  # a call takes a while
                 message = {"role": "assistant", "content": "0.5 " + "because " * 100}
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                ending = "length" if body["messages"][-1]["content"].startswith("cut") else "stop"
+                choice = {"index": 0, "message": message, "finish_reason": ending}
                 usage = {"prompt_tokens": 100, "completion_tokens": 10}
                 reply = json.dumps({"choices": [choice], "usage": usage}).encode()
                 with contextlib.suppress(OSError):  # the client was killed
@@ -227,7 +245,7 @@ class Server:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
-        self._http.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self._http.handle_error = lambda *_: None  # type: ignore[method-assign] # clients die on purpose
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1#model"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -297,8 +315,18 @@ def test_no_reply_that_had_arrived_is_asked_for_again(
         assert 0 <= sent_again <= rounds * MOST_CALLS
         assert folder.run_folder is not None
         result = load_run(folder.run_folder)
-        assert (result.total_count, result.error_count) == (ITEMS, 0)
+        assert (result.total_count, result.error_count) == (ITEMS, ITEMS)
+        assert {s.name: s.errors for s in result.summary.evaluators} == {"Once": 0, "Twice": 0, "Cut": ITEMS}
         costs = {s.name: s.metrics.cost_usd for s in result.summary.evaluators}
-        assert {name: round(cost or 0, 6) for name, cost in costs.items()} == {"Once": 0.16, "Twice": 0.32}
+        assert {name: round(cost or 0, 6) for name, cost in costs.items()} == {
+            "Once": 0.16,
+            "Twice": 0.32,
+            "Cut": 0.16,
+        }
+        assert folder.paid() == ITEMS * CALLS_PER_ITEM
+    before = folder.sent()
+    folder.run_to_the_end(retry=True)
+    assert folder.sent() - before == Counter(f"cut-{item}" for item in range(ITEMS))
+    assert folder.paid() == ITEMS * (CALLS_PER_ITEM + 1)
     assert in_the_middle >= KILLS[kind] / 4, "most kills came before the first reply or after the last"
     assert server.most_at_once <= MOST_CALLS

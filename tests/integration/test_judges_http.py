@@ -2,18 +2,23 @@
 
 import asyncio
 import gc
+import json
+import socket
+import sys
 import time
+import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pytest
 
-from dokimos import Budget, Dataset, Example, evaluate, judge, model_task
+from dokimos import Budget, Dataset, Example, Experiment, evaluate, judge, model_task
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import ExactMatch
 from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.exporters.base import export
 from dokimos.http import client
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
@@ -189,6 +194,21 @@ def test_anthropic_gives_way_to_tools_and_then_to_text(scripted, server):
     assert asked(judge_at(server, "anthropic")).verdict == "yes"
 
     assert list(scripted.used_shapes(server.received[-1].body)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(500, "failed to parse grammar"), (501, "structured outputs are not implemented")],
+)
+def test_a_server_that_fails_on_a_shape_is_asked_for_another(scripted, server, status, message):
+    server.then(scripted.status(status, message))
+    lm = judge_at(server)
+
+    assert asked(lm).verdict == "yes"
+    asked(lm)
+
+    used = [next(scripted.used_shapes(each.body)) for each in server.received]
+    assert used == ["json_schema", "tools", "tools"]
 
 
 def test_bounds_that_one_schema_may_not_have_are_left_out_of_it_alone(scripted, server):
@@ -599,6 +619,69 @@ def test_a_key_appears_in_no_error_and_no_repr(scripted):
     assert server.received[0].headers["X-Gateway"] == "gateway-secret-1"
 
 
+def echoes_what_it_is_sent(server):
+    server.answer = json.dumps({"verdict": "yes", "reason": f"Your key is {KEY}."})
+
+
+def cuts_off_what_it_is_sent(server):
+    server.answer, server.finish = f"Your key is {KEY}", "length"
+
+
+def answers_with_what_it_is_sent(server):
+    server.then(sys.modules["scripted"].raw(json.dumps({"headers": {"Authorization": f"Bearer {KEY}"}})))
+
+
+@pytest.mark.parametrize(
+    "misbehave", [echoes_what_it_is_sent, cuts_off_what_it_is_sent, answers_with_what_it_is_sent]
+)
+@pytest.mark.parametrize("by", ["api_key", "header"])
+def test_a_key_that_the_server_sends_back_is_written_nowhere(server, tmp_path, monkeypatch, misbehave, by):
+    monkeypatch.chdir(tmp_path)
+    misbehave(server)
+    given = {"api_key": KEY} if by == "api_key" else {"headers": {"Authorization": f"Bearer {KEY}"}}
+    lm = judge("openai-chat:tiny", base_url=f"{server.url}/v1", **given)
+    plan = Experiment(
+        Dataset([Example.of("Is it?")]), lambda example: "yes", [Right(judge=lm)], progress=False
+    )
+    result = plan.run(cassette="cassette.jsonl", cassette_mode="record", cache="cache.sqlite")
+    for name in ("report.html", "report.json", "report.md", "report.csv", "report.xml"):
+        export(result, name)
+
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) >= 8
+    assert [path for path in written if KEY.encode() in path.read_bytes()] == []
+    assert KEY not in repr(result)
+    assert "[secret]" in repr(result)
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY} "])
+def test_white_space_around_a_key_is_no_part_of_it(scripted, monkeypatch, key):
+    with scripted.ScriptedServer(key=KEY) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+
+        assert completed(judge("openai:tiny")).text
+        assert completed(judge("http://box/v1#tiny", base_url=f"{server.url}/v1", api_key=key)).text
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"headers": {"X-Team": "one\ntwo"}}, "Forbidden control character"),
+        ({"api_key": KEY}, "AUTHORIZATION"),
+    ],
+)
+def test_what_cannot_be_sent_says_so_and_is_not_tried_again(server, settings, problem):
+    url = server.url.replace("//", "//user:pw-7531@") + "/v1"
+    with pytest.raises(
+        JudgeUnavailableError, match=f"openai tiny: the request cannot be sent .*{problem}"
+    ) as e:
+        completed(judge("openai-chat:tiny", base_url=url, **settings))
+
+    assert "7531" not in "".join(traceback.format_exception(e.value))
+    assert server.received == []
+
+
 def test_a_missing_key_is_named_at_the_first_call():
     lm = judge("openai:gpt-5-mini")
 
@@ -615,6 +698,42 @@ def test_offline_calls_only_this_machine(server, monkeypatch):
 
 
 # In experiments
+
+
+def test_a_replay_needs_neither_server_nor_key(scripted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with scripted.ScriptedServer() as server:
+        plan = Experiment(
+            Dataset([Example.of(str(number)) for number in range(5)]),
+            lambda example: "yes",
+            [
+                Right(
+                    judge=judge(
+                        "openai-chat:tiny", base_url=f"{server.url}/v1", api_key=KEY, max_concurrency=2
+                    )
+                )
+            ],
+            progress=False,
+        )
+        recorded = plan.run(cassette="c.jsonl", cassette_mode="record")
+        first = (tmp_path / "c.jsonl").read_bytes()
+        plan.run(cassette="c.jsonl", cassette_mode="record")
+        assert (tmp_path / "c.jsonl").read_bytes() == first
+
+    def refuse(*arguments, **keywords):
+        raise AssertionError("a socket was opened")
+
+    keyless = judge("openai-chat:tiny", base_url=f"{server.url}/v1")
+    # The loop's own pair of sockets is no connection.
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", refuse)
+    monkeypatch.setattr("dokimos.http.client.post_json", refuse)
+    replayed = replace(plan, evaluators=[Right(judge=keyless)]).run(
+        cassette="c.jsonl", cassette_mode="replay"
+    )
+
+    assert recorded.average_score("Right") == replayed.average_score("Right") == 1.0
+    assert replayed.error_count == 0
 
 
 def test_an_experiment_is_judged_over_http(server):

@@ -1,12 +1,15 @@
 """Whole suites from outside: what is printed, written, sent and exited with."""
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import threading
 import xml.etree.ElementTree as ElementTree
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -392,3 +395,106 @@ def test_the_example_passes(capsys):
     printed = capsys.readouterr().out
     assert "3 passed, 0 failed" in printed
     assert "✓ Turn Program: 1.00" in printed
+
+
+MANY = """
+name: many
+agent: app:patient
+evaluations: {metrics: [{type: standard, metric: equality}]}
+test_cases:
+  - {name: one, input: a, ground_truth: a}
+  - {name: two, input: b, ground_truth: c}
+  - {name: three, input: d, ground_truth: e}
+  - {name: four, input: f, ground_truth: f}
+"""
+
+
+def test_fail_fast_stops_at_the_first_failure_and_the_run_goes_on_later(capsys):
+    write(MANY)
+
+    assert dokimos("test", "--fail-fast") == 1
+    told = capsys.readouterr()
+    assert "1 passed, 1 failed, 2 not run, stopped" in told.out
+    assert "'two'. 2 items were not run: 'three', 'four'. Go on with: dokimos resume" in told.err
+    assert 'Test: "three"' not in told.out
+    assert '"three" not run' not in told.out
+
+    assert dokimos("test", "--resume", "latest", "--fail-fast", "-v") == 1
+    told = capsys.readouterr()
+    assert "1 passed, 2 failed, 1 not run, stopped" in told.out
+    assert '"four" not run' in told.out
+
+    assert dokimos("resume", "latest") == 1
+    assert "2 passed, 2 failed\n" in capsys.readouterr().out
+
+
+def test_fail_fast_at_the_last_case_is_no_stop(capsys):
+    write(
+        MANY.replace("ground_truth: c", "ground_truth: b").replace(
+            "input: f, ground_truth: f", "input: f, ground_truth: g"
+        )
+    )
+
+    assert dokimos("test", "--fail-fast", "-j", "4") == 1
+
+    told = capsys.readouterr()
+    assert "2 passed, 2 failed\n" in told.out
+    assert "Stopped" not in told.err
+
+
+def test_fail_fast_counts_an_agent_that_raises_as_a_failure(capsys):
+    write(SUITE.replace("What was the price?", "boom"))
+
+    assert dokimos("test", "--fail-fast") == 1
+
+    assert "0 passed, 1 failed, 1 not run, stopped" in capsys.readouterr().out
+
+
+def test_a_suite_whose_names_are_not_latin_is_run_stored_and_shown(capsys):
+    write(
+        SUITE.replace("name: arithmetic", "name: 算術エージェント").replace("Exercise price", "行使価格 №1")
+    )
+
+    assert dokimos("test") == 0
+    assert 'Test: "行使価格 №1"' in capsys.readouterr().out
+    assert dokimos("list") == 0
+    assert "算術エージェント" in capsys.readouterr().out
+
+
+def test_the_stored_runs_are_viewed_as_a_page_without_secrets(workplace, capsys, monkeypatch):
+    monkeypatch.setenv("KEY", "sk-very-secret")
+    write(SUITE + "model: {provider: openai, name: m, api_key: '${KEY}'}\n")
+    write(SUITE.replace("name: arithmetic", "name: other"), "other.yaml")
+    assert dokimos("test") == 0
+    assert dokimos("test", "other.yaml") == 0
+
+    assert dokimos("test", "view", "--no-browser") == 0
+    assert dokimos("test", "view", "other.yaml", "-o", "out/runs.html", "--no-browser") == 0
+
+    assert "wrote out/runs.html" in capsys.readouterr().out
+    every = (workplace / ".dokimos" / "dashboard.html").read_text()
+    assert '"name":"arithmetic"' in every
+    assert '"name":"arithmetic"' not in (workplace / "out" / "runs.html").read_text()
+    kept = [path.read_bytes() for path in workplace.rglob("*") if path.is_file() and path.suffix != ".yaml"]
+    assert not any(b"sk-very-secret" in content for content in kept)
+    assert b"sk-very-secret" not in b"".join(unpacked(every))
+
+
+def unpacked(page):
+    """Yield what is packed into a page."""
+    for packed in re.findall(r'<script type="text/plain" id="[^"]+">([^<]*)<', page):
+        yield zlib.decompress(base64.b64decode(packed))
+
+
+def test_a_page_without_runs_says_how_to_get_one(workplace):
+    assert dokimos("test", "view", "--no-browser") == 0
+
+    assert "No runs yet" in (workplace / ".dokimos" / "dashboard.html").read_text()
+
+
+def test_the_help_of_test_shows_every_subcommand(capsys):
+    assert dokimos("test", "--help") == 0
+
+    told = capsys.readouterr().out
+    for name in ("run", "view", "optimize", "schema"):
+        assert f"  {name} " in told

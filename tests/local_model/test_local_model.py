@@ -47,9 +47,16 @@ CASE = EvalTestCase(
         "context": CHUNKS,
         "retrievalContext": CHUNKS,
         "trajectory": TALK,
+        "plan": ["Look up how long goods can be returned.", "Answer the customer."],
+        "toolCalls": [{"name": "look_up", "arguments": {"topic": "returns"}, "result": CHUNKS[0]}],
     },
     expected_outputs={"output": "Within 30 days."},
-    metadata={"baselineOutput": "I do not know.", "role": "You answer questions about returning goods."},
+    metadata={
+        "baselineOutput": "I do not know.",
+        "role": "You answer questions about returning goods.",
+        "tasks": ["Say how long goods can be returned."],
+        "tools": [{"name": "look_up", "description": "Looks up what the shop's rules say on a topic."}],
+    },
 )
 
 LABELLED = [

@@ -322,7 +322,29 @@ def ollama_reply(body, text, finish):
     return {**reply, "logprobs": logprobs_of(text)} if body.get("logprobs") else reply
 
 
+def vector_of(text, dimensions):
+    """A vector in which each word counts in one place."""
+    vector = [0.01] * dimensions
+    for word in text.lower().split():
+        vector[sum(word.encode()) % dimensions] += 1.0
+    return vector
+
+
+def embeddings_reply(body, text, finish):
+    vectors = [vector_of(each, body.get("dimensions", 16)) for each in body["input"]]
+    data = [{"object": "embedding", "index": at, "embedding": each} for at, each in enumerate(vectors)]
+    usage = {"prompt_tokens": 3 * len(vectors), "total_tokens": 3 * len(vectors)}
+    return {"object": "list", "data": data[::-1], "model": "scripted", "usage": usage}
+
+
+def ollama_embeddings_reply(body, text, finish):
+    vectors = [vector_of(each, body.get("dimensions", 16)) for each in body["input"]]
+    return {"model": "scripted", "embeddings": vectors, "prompt_eval_count": 3 * len(vectors)}
+
+
 REPLIES = {
+    "/embeddings": embeddings_reply,
+    "/api/embed": ollama_embeddings_reply,
     "/chat/completions": chat_reply,
     "/responses": responses_reply,
     "/v1/messages": anthropic_reply,

@@ -1,10 +1,12 @@
 """A model server that follows a script of tool calls and answers, whoever asks.
 
 `with ToolCallingServer([Turn(calls=(("get_weather", {"city": "Paris"}),)), Turn("It is warm.")]) as server:`
-answers the first request with a call and the second with text. Protocols: OpenAI Chat Completions and
-Responses, both streamed or not, and Anthropic Messages. Each answer costs 20 tokens in and 8 out.
+answers the first request with a call and the second with text; `script` misbehaves before that. Protocols:
+OpenAI Chat Completions and Responses, both streamed or not, and Anthropic Messages. Each answer costs 20
+tokens in and 8 out.
 """
 
+import asyncio
 import importlib.util
 import itertools
 import json
@@ -50,6 +52,8 @@ class ToolCallingServer(scripted.ScriptedServer):
     def __init__(self, turns=(), **options):
         super().__init__(**options)
         self.turns = deque(turns)
+        self.turn_for = None
+        """Makes the turn for the body of a request, where the script depends on what is asked."""
         self._numbers = itertools.count(1)
 
     @property
@@ -59,8 +63,17 @@ class ToolCallingServer(scripted.ScriptedServer):
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         body = json.loads(await request.read())
         headers, query = dict(request.headers), dict(request.query)
-        self.received.append(scripted.Received(request.path, body, headers, query, 0.0))
-        turn = self.turns.popleft() if self.turns else Turn(self.answer)
+        received = scripted.Received(request.path, body, headers, query, 0.0)
+        self.received.append(received)
+        mishap = self.script.popleft() if self.script else None
+        if mishap is not None:
+            await asyncio.sleep(mishap.delay)
+            if mishap.cut or mishap.raw is not None or mishap.status != 200:
+                return await scripted._misbehave(request, mishap)
+        complaint = self._complaint(received)
+        if complaint is not None:
+            return scripted._error(request.path, complaint)
+        turn = self._turn(body)
         if turn.status != 200:
             return web.json_response({"error": {"message": "the model is out of order"}}, status=turn.status)
         turn.made = [self._told(turn, place) for place in range(len(turn.calls))]
@@ -71,6 +84,11 @@ class ToolCallingServer(scripted.ScriptedServer):
                     return await _streamed(request, stream(tree))
                 return web.json_response(tree)
         raise web.HTTPNotFound
+
+    def _turn(self, body):
+        if self.turn_for is not None:
+            return self.turn_for(body)
+        return self.turns.popleft() if self.turns else Turn(self.answer)
 
     def _told(self, turn, place):
         name, arguments = turn.calls[place]

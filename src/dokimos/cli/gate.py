@@ -103,6 +103,7 @@ def check(
     import logging
 
     from dokimos.cli.options import load_result_argument
+    from dokimos.cli.sides import load_side
     from dokimos.gate.config import GateConfig
     from dokimos.gate.gate import RegressionGate
 
@@ -112,7 +113,11 @@ def check(
     again = _rerun(rerun, config)
     candidate = load_result_argument(result, run_dir)
     if baseline is not None and _is_run(baseline):
-        verdict = _against_run(candidate, baseline, run_dir, config, again)
+        if config.update_baseline:
+            raise click.UsageError(f"--update-baseline writes a file, and {baseline} is a run.")
+        verdict = RegressionGate(config=config, rerun=again).check_against(
+            candidate, load_side(baseline, run_dir).snapshot
+        )
     else:
         place = None if baseline is None else Path(baseline)
         accept = _accept_command()
@@ -142,27 +147,13 @@ def _rerun(target: str | None, config: GateConfig) -> Rerun | None:
 
 
 def _is_run(baseline: str) -> bool:
-    """Say whether this names a run or a report; a file that is not there yet is a baseline file."""
+    """Say whether this names a run or a report; a file that is not there yet, or damaged, is a baseline."""
     from dokimos.cli.sides import is_baseline_file
 
     path = Path(baseline)
     if path.is_file():
-        return not is_baseline_file(path)
+        return not is_baseline_file(path, damaged=True)
     return path.is_dir() or path.suffix != ".json"
-
-
-def _against_run(
-    candidate: Any, baseline: str, run_dir: str | None, config: GateConfig, rerun: Rerun | None
-) -> GateVerdict:
-    from dokimos.cli.sides import load_side
-    from dokimos.comparison.snapshot import Snapshot
-    from dokimos.gate.gate import decided, verdict_of
-
-    if config.update_baseline:
-        raise click.UsageError(f"--update-baseline writes a file, and {baseline} is a run.")
-    side = load_side(baseline, run_dir)
-    decision = decided(side.snapshot, Snapshot.of(candidate), config, None, rerun)
-    return verdict_of(decision, config, name=candidate.name, baseline=side.snapshot.label)
 
 
 def _accept_command() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dokimos.cli.main import EXIT_INTERRUPTED
 from dokimos.cli.options import check_writable, complete_evaluators
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from dokimos.judges.attack.runner import Progress
     from dokimos.judges.protocol import JudgeLike
 
+PLAIN_SECONDS: Final = 10.0
+"""How often a plain line is written where there is no terminal."""
 FORMATS: Final = (".json", ".md")
 CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."
 
@@ -62,21 +66,49 @@ def attack(
     as file.py:function. The wrong answers are judged without an attack first; only those that fail are
     attacked.
     """
+    from dokimos.core.concurrency import run_sync
     from dokimos.judges.attack.corpus import corpus, spread
-    from dokimos.judges.attack.runner import attack as run_attack
+    from dokimos.judges.attack.runner import Attacking
 
     _check_outputs(outputs)
-    evaluator = _evaluator(spec, _judge_named(model))
-    attacks = corpus() if limit is None else spread(corpus(), limit)
-    arms = (True, False) if defence is None else (defence,)
+    calls = _calls_beside(outputs)
     with _progress() as shown:
-        report = run_attack(
-            evaluator, attacks=attacks, defences=arms, parallelism=parallelism, progress=shown
+        attacking = Attacking(
+            _evaluator(spec, _judge_named(model)),
+            attacks=corpus() if limit is None else spread(corpus(), limit),
+            defences=(True, False) if defence is None else (defence,),
+            parallelism=parallelism,
+            progress=shown,
+            calls=calls,
         )
-    click.echo(report.to_markdown(), nl=False)
-    for output in outputs:
-        _write(report, Path(output))
+        try:
+            run_sync(attacking.run())
+        except KeyboardInterrupt:
+            how = "" if calls is None else " The same command goes on."
+            click.echo(f"Interrupted.{how}", err=True)
+    report = attacking.report()
+    _present(report, outputs)
+    if not report.complete:
+        return EXIT_INTERRUPTED
+    if calls is not None:
+        calls.unlink(missing_ok=True)
     return 0
+
+
+def _present(report: AttackReport, outputs: Sequence[str]) -> None:
+    if report.made:
+        click.echo(report.to_markdown(), nl=False)
+        for output in outputs:
+            _write(report, Path(output))
+
+
+def _calls_beside(outputs: Sequence[str]) -> Path | None:
+    """Return the file that keeps the judge's replies until the report is written, None without a report."""
+    if not outputs:
+        return None
+    path = Path(outputs[0]).with_suffix(".calls.jsonl")
+    _make_folder(path)
+    return path
 
 
 def _judge_named(model: str) -> JudgeLike:
@@ -103,9 +135,9 @@ def _check_outputs(outputs: Sequence[str]) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    """Show a bar on a terminal's error output, nothing elsewhere."""
+    """Show a bar on a terminal's error output, plain lines now and then elsewhere."""
     if not sys.stderr.isatty():
-        yield None
+        yield _Lines()
         return
     with click.progressbar(length=1, label="Judging", file=sys.stderr) as bar:
 
@@ -116,13 +148,41 @@ def _progress() -> Iterator[Progress | None]:
         yield show
 
 
+class _Lines:
+    """Says now and then how far it is, and how long it will take at the pace of late."""
+
+    def __init__(self) -> None:
+        self._said = (time.monotonic(), 0)
+
+    def __call__(self, done: int, total: int) -> None:
+        from dokimos.core.figures import duration
+
+        now, (then, before) = time.monotonic(), self._said
+        elapsed = now - then
+        if elapsed < PLAIN_SECONDS and done < total:
+            return
+        self._said = (now, done)
+        left = (total - done) * elapsed / (done - before) if done > before else 0.0
+        ending = f", about {duration(left * 1000)} left" if left else ""
+        click.echo(f"{done} of {total} verdicts{ending}", err=True)
+
+
 def _write(report: AttackReport, path: Path) -> None:
     from dokimos.errors import ConfigurationError
 
     text = _json(report) if path.suffix == ".json" else report.to_markdown()
+    _make_folder(path)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
+def _make_folder(path: Path) -> None:
+    from dokimos.errors import ConfigurationError
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
 

@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "evaluators": ("dokimos.cli.evaluators:evaluators", "List the evaluators, or explain one."),
     "validate": ("dokimos.cli.validate:validate", "Read a data set and say what is in it."),
     "init": ("dokimos.cli.init:init", "Write a small working project to start from."),
+    "import": ("dokimos.cli.import_:import_", "Turn the configuration of another tool into suites."),
     "completion": ("dokimos.cli.completion:completion", "Print the completion script for a shell."),
 }
 

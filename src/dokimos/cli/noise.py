@@ -130,7 +130,8 @@ def _lines(report: NoiseReport) -> Iterator[str]:
 
 def _proposal(report: NoiseReport) -> Iterator[str]:
     if report.margin <= report.severity_margin:
-        yield "The margin in use is enough: guard 2 stays quiet on an unchanged system."
+        but = " but for its errors" if report.errored else ""
+        yield f"The margin in use is enough: guard 2 stays quiet on an unchanged system{but}."
         return
     if report.margin >= 1:
         yield (

@@ -65,6 +65,8 @@ class Presentation:
     def _status(self, result: ExperimentResult, misses: Sequence[str]) -> int:
         if self.of_this_run and result.status is RunStatus.INTERRUPTED:
             return EXIT_INTERRUPTED
+        if self.of_this_run and result.status is RunStatus.STOPPED:
+            return EXIT_BELOW  # by --fail-fast: too many errors are an exception
         if self.of_this_run and result.status is not RunStatus.COMPLETED:
             return EXIT_BROKEN
         return EXIT_BELOW if misses else 0

@@ -93,6 +93,7 @@ class RunSettings:
 )
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option
@@ -116,7 +117,8 @@ def run(
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
     if given["no_journal"] and given["resume"] is not None:
         raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
-    extra = {name: given.pop(name) for name in ("resume", "retry_errors", "force", "no_journal", "run_dir")}
+    names = ("resume", "retry_errors", "force", "fail_fast", "no_journal", "run_dir")
+    extra = {name: given.pop(name) for name in names}
     settings = RunSettings(**given, extra={**extra, "quiet": quiet})
     return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
 
@@ -176,7 +178,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
         "journal": not extra.get("no_journal"),
         "progress": False if extra.get("quiet") else None,
     }
-    for name in ("resume", "retry_errors", "force", "run_dir"):
+    for name in ("resume", "retry_errors", "force", "fail_fast", "run_dir"):
         if extra.get(name) not in (None, False):
             options[name] = extra[name]
     return experiment._launch(Launch(target=absolute_target(target), settings=settings.kept()), options)

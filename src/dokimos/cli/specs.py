@@ -6,11 +6,11 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
+from dokimos.core.yaml_scalars import plain_loader
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build
@@ -69,26 +69,9 @@ def _yaml_value(text: str) -> Any:
     if not text.strip():
         return ""
     try:
-        return yaml.load(text, _scalar_loader())
+        return yaml.load(text, plain_loader())
     except yaml.YAMLError:
         return text
-
-
-@cache
-def _scalar_loader() -> Any:
-    """YAML 1.2's scalars: only true and false are bools, and dates stay text."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    dropped = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
-    Loader.yaml_implicit_resolvers = {
-        first: [entry for entry in resolvers if entry[0] not in dropped]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    Loader.add_implicit_resolver(dropped[0], re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
-    return Loader
 
 
 def example_filter(specs: Sequence[str]) -> Callable[[Example], bool]:

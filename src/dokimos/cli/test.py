@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
+from dokimos.cli.optimize import optimize
 from dokimos.cli.options import call_options, complete_runs, fail_under_option, run_dir_option
+from dokimos.cli.view import view
 
 if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
@@ -67,6 +69,7 @@ def test() -> None:
 )
 @click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Go on with this run.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option
@@ -92,9 +95,14 @@ def run(suite: str, tags: Sequence[str], case: str | None, **given: Any) -> int:
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]
     shown = {name: given.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")}
-    extra = {name: given.pop(name) for name in ("resume", "retry_errors", "no_journal", "run_dir", "quiet")}
+    names = ("resume", "retry_errors", "fail_fast", "no_journal", "run_dir", "quiet")
+    extra = {name: given.pop(name) for name in names}
     settings = RunSettings(**given, filters=filters, extra=extra)
     return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
+
+
+test.add_command(view)
+test.add_command(optimize)
 
 
 @test.command("schema")
@@ -203,8 +211,9 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
 
 
 def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
+    from dokimos.experiment.left_out import NOT_RUN
     from dokimos.reporting.console import ASCII_SIGNS, Signs
-    from dokimos.suites.console import item_lines, skipped_lines, summary_lines
+    from dokimos.suites.console import item_lines, not_run_lines, skipped_lines, summary_lines
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
@@ -215,6 +224,8 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
                 _echo(item_lines(item, signs, run=number, verbose=verbose))
                 click.echo()
         _echo(skipped_lines(result.metadata.get("skipped") or {}, signs))
+        if verbose:
+            _echo(not_run_lines(result.metadata.get(NOT_RUN) or (), signs))
     _echo(summary_lines(result))
     for warning in result.warnings:
         click.echo(f"! {warning}", err=True)
@@ -240,6 +251,8 @@ def _status(result: ExperimentResult, wanted: Sequence[Any], *, strict: bool) ->
         raise ConfigurationError("--fail-under: " + "; ".join(problems))
     if result.status is RunStatus.INTERRUPTED:
         return EXIT_INTERRUPTED
+    if result.status is RunStatus.STOPPED:
+        return EXIT_BELOW  # by --fail-fast: too many errors are an exception
     if result.status is not RunStatus.COMPLETED:
         return EXIT_BROKEN
     if misses or (not wanted and result.summary.failed):

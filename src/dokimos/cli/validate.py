@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from dokimos.core.text import counted
+
 
 @click.command()
 @click.argument("dataset")
@@ -34,7 +36,7 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
         found["with recorded outputs"] += example.actual_outputs is not None
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
-    click.echo(f"{stream.name}: {found['examples']} examples")
+    click.echo(f"{stream.name}: {counted(found['examples'], 'example')}")
     for what, count in found.items():
         if what != "examples":
             click.echo(f"  {count:>8} {what}")
@@ -42,8 +44,7 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
         click.echo(f"  {count:>8} with {key}")
     click.echo(f"  fingerprint {stream.fingerprint}")
     if stream.duplicate_ids:
-        many = stream.duplicate_ids
-        have = "1 example has" if many == 1 else f"{many} examples have"
-        click.echo(f"Error: {have} an id that came before.", err=True)
+        many, verb = stream.duplicate_ids, "has" if stream.duplicate_ids == 1 else "have"
+        click.echo(f"Error: {counted(many, 'example')} {verb} an id that came before.", err=True)
         return 2
     return 0

@@ -37,7 +37,7 @@ ADJUSTMENTS: Final[Mapping[str, Callable[[Sequence[float]], list[float]]]] = {
     "bh": benjamini_hochberg,
 }
 
-Scores: TypeAlias = Mapping[str, Sequence[float]]
+Repeats: TypeAlias = Mapping[str, Sequence[float]]
 """The scores of the repeats of each item, by its key."""
 
 
@@ -100,12 +100,12 @@ class _Comparing:
     def _metrics(self) -> dict[str, MetricChange]:
         names = [PASS_RATE, *sorted({*self.baseline.evaluators, *self.candidate.evaluators})]
         sides = {name: self._scores(name) for name in names}
-        deltas = {name: paired_deltas(*scores) for name, scores in sides.items()}
+        deltas = {name: paired_deltas(its.tested.before, its.tested.now) for name, its in sides.items()}
         tested = {name: found for name, found in deltas.items() if len(found) > 1}
         p_values = _tested(tested, self.config)
         return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
 
-    def _scores(self, name: str) -> tuple[Scores, Scores]:
+    def _scores(self, name: str) -> _Scores:
         """Return the scores of both sides, of the items that have some on both."""
         before: dict[str, Sequence[float]] = {}
         now: dict[str, Sequence[float]] = {}
@@ -117,28 +117,25 @@ class _Comparing:
             )
             if olds and news:
                 before[key], now[key] = olds, news
-        return before, now
+        return _Scores(before, now)
 
-    def _metric(self, name: str, sides: tuple[Scores, Scores], p: _PValues | None) -> MetricChange:
-        before = {key: fmean(scores) for key, scores in sides[0].items()}
-        now = {key: fmean(scores) for key, scores in sides[1].items()}
-        deltas = {key: difference(now[key], before[key]) for key in before}
+    def _metric(self, name: str, scores: _Scores, p: _PValues | None) -> MetricChange:
         facts = self._facts(name)
         found = p or _PValues(1.0, 1.0)
         corrected = self.config.correction in ("westfall-young", "holm")
         tests = 1 + len({*self.baseline.evaluators, *self.candidate.evaluators}) if corrected else 1
         return MetricChange(
             name=name,
-            method=Method.NONE if p is None else _method(name, sides),
-            deltas=deltas,
-            baseline_mean=fmean(before.values()) if before else None,
-            candidate_mean=fmean(now.values()) if now else None,
+            method=Method.NONE if p is None else _method(name, scores),
+            deltas=scores.deltas,
+            baseline_mean=_mean_of_means(scores.before),
+            candidate_mean=_mean_of_means(scores.now),
             p_value=found.marginal,
             adjusted_p_value=found.adjusted,
-            change=self._change(found.adjusted, fmean(deltas.values()) if deltas else 0.0, facts),
+            change=self._change(found.adjusted, scores, facts),
             lower_is_better=facts.lower_is_better,
             deterministic=facts.deterministic,
-            design=Design.of(deltas.values(), alpha=self.config.alpha, tests=tests),
+            design=Design.of(scores.tested.deltas.values(), alpha=self.config.alpha, tests=tests),
             config=self.config,
         )
 
@@ -147,8 +144,10 @@ class _Comparing:
         sides = (self.candidate.evaluators, self.baseline.evaluators)
         return next((side[name] for side in sides if name in side), EvaluatorFacts(name=name))
 
-    def _change(self, p: float, delta: float, facts: EvaluatorFacts) -> Change:
-        if p >= self.config.alpha or round(abs(delta), DIGITS) <= self.config.epsilon:
+    def _change(self, p: float, scores: _Scores, facts: EvaluatorFacts) -> Change:
+        delta, tested = scores.mean_delta, scores.tested.mean_delta
+        small = round(abs(delta), DIGITS) <= self.config.epsilon
+        if p >= self.config.alpha or small or (delta > 0) != (tested > 0):
             return Change.UNCHANGED
         return Change.REGRESSED if (delta > 0) == facts.lower_is_better else Change.IMPROVED
 
@@ -162,6 +161,39 @@ class _Comparing:
                 yield placing.item(key, None, item)
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """The scores of one metric, of the items that have some on both sides."""
+
+    before: Repeats
+    now: Repeats
+
+    @cached_property
+    def deltas(self) -> dict[str, float]:
+        """Candidate minus baseline of each item."""
+        return {key: difference(fmean(self.now[key]), fmean(self.before[key])) for key in self.before}
+
+    @property
+    def mean_delta(self) -> float:
+        return fmean(self.deltas.values()) if self.deltas else 0.0
+
+    @cached_property
+    def tested(self) -> _Scores:
+        """As many repeats of an item on both sides, the first ones.
+
+        A test that swaps the sides asks for that: means of unlike numbers are not alike, even if nothing
+        changed.
+        """
+        if all(len(its) == len(self.now[key]) for key, its in self.before.items()):
+            return self
+        fewest = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
+        return _Scores(_first(self.before, fewest), _first(self.now, fewest))
+
+
+def _first(side: Repeats, numbers: Mapping[str, int]) -> Repeats:
+    return {key: side[key][:number] for key, number in numbers.items()}
+
+
 class _Options(TypedDict):
     iterations: int
     seed: int
@@ -173,9 +205,13 @@ class _PValues:
     adjusted: float
 
 
-def _method(name: str, sides: tuple[Scores, Scores]) -> Method:
-    single = all(len(scores) == 1 for side in sides for scores in side.values())
+def _method(name: str, scores: _Scores) -> Method:
+    single = all(len(its) == 1 for side in (scores.before, scores.now) for its in side.values())
     return Method.MCNEMAR if name == PASS_RATE and single else Method.PERMUTATION
+
+
+def _mean_of_means(side: Repeats) -> float | None:
+    return fmean(map(fmean, side.values())) if side else None
 
 
 def _tested(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:

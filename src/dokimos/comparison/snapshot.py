@@ -83,6 +83,18 @@ class ItemSnapshot:
         """Why an evaluator gave no score: its own error or the task's, None where neither errored."""
         return self.errors.get(evaluator, self.errors.get(TASK))
 
+    @property
+    def repeats(self) -> int:
+        """How often it was run, as far as that is known."""
+        seen = (self.verdicts, *self.scores.values())
+        return len(self.results) or max(1, *map(len, seen))
+
+    def errored_repeats(self, evaluator: str) -> int:
+        """Repeats in which an evaluator, or the task before it, gave an error instead of a score."""
+        if self.error_of(evaluator) is None:
+            return 0
+        return max(1, self.repeats - len(self.scores.get(evaluator, ())))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:

@@ -81,8 +81,9 @@ def _lost_scores(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> Ite
 def _repeats(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
     if baseline.runs != candidate.runs:
         yield (
-            f"The baseline has {counted(baseline.runs, 'run')} and the candidate {candidate.runs}; the "
-            "stated error rates are exact for equal numbers, and close for others."
+            f"The baseline has {counted(baseline.runs, 'run')} and the candidate {candidate.runs}: a test "
+            "needs as many repeats on both sides, and uses the first of the side that has more. Run both "
+            "equally often to use them all."
         )
 
 

@@ -161,7 +161,7 @@ class ToolDefinition:
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """Read a description of a tool: ours, or that of OpenAI (both APIs), Anthropic or MCP.
+        """Read a description of a tool: ours, or that of OpenAI (both APIs), Anthropic, MCP or Bedrock.
 
         Raises `ValueError` where there is no name, or the schema is no map.
         """
@@ -254,17 +254,19 @@ class AgentTrace:
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
-        object.__setattr__(self, "reasoning_steps", tuple(self.reasoning_steps))
+        for name in ("tool_calls", "reasoning_steps"):
+            if type(given := getattr(self, name)) is not tuple:
+                object.__setattr__(self, name, tuple(given))
 
     @classmethod
     def from_messages(cls, messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
-        """Read the messages of one run: OpenAI's (Chat Completions or Responses) or Anthropic's, as maps.
+        """Read the messages of one run in any form that `ConversationTrajectory.from_messages` reads.
 
         Results are found by the id of their call; a call without one has the result None. The final response
-        is the text of the last assistant message, if it comes after the last tool call.
+        is the text of the last assistant message, if it comes after the last tool call. Raises `ValueError`,
+        naming the message.
         """
-        from dokimos.core.messages import trace_of_messages
+        from dokimos.core.from_messages import trace_of_messages
 
         return trace_of_messages(messages)
 

@@ -49,7 +49,8 @@ class Message:
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "role", Role(self.role))
+        if type(self.role) is not Role:
+            object.__setattr__(self, "role", Role(self.role))
         if not isinstance(self.content, str):
             raise ValueError(f"The content of a message must be text, not {quoted(self.content)}.")
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
@@ -108,23 +109,25 @@ class ConversationTrajectory:
     def from_messages(
         cls, messages: Iterable[Mapping[str, Any] | Message], scenario: str = "", **metadata: Any
     ) -> ConversationTrajectory:
-        """Read messages in the form of OpenAI, Anthropic, LangChain or our own, whichever each one has.
+        """Read messages in any known form: those of `to_messages` or our own, whichever each one has.
 
-        Results of tools go to the calls that they answer; a message that only calls tools becomes one with
-        the assistant's next. Raises `ValueError`, naming the message.
+        Tools that OpenAI, Anthropic or Gemini run themselves are calls too. Results go to the calls that they
+        answer, by id, or without an id to the only open call of the turn that they can belong to. A message
+        that only calls tools becomes one with the assistant's next. Raises `ValueError`, naming the message.
         """
-        from dokimos.core.message_formats import read_messages
+        from dokimos.core.from_messages import conversation_of_messages
 
-        return cls(read_messages(messages), scenario, metadata=metadata)
+        return cls(conversation_of_messages(messages), scenario, metadata=metadata)
 
     def with_message(self, message: Message) -> ConversationTrajectory:
         """Return the conversation with one more message."""
-        return replace(self, messages=(*self.messages, message))
+        return ConversationTrajectory((*self.messages, message), self.scenario, metadata=self.metadata)
 
     @property
     def turn_count(self) -> int:
         """How often the user spoke and was answered: the smaller number of messages of the two."""
-        return min(len(self.user_messages), len(self.assistant_messages))
+        roles = [message.role for message in self.messages]
+        return min(roles.count(Role.USER), roles.count(Role.ASSISTANT))
 
     @property
     def user_messages(self) -> tuple[Message, ...]:

@@ -6,12 +6,15 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
+from dokimos.errors import ConfigurationError
+
 NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What some network file systems answer, which know no locks."""
+POLL_SECONDS: Final = 0.05
 
 
 @contextlib.contextmanager
@@ -21,8 +24,64 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # Windows deletes no open file: it stays, and does no harm
-            path.unlink()
+        _released(file, path)
+
+
+@contextlib.asynccontextmanager
+async def one_at_a_time_async(path: Path) -> AsyncIterator[None]:
+    """Hold a lock file inside the block, as `one_at_a_time` does, without keeping the event loop waiting."""
+    import asyncio
+
+    while (file := _seized(path)) is None:
+        await asyncio.sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        _released(file, path)
+
+
+def _released(file: int, path: Path) -> None:
+    with contextlib.suppress(OSError):  # Windows deletes no open file: it stays, and does no harm
+        path.unlink()
+    with contextlib.suppress(OSError):
+        unlock_file(file)
+    os.close(file)
+
+
+def _seized(path: Path) -> int | None:
+    """Return the open lock file, None where another has it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        lock_file(file, wait=False)
+    except OSError as error:
+        if error.errno in NO_LOCKS_HERE:
+            return file
+        os.close(file)
+        return None
+    if _is_there(file, path):
+        return file
+    os.close(file)
+    return None
+
+
+@contextlib.contextmanager
+def held_alone(path: Path) -> Iterator[None]:
+    """Hold a file inside the block, made if need be.
+
+    Raises:
+        ConfigurationError: when another process has it.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            lock_file(file, wait=False)
+        except OSError as error:
+            if error.errno not in NO_LOCKS_HERE:
+                raise ConfigurationError(
+                    f"Another process is writing to {path}; wait for it or stop it."
+                ) from None
+        yield
+    finally:
         with contextlib.suppress(OSError):
             unlock_file(file)
         os.close(file)

@@ -1,4 +1,4 @@
-"""JSON text of an object, as models write the arguments of a call: read fast, and without raising."""
+"""JSON text, as models and spans write it: read fast, and without raising."""
 
 from __future__ import annotations
 
@@ -16,6 +16,23 @@ def parse_object(text: str) -> dict[str, Any] | None:
     except ValueError:
         value = _parsed_slowly(text)
     return value if type(value) is dict else None
+
+
+def structured(value: Any) -> Any:
+    """Return JSON text of a map or a list as what it holds, and anything else as it is."""
+    if type(value) is not str or value.lstrip()[:1] not in ("{", "["):
+        return value
+    return unquoted(value)
+
+
+def unquoted(value: Any) -> Any:
+    """Return JSON text of any kind as what it holds: a map, a list, a text in quotes, a number."""
+    if type(value) is not str:
+        return value
+    try:
+        return (_parser or _loaded_parser())(value)
+    except ValueError:
+        return value
 
 
 def _loaded_parser() -> Callable[[str], Any]:

@@ -1,100 +1,220 @@
-"""From the messages of a chat, as providers write them, to what the agent did."""
+"""Reading messages as providers, frameworks and spans write them, into one neutral form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeGuard
 
-from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CALL_ERROR
+from dokimos.core.json_object import structured
+from dokimos.core.message_parts import (
+    ASIDES,
+    RESULT_KEYS,
+    Draft,
+    first,
+    has_results,
+    is_of_assistant,
+    is_part,
+    is_said,
+    read_call,
+    read_part,
+    sequence,
+    text_in,
+)
+from dokimos.core.text import quoted
+from dokimos.core.told import ToldMessage, ToldResult
 
-_CALL_TYPES: Final = frozenset({"function_call", "tool_use", "tool_call"})
-_RESULT_TYPES: Final = frozenset({"function_call_output", "tool_result"})
-_ID_KEYS: Final = ("tool_call_id", "tool_use_id", "call_id", "id")
+PlainCall: TypeAlias = tuple[str, str, str]
+"""The name of a tool, the text of its arguments, and the id of the call."""
+
+_ROLES: Final = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "human": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "thinking": "assistant",
+    "developer": "system",
+    "function": "tool",
+    "ipython": "tool",
+}
+_SPEAKERS: Final = ("assistant", "user", "system")
+_WRAPPERS: Final = ("messages", "message", "choices", "output", "kwargs", "data")
+_CALL_LISTS: Final = ("tool_calls", "toolCalls", "invalid_tool_calls")
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What has been read so far."""
+def read_message(data: Mapping[str, Any]) -> list[ToldMessage]:
+    """Read a message, an item or a part: one message, and one before it for each result that it has.
 
-    calls: list[ToolCall] = field(default_factory=list)
-    waiting: dict[str, ToolCall] = field(default_factory=dict)
-    """The call of each id that has no result yet; the last one where turns repeat an id."""
-    response: str | None = None
+    Raises `ValueError` for what is none.
+    """
+    plain = plain_message(data)
+    if plain is not None:
+        return [plain]
+    found: list[ToldMessage] = []
+    _read_map(data, "", found, True)
+    return found
 
-    def add_call(self, data: Mapping[str, Any]) -> None:
-        function = data.get("function") if type(data) is dict else None
-        if type(function) is dict and type(arguments := function.get("arguments")) is str:
-            call = ToolCall.of_text(function.get("name") or "", arguments)  # the way most are told
-        else:
-            call = ToolCall.from_map(data)
-        if identity := data.get("call_id") or data.get("id"):
-            self.waiting[identity] = call
-        self.calls.append(call)
-        self.response = None
 
-    def add_result(self, data: Mapping[str, Any]) -> None:
-        identity = next((data[key] for key in _ID_KEYS if data.get(key)), None)
-        call = self.waiting.pop(identity, None) if identity else None
-        if call is None:
+def plain_message(data: Any) -> ToldMessage | None:
+    """Read a text or a result told the way most are, which is fast; None for any other message."""
+    if type(data) is not dict or type(content := data.get("content")) is not str:
+        return None
+    size, role = len(data), data.get("role")
+    if size == 2 and role in _SPEAKERS:
+        return ToldMessage(role, content)
+    if size == 3 and role == "tool" and type(identity := data.get("tool_call_id")) is str:
+        return ToldMessage("tool", result=ToldResult(content, identity))
+    return None
+
+
+def plain_calls(data: Any) -> list[PlainCall] | None:
+    """Read a message that only calls functions, told the way most are; None for any other."""
+    if type(data) is not dict or len(data) != 3 or data.get("content", True):
+        return None
+    found = []
+    try:
+        for call in data["tool_calls"]:
+            function, identity = call["function"], call["id"]
+            name, arguments = function["name"], function["arguments"]
+            if not (type(name) is type(arguments) is type(identity) is str) or not name or len(call) > 3:
+                return None
+            found.append((name, arguments, identity))
+    except (KeyError, TypeError):
+        return None
+    return found if data.get("role") == "assistant" else None
+
+
+def read_recorded(value: Any, role: str) -> list[ToldMessage]:
+    """Read what a span holds: messages, one message or its text, as structures or as JSON text.
+
+    What does not say whose it is has the role. What cannot be understood is left out; nothing raises.
+    """
+    found: list[ToldMessage] = []
+    _read(value, role, found)
+    return found
+
+
+def _read(value: Any, role: str, found: list[ToldMessage]) -> None:
+    if isinstance(value, str):
+        if value.strip():
+            found.append(ToldMessage(role, value))
+    elif isinstance(value, dict):
+        _read_map(value, role, found, False)
+    elif isinstance(value, list | tuple):
+        if value and all(is_part(element) for element in value):
+            _read_message({"content": value}, role, found, False)
             return
-        content = data.get("content") if "content" in data else data.get("output")
-        # Nobody else has seen the call yet, so that it may still be completed.
-        object.__setattr__(call, "result", content if type(content) is str else _result_text(content))
-        if data.get("is_error") is True or data.get("status") == "error":
-            object.__setattr__(call, "metadata", {**call.metadata, CALL_ERROR: True})
+        for element in value:
+            _read(structured(element), role, found)
 
 
-def trace_of_messages(messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
-    """Read tool calls, their results and the final response from messages of OpenAI or Anthropic."""
-    reading = _Reading()
-    for message in messages:
-        if message.get("role") == "assistant":
-            _read_assistant(message, reading)
-        else:
-            _read_other(message, reading)
-    return AgentTrace(tuple(reading.calls), reading.response)
-
-
-def _read_assistant(message: Mapping[str, Any], reading: _Reading) -> None:
-    content = message.get("content")
-    if type(content) is str:
-        if content:
-            reading.response = content
-    elif content:
-        reading.response = _text_of_blocks(content) or reading.response
-        for block in _blocks(content):
-            if block.get("type") in _CALL_TYPES:
-                reading.add_call(block)
-    for call in message.get("tool_calls") or ():
-        reading.add_call(call)
-
-
-def _read_other(message: Mapping[str, Any], reading: _Reading) -> None:
-    kind = message.get("type")
-    if kind in _CALL_TYPES:
-        reading.add_call(message)
-    elif kind in _RESULT_TYPES or message.get("role") == "tool":
-        reading.add_result(message)
+def _read_map(value: Mapping[str, Any], role: str, found: list[ToldMessage], strict: bool) -> None:
+    """Look into the wrappers that libraries put around messages."""
+    if "role" not in value or "message" in value:
+        inner = value.get("message")
+        if isinstance(inner, dict):
+            value = {"role": value["role"], **inner} if "role" in value else inner
+    if "role" in value:
+        _read_message(value, role, found, strict)
+    elif is_part(value) and not (strict and is_said(value)):
+        draft = Draft(strict)
+        read_part(value, draft)
+        found.extend(draft.finished("assistant" if is_of_assistant(value) else role, {}))
+    elif strict:
+        if value.get("type") not in ASIDES:
+            _read_message(value, role, found, strict)
     else:
-        for block in _blocks(message.get("content")):
-            if block.get("type") in _RESULT_TYPES:
-                reading.add_result(block)
+        _read_wrapped(value, role, found)
 
 
-def _result_text(content: Any) -> str | None:
-    blocks = list(_blocks(content))
-    if blocks and all("text" in block for block in blocks):
-        return _text_of_blocks(content)
-    return text_form(content)
+def _read_wrapped(value: Mapping[str, Any], role: str, found: list[ToldMessage]) -> None:
+    for key in _WRAPPERS:
+        inner = value.get(key)
+        if isinstance(inner, dict | list | tuple) or (key == "message" and isinstance(inner, str)):
+            _read(structured(inner), _role(value.get("role") or value.get("type"), role), found)
+            return
+    _read_message(value, role, found, False)
 
 
-def _text_of_blocks(content: Any) -> str:
-    return "\n".join(str(block["text"]) for block in _blocks(content) if "text" in block)
+def _read_message(data: Mapping[str, Any], role: str, found: list[ToldMessage], strict: bool) -> None:
+    named = data.get("role") or data.get("type")
+    role = _role(named, role)
+    content = data.get("content")
+    if not content:
+        content = data.get("parts") or data.get("contents") or content
+    if strict:
+        _check(data, role, named, content)
+    if len(data) == 2 and _is_plain(content, strict) and role != "tool" and named != "thinking":
+        found.append(ToldMessage(role, content))
+        return
+    draft = Draft(strict)
+    _read_into(draft, data, role, named, content)
+    metadata = data.get("metadata")
+    told = draft.finished(role, metadata if isinstance(metadata, dict) else {})
+    found.extend(told if told or not strict else [ToldMessage(role)])
 
 
-def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(content, list | tuple):
-        yield from (block for block in content if isinstance(block, Mapping))
+def _read_into(draft: Draft, data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:
+    if role == "tool" and not has_results(content if draft.strict else structured(content)):
+        draft.add_result(data, content if content is not None else first(data, RESULT_KEYS))
+    elif named == "thinking":
+        draft.reasoning.append(text_in(content))
+    else:
+        _read_content(content, draft)
+    for key in _CALL_LISTS:
+        calls = data.get(key)
+        for call in sequence(calls if draft.strict else structured(calls)) if calls else ():
+            read_call(call, draft)
+    if isinstance(data.get("function_call"), dict):
+        read_call(data["function_call"], draft)
+    reasoning = data.get("reasoning_content") or data.get("reasoning")
+    if isinstance(reasoning, str):
+        draft.reasoning.append(reasoning)
+    if not content and isinstance(data.get("refusal"), str):
+        draft.texts.append(data["refusal"])
+
+
+def _read_content(content: Any, draft: Draft) -> None:
+    if isinstance(content, str):
+        if draft.strict or not _looks_like_parts(content):
+            if content.strip() or draft.strict:
+                draft.texts.append(content)
+            return
+        content = structured(content)
+    for part in sequence(content):
+        read_part(part, draft)
+
+
+def _check(data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:
+    """Raise `ValueError` for a message that nobody can have meant."""
+    if not role or role not in _ROLES:
+        raise ValueError(f"the role must be user, assistant, system or tool, not {quoted(named)}.")
+    if role != "tool" and not (content is None or isinstance(content, str | list | tuple)):
+        raise ValueError(f"the content must be text or a list of parts, not {quoted(content)}.")
+    for key in _CALL_LISTS:
+        if not isinstance(data.get(key) or (), list | tuple):
+            raise ValueError(f"{key!r} must be a list, not {quoted(data[key])}.")
+
+
+def _role(named: Any, otherwise: str) -> str:
+    return _ROLES.get(named, otherwise) if isinstance(named, str) else otherwise
+
+
+def _is_plain(content: Any, strict: bool) -> TypeGuard[str]:
+    return type(content) is str and (strict or not (content.startswith("[{") or content.isspace()))
+
+
+def _looks_like_parts(content: str) -> bool:
+    """Say whether text is a list of parts rather than JSON that somebody said."""
+    if not content.startswith("[{"):
+        return False
+    parts = structured(content)
+    return isinstance(parts, list) and all(is_part(part) or _is_wrapped(part) for part in parts)
+
+
+def _is_wrapped(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("message_content"), dict)

@@ -1,11 +1,13 @@
-"""A fast constructor for the value types that are made for every item."""
+"""Fast constructors for the value types that are made for every item."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def quick_init(kind: type[T]) -> type[T]:
@@ -14,20 +16,36 @@ def quick_init(kind: type[T]) -> type[T]:
     A frozen dataclass sets each field through `object.__setattr__`. Here an object is of an open class with
     the same slots while it is filled, and becomes one of its own class when it is complete.
     """
-    members = fields(kind)  # type: ignore[arg-type] # a dataclass, which its decorator does not say
-    names = tuple(member.name for member in members)
+    init = _written(kind, "__init__", ["self"], "_become(self, '__class__', _Open)")
+    init.__qualname__ = f"{kind.__qualname__}.__init__"
+    init.__annotations__ = kind.__init__.__annotations__
+    type.__setattr__(kind, "__init__", init)
+    return kind
+
+
+def quick_maker(kind: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that makes objects as the constructor does, in half the time of `quick_init`'s.
+
+    A call of a class passes its arguments on through several layers, one of a function does not.
+    """
+    make: Callable[P, T] = _written(kind, "make", [], "self = _new(_Open)", "return self")
+    return make
+
+
+def _written(kind: Any, function: str, positional: list[str], first: str, *last: str) -> Any:
+    """Compile a function with the parameters of a dataclass that fills the fields of `self`."""
+    members = fields(kind)
     known: dict[str, Any] = {
-        "_Open": type(kind.__name__, (), {"__slots__": names}),
+        "_Open": type(kind.__name__, (), {"__slots__": tuple(member.name for member in members)}),
         "_Frozen": kind,
         "_become": object.__setattr__,
+        "_new": object.__new__,
         "_MISSING": MISSING,
     }
-    positional: list[str] = ["self"]
     keyword_only: list[str] = []
-    body = ["_become(self, '__class__', _Open)"]
+    body = [first]
     for member in members:
-        name, value = member.name, member.name
-        parameter = name
+        name = parameter = value = member.name
         if member.default is not MISSING:
             known[f"_default_{name}"] = member.default
             parameter += f"=_default_{name}"
@@ -41,10 +59,6 @@ def quick_init(kind: type[T]) -> type[T]:
     if hasattr(kind, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join([*positional, *(["*", *keyword_only] if keyword_only else [])])
-    lines = "\n    ".join(body)
-    exec(f"def __init__({parameters}):\n    {lines}", known)
-    init = known["__init__"]
-    init.__qualname__ = f"{kind.__qualname__}.__init__"
-    init.__annotations__ = kind.__init__.__annotations__
-    type.__setattr__(kind, "__init__", init)
-    return kind
+    lines = "\n    ".join([*body, *last])
+    exec(f"def {function}({parameters}):\n    {lines}", known)
+    return known[function]

@@ -200,7 +200,7 @@ class RunStatus(StrEnum):
     INTERRUPTED = "interrupted"
     """Ctrl-C or a cancelled task; what was finished is in the result."""
     STOPPED = "stopped"
-    """More errors than `max_errors` allows."""
+    """More errors than `max_errors` allows, or the first failure with `fail_fast`."""
     BUDGET_SPENT = "budget_spent"
     """A call was refused because it would have exceeded the budget; what was finished is in the result."""
     BROKEN = "broken"

@@ -28,6 +28,8 @@ class RunScope:
     budget: Ledger | None = None
     in_flight: dict[str, asyncio.Future[Any]] | None = None
     """Judge calls that are going on, by key, so that none is made twice at once."""
+    ask_again: set[str] = field(default_factory=set)
+    """Keys of calls whose replies were of no use, in a run that repeats what errored, until they are made."""
     memo: dict[Any, asyncio.Future[Any]] | None = field(default_factory=dict)
     """What evaluators have worked out for the whole run, such as evaluation steps; None outside a run."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from dokimos.core.jsonable import jsonable
 
 LONGEST_ERROR = 2000
+_LONGEST_LISTED = 60
 
 
 def shortened(text: str, limit: int = 80) -> str:
@@ -34,7 +35,14 @@ def quoted(value: Any, limit: int = 80) -> str:
 
 def listed(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
     """Return the first values, quoted and joined by commas, and how many more there are."""
-    shown = ", ".join(quoted(value, 60) for value in values[:limit])
+    shown = ", ".join(
+        [
+            repr(value)
+            if type(value) is str and len(value) <= _LONGEST_LISTED
+            else quoted(value, _LONGEST_LISTED)
+            for value in values[:limit]
+        ]
+    )
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 

@@ -18,11 +18,13 @@ _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYW
 
 
 def from_map(data: Mapping[str, Any]) -> ToolDefinition:
-    """Read a description in our form or that of OpenAI, Anthropic or MCP. Raises `ValueError`."""
-    inner = data.get("function")
+    """Read a description in our form or that of OpenAI, Anthropic, MCP or Bedrock. Raises `ValueError`."""
+    inner = data.get("function") or data.get("toolSpec")
     if isinstance(inner, Mapping):
         data = inner
     schema: Any = next((data[key] for key in _SCHEMA_KEYS if data.get(key) is not None), {})
+    if isinstance(schema, Mapping) and schema.keys() == {"json"}:
+        schema = schema["json"]  # how Bedrock wraps it
     if not isinstance(schema, Mapping):
         raise ValueError(
             f"The schema of tool {data.get('name')!r} must be a map, not {type(schema).__name__}."
@@ -143,7 +145,7 @@ def _annotated_text(hint: Any) -> str:
 def _typed_dict(name: str, fields: Mapping[str, Any]) -> Any:
     from typing_extensions import TypedDict
 
-    return TypedDict(name, fields)  # type: ignore[operator]
+    return TypedDict(name, fields)  # type: ignore[operator] # known only when it runs
 
 
 def _schema_of(target: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Spool:
         self._open_pipe = open_pipe
         self._ours = ours
         self._pipe: Any = None
-        self._file: Any = tempfile.TemporaryFile(prefix="dokimos-", buffering=0)  # noqa: SIM115 - below
+        self._file: Any = tempfile.TemporaryFile(prefix="dokimos-", buffering=0)  # noqa: SIM115 - closed below
         self._size = 0
         self._ended = False
         self._lock = threading.Lock()

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators.limits import Tokens as Tokens
     from dokimos.evaluators.nlp.bleu import Bleu as Bleu
     from dokimos.evaluators.nlp.bleu import Chrf as Chrf
+    from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity as EmbeddingSimilarity
     from dokimos.evaluators.nlp.meteor import Meteor as Meteor
     from dokimos.evaluators.nlp.rouge import Rouge as Rouge
     from dokimos.evaluators.nlp.token_f1 import TokenF1 as TokenF1

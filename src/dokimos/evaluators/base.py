@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast, final
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
@@ -31,6 +32,8 @@ ScoreLike: TypeAlias = Score | float | bool
 
 HIGHER_IS_BETTER: Final = "higher_is_better"
 LOWER_IS_BETTER: Final = "lower_is_better"
+
+_new_result: Final = quick_maker(EvalResult)
 
 COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
 
@@ -111,7 +114,8 @@ class Evaluator:
 
             return run_sync(self.evaluate_async(case))
         try:
-            return self._result(cast("ScoreLike", self.score(self._prepared(case))))
+            outcome: Any = self.score(self._prepared(case))  # `cast` would take its time for each case
+            return self._result(outcome)
         except UnusableOutputError as fault:
             return self._result(self._worst(str(fault)))
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
@@ -181,10 +185,12 @@ class Evaluator:
 
     def _result(self, outcome: ScoreLike) -> EvalResult:
         score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
-        value = _in_range(self.name, score.value)
+        value = score.value
+        if type(value) is not float or not 0.0 <= value <= 1.0:
+            value = _in_range(self.name, value)
         if type(score.reason) is not str or type(score.metadata) is not dict:
             _check_explanation(self.name, score)
-        return EvalResult(
+        return _new_result(
             self.name,
             value,
             threshold=self.threshold,
@@ -296,7 +302,7 @@ def _number(name: str, outcome: Any) -> float:
 
 
 def _in_range(name: str, value: Any) -> float:
-    number = value if type(value) is float else _number(name, value)
+    number = _number(name, value)
     if not 0.0 <= number <= 1.0:  # NaN is not either
         raise EvaluationError(f"{name} gave a score of {value!r}, which is not in 0..1.")
     return number

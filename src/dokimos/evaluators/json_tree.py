@@ -10,13 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal, DecimalException
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.jsonable import MAX_DEPTH, is_wire_type, jsonable
 from dokimos.core.text import quoted, shortened
 
 Tree: TypeAlias = Any
 Mode: TypeAlias = Literal["strict", "lenient"]
+
+_SCALARS: Final = frozenset((type(None), bool, str))
 
 
 def parse_json(text: str) -> Tree:
@@ -48,11 +50,11 @@ def tree_of(value: Any, depth: int = 0) -> Tree:
         ValueError: for a NaN or an infinity, or for nesting deeper than 100 levels.
     """
     kind = type(value)
-    if value is None or kind is bool or kind is str:
+    if kind in _SCALARS:
         return value
     if kind is int:
         return value if value.bit_length() <= 64 else Decimal(value)  # longer ones may have no text form
-    if isinstance(value, float | Decimal) and not hasattr(value, "_asdict"):
+    if isinstance(value, float | Decimal):
         return _exact(value)
     if depth >= MAX_DEPTH:
         raise ValueError(_too_deep())

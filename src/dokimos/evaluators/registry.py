@@ -43,6 +43,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "rouge": "dokimos.evaluators.nlp.rouge:Rouge",
     "meteor": "dokimos.evaluators.nlp.meteor:Meteor",
     "wer": "dokimos.evaluators.nlp.wer:WordErrorRate",
+    "embedding_similarity": "dokimos.evaluators.nlp.embedding_similarity:EmbeddingSimilarity",
     "precision": "dokimos.evaluators.retrieval.metrics:Precision",
     "recall": "dokimos.evaluators.retrieval.metrics:Recall",
     "hit_rate": "dokimos.evaluators.retrieval.metrics:HitRate",

@@ -22,6 +22,7 @@ _OTHER_LOOP_SIGNS: Final = (
     "different event loop",
     "attached to a different",
     "loop is closed",
+    "await wasn't used with future",  # what asyncio says the second time of the same future
 )
 
 _OTHER_LOOP_ADVICE: Final = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dokimos.core.provenance import Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import listed
 from dokimos.errors import ConfigurationError
@@ -21,32 +22,36 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
         raise ConfigurationError("There is nothing to merge.")
     first = shards[0]
     for shard in shards:
-        if any(run.total_count and not run.item_results for run in shard.runs):
-            raise ConfigurationError(
-                f"{_named(shard)} was run with keep_results=False; load it from its folder."
-            )
-    for other in shards[1:]:
-        _check_same(first, other)
-    size = max((shard.provenance.dataset_size or 0 for shard in shards), default=0)
-    runs = tuple(_merge_run(index, shards, size) for index in range(max(s.run_count for s in shards)))
+        _check_kept(shard)
+        _check_same(first, shard)
+    provenance = _merge_provenance([shard.provenance for shard in shards])
+    size = provenance.dataset_size or 0
     status = _worst_status(shards)
     infos = {info.name: info for shard in shards for info in shard.evaluators}
+    warnings = [text for shard in shards for text in shard.warnings if _still_true(text, status)]
     return replace(
         first,
-        runs=runs,
+        runs=tuple(_merge_run(index, shards, size) for index in range(first.run_count)),
         evaluators=tuple(infos.values()),
         status=status,
-        warnings=tuple(
-            dict.fromkeys(w for shard in shards for w in shard.warnings if _still_true(w, status))
-        ),
-        provenance=replace(
-            first.provenance,
-            run_id="+".join(shard.run_id or "?" for shard in shards),
-            shard=None,
-            dataset_size=size or None,
-            started_at=min(filter(None, (s.provenance.started_at for s in shards)), default=None),
-            ended_at=max(filter(None, (s.provenance.ended_at for s in shards)), default=None),
-        ),
+        warnings=tuple(dict.fromkeys(warnings)),
+        provenance=provenance,
+    )
+
+
+def _check_kept(shard: ExperimentResult) -> None:
+    if any(run.total_count and not run.item_results for run in shard.runs):
+        raise ConfigurationError(f"{_named(shard)} was run with keep_results=False; load it from its folder.")
+
+
+def _merge_provenance(parts: Sequence[Provenance]) -> Provenance:
+    return replace(
+        parts[0],
+        run_id="+".join(part.run_id or "?" for part in parts),
+        shard=None,
+        dataset_size=max(part.dataset_size or 0 for part in parts) or None,
+        started_at=min(filter(None, [part.started_at for part in parts]), default=None),
+        ended_at=max(filter(None, [part.ended_at for part in parts]), default=None),
     )
 
 

@@ -37,11 +37,13 @@ class ModelCalls:
         self._asks_everything = options.shard is None and options.cassette is not None
         self._cache = _cache_of(options, self._clean)
         self._calls: RunCalls | None = None
+        self._retries = options.retry_errors
+        self._ask_again: set[str] = set()
         self._problem: str | None = None
 
     @property
     def refusal(self) -> str | None:
-        """Why the budget lets no more calls through, None as long as it does."""
+        """Why the budget did not let a call through, None as long as it lets all."""
         return None if self.ledger is None else self.ledger.refusal
 
     def open(self, folder: Path | None) -> None:
@@ -50,10 +52,10 @@ class ModelCalls:
             return
         self._calls = RunCalls(folder / CALLS_FILE, clean=self._clean)
         if self.ledger is not None:
-            for recording in self._calls.recordings():
-                # Replies that came from elsewhere cost this run nothing, and have no metrics.
-                if recording.reply.metrics is not None:
-                    self.ledger.note(recording.judge, recording.reply.metrics)
+            for judge, metrics in self._calls.paid():
+                self.ledger.note(judge, metrics)
+        if self._retries:
+            self._ask_again = self._calls.unusable()
         if self._cassette is not None:
             self._cassette.adopt(self._calls.recordings())
 
@@ -65,6 +67,7 @@ class ModelCalls:
             call_stores=tuple(self._stores()),
             budget=self.ledger,
             in_flight={},
+            ask_again=self._ask_again,
         )
 
     def note_tasks(self, earlier: Iterable[CallMetrics]) -> None:

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, Final, TypedDict, get_args
 
 from dokimos.core import checks
 from dokimos.core.checks import is_count, is_number
 from dokimos.errors import ConfigurationError
 from dokimos.judges.budget import Budget
 from dokimos.judges.mode import CassetteMode
+
+_FLAGS: Final = ("journal", "retry_errors", "force", "keep_results", "auto_close_reporters", "fail_fast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class RunOptions:
     max_errors: int | float | None = None
     """Stop when more items than this errored: an int is a total per repeat, a float in 0..1 a share of the
     items done, looked at from 20 items on."""
+    fail_fast: bool = False
+    """Stop at the first item that fails; the run can be resumed."""
     seed: int | None = None
     """For whatever draws random numbers in the run; recorded with it."""
     shard: tuple[int, int] | None = None
@@ -61,7 +65,7 @@ class RunOptions:
     """Keep replies of judges for other runs: True in `.dokimos/cache`, or in this file."""
 
     def __post_init__(self) -> None:
-        for name in ("journal", "retry_errors", "force", "keep_results", "auto_close_reporters"):
+        for name in _FLAGS:
             checks.flag(name, getattr(self, name))
         checks.flag("progress", self.progress, or_none=True)
         checks.path("run_dir", self.run_dir, "a folder")
@@ -89,6 +93,7 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     timeout: float | None
     retries: int
     max_errors: int | float | None
+    fail_fast: bool
     seed: int | None
     shard: tuple[int, int] | None
     journal: bool

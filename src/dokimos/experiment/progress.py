@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from dokimos.core.figures import duration
+from dokimos.core.text import counted
 
 if TYPE_CHECKING:
     from dokimos.core.summary import Tally
@@ -66,23 +67,14 @@ class _Line:
         tally = self._tally
         if tally is None:
             return ""
-        elapsed = max(time.monotonic() - self._start, 1e-9)
-        rate = tally.total / elapsed
-        parts = [f"{tally.total}/{self._planned}" if self._planned is not None else f"{tally.total}"]
-        if self._runs > 1:
-            parts.insert(0, f"run {self._run_index + 1}/{self._runs}")
-        if tally.total:
-            parts.append(f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s")
-        if tally.pass_rate is not None:
-            parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
-        if tally.errored:
-            parts.append("1 error" if tally.errored == 1 else f"{tally.errored} errors")
-        if tally.spent_usd is not None:
-            parts.append(f"${tally.spent_usd:.4f}")
-        if self._planned is not None and tally.total:
-            parts.append(f"{duration((self._planned - tally.total) / rate * 1000)} left")
+        done, planned = tally.total, self._planned
+        rate = done / max(time.monotonic() - self._start, 1e-9)
+        parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
+        parts += [str(done) if planned is None else f"{done}/{planned}", *_found(tally, rate)]
+        if planned is not None and done:
+            parts.append(f"{duration((planned - done) / rate * 1000)} left")
         line = " · ".join(parts)
-        return f"{self._bar()} {line}" if bar and self._planned else line
+        return f"{self._bar()} {line}" if bar and planned else line
 
     def _bar(self) -> str:
         done = 0.0 if self._tally is None or not self._planned else self._tally.total / self._planned
@@ -90,6 +82,19 @@ class _Line:
         full, rest = divmod(eighths, 8)
         bar = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
         return f"▕{bar:<{BAR_WIDTH}}▏"
+
+
+def _found(tally: Tally, rate: float) -> list[str]:
+    parts = []
+    if tally.total:
+        parts.append(f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s")
+    if tally.pass_rate is not None:
+        parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
+    if tally.errored:
+        parts.append(counted(tally.errored, "error"))
+    if tally.spent_usd is not None:
+        parts.append(f"${tally.spent_usd:.4f}")
+    return parts
 
 
 class PlainProgress:

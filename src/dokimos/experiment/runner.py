@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.run_scope import enter_scope
 from dokimos.core.summary import Tally
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
+from dokimos.datasets.dataset import Dataset
 from dokimos.errors import (
     BudgetExceededError,
     DokimosError,
@@ -23,7 +25,7 @@ from dokimos.errors import (
     TooManyErrors,
 )
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.calls import ItemSink, TaskCaller, TaskOutcome, look_at
+from dokimos.experiment.calls import ItemSink, TaskCaller, TaskOutcome
 from dokimos.experiment.evaluating import (
     all_inline,
     choose_evaluators,
@@ -32,12 +34,14 @@ from dokimos.experiment.evaluating import (
     unchosen,
 )
 from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_error, status_of
+from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, first_failure_message, unfinished
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.progress import Progress, make_progress
 from dokimos.experiment.record import RunRecord
 from dokimos.experiment.redaction import redacted_item
 from dokimos.experiment.reporting import Reporters
 from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.experiment.workers import abandon, all_ended
 from dokimos.judges.budget import TASK
 from dokimos.reporting.protocol import ReportedStatus
 
@@ -49,11 +53,9 @@ if TYPE_CHECKING:
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop breathe this often."""
 
-ABANDON_SECONDS: Final = 0.4
-"""How long workers get to end when a run is cut short."""
 
-STOP_SECONDS: Final = 5.0
-"""How long calls in flight may still take when `max_errors` has stopped a run."""
+_new_case: Final = quick_maker(EvalTestCase)
+_new_item: Final = quick_maker(ItemResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,14 @@ class Runner:
         self._inline = self._fixed is not None and all_inline(self._fixed)
         self._note_infos(self._fixed or ())
         self._runs: list[RunResult] = []
+        self._first_failure: str | None = None
+        """The item at which `fail_fast` stopped the run."""
         self._progress: Progress = make_progress(plan, options)
+
+    @property
+    def counts_own_calls(self) -> bool:
+        """Whether the task itself accounts to the budget for each call that it makes."""
+        return bool(getattr(self.plan.task, "counts_own_calls", False))
 
     def run_sync(self) -> ExperimentResult:
         """Run from sync code; Ctrl-C raises `RunInterrupted` with the partial result."""
@@ -93,11 +102,23 @@ class Runner:
             raise RunInterrupted(self._interrupted_message(), self.result) from None
 
     async def run(self) -> ExperimentResult:
-        """Run all repeats. Raises `TooManyErrors`; a cancellation leaves the partial result in `result`."""
+        """Run all repeats. Raises `TooManyErrors`; a cancellation leaves the partial result in `result`.
+
+        A task that has `aclose` may let go of its connections at the end.
+        """
+        try:
+            return await self._carry_out()
+        finally:
+            close = getattr(self.plan.task, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _carry_out(self) -> ExperimentResult:
         self._record.open()
         try:
             self._calls.open(self._record.folder)
-            self._calls.note_tasks(self._record.stored_metrics())
+            if not self.counts_own_calls:
+                self._calls.note_tasks(self._record.stored_metrics())
             with self._progress:
                 status = await self._run_all()
         except Exception as error:
@@ -109,7 +130,7 @@ class Runner:
             self.result = self._finish(RunStatus.INTERRUPTED)
             raise
         self.result = self._finish(status)
-        if status is RunStatus.STOPPED:
+        if status is RunStatus.STOPPED and self._first_failure is None:
             raise TooManyErrors(self._stopped_message(), self.result)
         return self.result
 
@@ -130,11 +151,12 @@ class Runner:
         self._reporters.close(self.options.auto_close_reporters)
         self._calls.close(completed=status is RunStatus.COMPLETED)
         provenance = self._record.provenance()
-        warnings = self._warnings(status, broken_by)
+        not_run = self._not_run()
+        warnings = self._warnings(status, broken_by, not_run)
         result = ExperimentResult(
             name=self._record.name,
             description=self._record.description,
-            metadata=self._record.metadata,
+            metadata={**self._record.metadata, **({NOT_RUN: not_run[:MOST_NAMED]} if not_run else {})},
             runs=tuple(self._runs),
             provenance=provenance,
             evaluators=self._record.clean(self._infos.values()) or (),
@@ -145,7 +167,17 @@ class Runner:
         problem = self._record.problem
         return result if problem is None else replace(result, warnings=(*result.warnings, problem))
 
-    def _warnings(self, status: RunStatus, broken_by: Exception | None) -> tuple[str, ...]:
+    def _not_run(self) -> list[str]:
+        """Name the items that were left out because of the first failure, as far as they are known."""
+        dataset, redact = self.plan.dataset, self._record.redact
+        if self._first_failure is None or not isinstance(dataset, Dataset) or not self.options.keep_results:
+            return []
+        names = unfinished(dataset, self._record.shard, self._runs, self.plan.runs)
+        return names if redact is None else list(map(redact, names))
+
+    def _warnings(
+        self, status: RunStatus, broken_by: Exception | None, not_run: list[str]
+    ) -> tuple[str, ...]:
         redact = self._record.redact
         found = [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
         found += self._calls.warnings()
@@ -155,6 +187,9 @@ class Runner:
             found.insert(0, self._broken_message())
         if status is RunStatus.BUDGET_SPENT:
             found.insert(0, self._budget_message())
+        if self._first_failure is not None:
+            message = first_failure_message(self._first_failure, not_run, self.plan.runs)
+            found.insert(0, f"{message} {self._record.how_to_resume()}".rstrip())
         return tuple(found) if redact is None else (*map(redact, found), *redact.warnings())
 
     def _interrupted_message(self) -> str:
@@ -190,6 +225,8 @@ class _Pass:
         )
         self.tally = Tally()
         self.items: dict[int, ItemResult] = {}
+        self._known: set[int] = set()
+        """Items that an earlier process has run: their failures are no news."""
         self.limit = ErrorLimit(runner.options.max_errors)
         self.stopped = False
         self._cut = False
@@ -219,12 +256,12 @@ class _Pass:
         self._breath = time.perf_counter()
         workers = [asyncio.create_task(self._worker()) for _ in range(runner.plan.parallelism)]
         try:
-            await _all_ended(workers, self._stop)
+            await all_ended(workers, self._stop)
         except BaseException:
-            await _abandon(workers)
+            await abandon(workers)
             raise
-        if self.stopped:
-            await _abandon(workers)
+        if self.stopped and not self._failed_at_the_end():
+            await abandon(workers)
             return RunStatus.STOPPED
         if runner._calls.refusal is not None:
             return RunStatus.BUDGET_SPENT
@@ -232,6 +269,7 @@ class _Pass:
         return RunStatus.COMPLETED
 
     async def _worker(self) -> None:
+        runner = self.runner
         while (sourced := await self.source.take()) is not None:
             try:
                 item = await self._item(sourced)
@@ -240,7 +278,9 @@ class _Pass:
             if self._cut:
                 return
             self._done(item)
-            if self.stopped or (self.ledger is not None and self.ledger.refusal is not None):
+            if runner.options.fail_fast and item.success is False and item.index not in self._known:
+                self._fail_fast(item)
+            if self.stopped:
                 return
             if time.perf_counter() - self._breath > YIELD_SECONDS:
                 await asyncio.sleep(0)
@@ -249,8 +289,11 @@ class _Pass:
     async def _item(self, sourced: SourcedExample) -> ItemResult:
         example, position = sourced.example, (self.run_index, sourced.index)
         stored = self.record.stored(position, sourced) if self.record.resumed else None
+        if stored is not None:
+            self._known.add(sourced.index)
         if stored is None:
-            call = self.runner._caller.call if self.ledger is None else self._call
+            counts = self.ledger is not None and not self.runner.counts_own_calls
+            call = self._call if counts else self.runner._caller.call
             outcome = await call(example, self.record.item_sink(position, sourced))
             earlier: dict[str, EvalResult] = {}
         else:
@@ -258,7 +301,7 @@ class _Pass:
         if outcome.error is not None:
             item = ItemResult(sourced.index, example, metrics=outcome.metrics, error=outcome.error)
             return self._redacted(item, stored is not None, ())
-        case = EvalTestCase(
+        case = _new_case(
             example.inputs,
             outcome.outputs,
             expected_outputs=example.expected_outputs,
@@ -267,7 +310,7 @@ class _Pass:
             metrics=outcome.metrics,
             run_index=self.run_index,
         )
-        item = ItemResult(
+        item = _new_item(
             sourced.index,
             example,
             actual_outputs=outcome.outputs,
@@ -331,33 +374,21 @@ class _Pass:
             self.stopped = True
             self._stop.set()
 
+    def _failed_at_the_end(self) -> bool:
+        """Say whether what `fail_fast` stopped had nothing left to do."""
+        runner = self.runner
+        done = self.tally.total == self.source.planned and self.run_index + 1 == runner.plan.runs
+        if runner._first_failure is None or not done:
+            return False
+        runner._first_failure = None
+        return True
+
+    def _fail_fast(self, item: ItemResult) -> None:
+        if self.runner._first_failure is None:
+            self.runner._first_failure = item.key
+        self.stopped = True
+        self._stop.set()
+
     def _result(self) -> RunResult:
         items = tuple(self.items[index] for index in sorted(self.items))
         return RunResult(index=self.run_index, item_results=items, summary=self.tally.summary())
-
-
-async def _all_ended(workers: Sequence[asyncio.Task[None]], stop: asyncio.Event) -> None:
-    """Wait until all workers have ended, from `stop` on at most `STOP_SECONDS`.
-
-    Raises what the first one raised.
-    """
-    everyone = asyncio.gather(*workers)
-    everyone.add_done_callback(look_at)
-    stopped = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((everyone, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not everyone.done():
-            await asyncio.wait((everyone,), timeout=STOP_SECONDS)
-    finally:
-        stopped.cancel()
-    if everyone.done():
-        everyone.result()
-
-
-async def _abandon(workers: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel what is in flight; what does not end within a second is left behind."""
-    for worker in workers:
-        worker.cancel()
-    await asyncio.wait(workers, timeout=ABANDON_SECONDS)
-    for worker in workers:
-        worker.add_done_callback(look_at)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
-from dokimos.core.quick_init import quick_init
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.text import error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
@@ -17,7 +18,6 @@ from dokimos.experiment.journal import content_hash
 from dokimos.experiment.redaction import Redact, redacted_example
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class SourcedExample:
     """An example with its place; the JSON and hash are there when a journal wants them."""
@@ -30,6 +30,9 @@ class SourcedExample:
     def redacted_json(self, redact: Redact) -> str:
         """Return the JSON to be written down under a `redact`; the hash stays that of the original."""
         return canonical_json(redacted_example(self.example, redact))
+
+
+_new_sourced: Final = quick_maker(SourcedExample)
 
 
 class ExampleSource:
@@ -91,6 +94,6 @@ class ExampleSource:
             if self._shard is None or index % self._shard[1] == self._shard[0] - 1:
                 break
         if not self._with_json:
-            return SourcedExample(index, example)
+            return _new_sourced(index, example)
         text = canonical_json(example)
-        return SourcedExample(index, example, text, content_hash(text))
+        return _new_sourced(index, example, text, content_hash(text))

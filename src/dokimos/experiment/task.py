@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import CoroutineType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
 from dokimos.core.concurrency import call_in_thread
@@ -17,6 +17,7 @@ from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.task_result import TaskResult
 
 Task: TypeAlias = Callable[[Example], Any]
@@ -26,6 +27,8 @@ Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping o
 chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
 """
 
+_new_result: Final = quick_maker(TaskResult)
+_new_metrics: Final = quick_maker(CallMetrics)
 
 T = TypeVar("T")
 
@@ -135,7 +138,7 @@ def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> Ta
         result = _to_result(value)
         outputs, known = result.outputs, result.metrics
     if known is None:
-        return TaskResult(outputs, CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms))
+        return _new_result(outputs, _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms))
     if known.latency_ms is None:
         known = replace(known, latency_ms=elapsed_ms)
     return TaskResult(outputs, known)

@@ -15,7 +15,7 @@ from dokimos.core.summary import RunSummary, judge_cost
 from dokimos.exporters.facts import facts
 from dokimos.exporters.html_charts import histogram, outcome_bar, rate_bar
 from dokimos.exporters.html_data import embedded
-from dokimos.exporters.html_page import asset, card, foreign, number_cell, page, safe
+from dokimos.exporters.html_page import asset, bundled, card, foreign, number_cell, page, safe
 from dokimos.exporters.items import (
     ItemRuns,
     Outcome,
@@ -31,12 +31,13 @@ from dokimos.stats.intervals import Interval
 
 STATIC_ITEMS: Final = 20
 """Items listed where JavaScript is off."""
+SCRIPTS: Final = ("report_parts.js", "report_items.js", "report.js")
 FIRST_ITEMS: Final = 3
 """Items named before anything else."""
 
 _STATUS: Final[dict[RunStatus, str]] = {
     RunStatus.INTERRUPTED: "Interrupted: the numbers cover what was finished. Resume the run for the rest.",
-    RunStatus.STOPPED: "Stopped: more items errored than the run allows. See the errors, then resume it.",
+    RunStatus.STOPPED: "Stopped: too many items errored, or one failed with fail-fast. Resume it after that.",
     RunStatus.BUDGET_SPENT: "Budget spent: the numbers cover what was finished. Resume with a larger one.",
     RunStatus.BROKEN: "Broken: every item errored. Look at the errors below before you trust any number.",
 }
@@ -52,7 +53,7 @@ class HtmlExporter:
         items = items_of(result)
         worst = worst_first(items, result)
         keys = tag_keys(items)
-        style, script = asset("report.css"), asset("report.js")
+        style, code = asset("report.css"), bundled(*map(asset, SCRIPTS))
         summary = result.summary
         body = [
             _header(result),
@@ -69,7 +70,7 @@ class HtmlExporter:
             f"{result.name} – dokimos report",
             "".join(body),
             style=style,
-            script=script,
+            script=code,
             skip='<a class="skip" href="#items">Skip to the items</a>\n',
             data=data,
         )

@@ -28,16 +28,33 @@ _ESCAPES: Final = str.maketrans(
 
 
 def embedded(result: ExperimentResult, items: tuple[ItemRuns, ...], tag_keys: tuple[str, ...]) -> str:
-    """Return the data as JSON that nothing inside can break out of a script element."""
-    tree = _Packer(result, tag_keys).pack(items)
+    """Return the items as JSON for a script element."""
+    return script_safe(Packer(result, tag_keys).pack(items))
+
+
+def script_safe(tree: JsonValue) -> str:
+    """Return data as JSON that nothing inside can break out of a script element."""
     text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
-class _Packer:
-    """Collects the texts while the items are packed; a text is then a position in `strings`."""
+class Packer:
+    """Collects the texts while the items are packed; a text is then a position in `strings`.
 
-    def __init__(self, result: ExperimentResult, tag_keys: tuple[str, ...]) -> None:
+    What several results have in common (inputs, expected outputs, metadata) goes to `shared` where that is
+    given; its position n is told as -2 - n.
+    """
+
+    def __init__(
+        self,
+        result: ExperimentResult,
+        tag_keys: tuple[str, ...],
+        *,
+        longest: int = MAX_TEXT,
+        shared: dict[str, int] | None = None,
+    ) -> None:
+        self._longest = longest
+        self._shared = shared
         self._result = result
         self._tag_keys = tag_keys
         self._strings: dict[str, int] = {}
@@ -63,9 +80,9 @@ class _Packer:
             self._key(item),
             item.index,
             _OUTCOMES[item.outcome],
-            self._pairs(item.example.inputs),
-            self._pairs(item.example.expected_outputs),
-            self._pairs(item.example.metadata),
+            self._common_pairs(item.example.inputs),
+            self._common_pairs(item.example.expected_outputs),
+            self._common_pairs(item.example.metadata),
             [[self._string(tag) for tag in tags_of(item.example, key)] for key in self._tag_keys],
             [0 if run is None else self._run(run) for run in item.runs],
         ]
@@ -93,7 +110,7 @@ class _Packer:
         ]
 
     def _call(self, call: ToolCall) -> list[int]:
-        return [self._string(call.name), self._string(_text(call.arguments)), self._optional(call.result)]
+        return [self._string(call.name), self._string(_compact(call.arguments)), self._optional(call.result)]
 
     def _metrics(self, metrics: CallMetrics | None) -> list[JsonValue]:
         if metrics is None:
@@ -113,7 +130,7 @@ class _Packer:
             self._optional(found.reason or None),
             self._optional(found.error),
             self._optional(found.skipped),
-            self._optional(_text(found.metadata) if found.metadata else None),
+            self._optional(_compact(found.metadata) if found.metadata else None),
             int(found.fail_on_error),
         ]
 
@@ -122,12 +139,20 @@ class _Packer:
             part for key, value in values.items() for part in (self._string(key), self._string(_text(value)))
         ]
 
+    def _common_pairs(self, values: Mapping[str, Any]) -> list[int]:
+        if self._shared is None:
+            return self._pairs(values)
+        texts = [text for key, value in values.items() for text in (key, _text(value))]
+        return [-2 - self._shared.setdefault(self._clean(text), len(self._shared)) for text in texts]
+
     def _optional(self, text: str | None) -> int:
         return NONE if text is None else self._string(text)
 
     def _string(self, text: str) -> int:
-        clean = str(jsonable(figures.cut(text, MAX_TEXT)))
-        return self._strings.setdefault(clean, len(self._strings))
+        return self._strings.setdefault(self._clean(text), len(self._strings))
+
+    def _clean(self, text: str) -> str:
+        return str(jsonable(figures.cut(text, self._longest)))
 
 
 def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:
@@ -142,3 +167,8 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(jsonable(value), ensure_ascii=False, indent=2)
+
+
+def _compact(value: Any) -> str:
+    """Return what the page indents itself, which is much faster than doing it here."""
+    return json.dumps(jsonable(value), ensure_ascii=False)

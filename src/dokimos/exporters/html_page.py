@@ -35,6 +35,12 @@ def asset(name: str, package: str = "dokimos.exporters") -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
+def bundled(*scripts: str) -> str:
+    """Return scripts as one, which leaves nothing in the page's namespace."""
+    body = "\n".join(scripts)
+    return f'"use strict";\n(() => {{\n{body}}})();\n'
+
+
 def _policy(style: str, script: str) -> str:
     """Nothing is loaded, and only our own style and script run."""
     scripts = _digest(script) if script else "'none'"

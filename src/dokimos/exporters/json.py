@@ -229,13 +229,15 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
     else:
         tree["stdDev"] = half_up(stdev(scores)) if len(scores) > 1 else 0.0
         tree["scores"] = [None if r is None else r.score for r in runs]
-    tree["threshold"] = next((r.threshold for r in results if r.threshold is not None), None)
+    tree |= _first(results, "threshold")
     tree["success"] = _all_passed(results)
-    tree["reason"] = next((r.reason for r in results if r.reason), None)
-    tree["error"] = next((r.error for r in results if r.error), None)
-    tree["skipped"] = next((r.skipped for r in results if r.skipped), None)
-    optional = ("threshold", "reason", "error", "skipped")
-    return {key: value for key, value in tree.items() if value is not None or key not in optional}
+    return tree | _first(results, "reason") | _first(results, "error") | _first(results, "skipped")
+
+
+def _first(results: list[EvalResult], name: str) -> dict[str, Any]:
+    """Return the first value of a field that is there, as a member of an object; nothing where none is."""
+    values = [value for result in results if (value := getattr(result, name)) not in (None, "")]
+    return {name: values[0]} if values else {}
 
 
 def _all_passed(results: list[EvalResult]) -> bool | None:

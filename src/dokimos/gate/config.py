@@ -28,13 +28,15 @@ class GateConfig:
     bootstrap_passes: bool = True
     """Whether the first run on a developer's machine, which writes the baseline, passes."""
     severity_margin: float = SEVERITY_MARGIN
-    """Guard 2 fires where the score of a single item drops by more than this."""
+    """Guard 2 fires where the score of a single item drops by more than this, or more repeats error."""
     severity: Severity = "any"
     """Which drops guard 2 takes seriously. `any`: every one. `confirmed`: of an evaluator that is not
-    deterministic, only where at least two repeats all lie below the baseline's by more than the margin.
-    `calibrated`: only those that the repeats make certain at alpha. `off`: none."""
+    deterministic, only where at least two repeats all lie below the baseline's by more than the margin (in
+    `n` and `m` repeats noise alone does that to at most one score in `comb(n + m, n)`). `calibrated`: only
+    those that the repeats make certain at alpha. `off`: none. An error is worse than any score."""
     confirm: int = 0
-    """Run the items that guard 2 suspects this often again, and let the majority decide; needs `rerun`."""
+    """Run the items that guard 2 suspects this often again, and let the majority decide; needs `rerun`.
+    Nothing is run where the verdict does not depend on them."""
     pairing: PairingChoice = "auto"
     """`auto` pairs by id where every item has one, else by position."""
     fail_on_regression: bool = True

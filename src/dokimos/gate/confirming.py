@@ -11,7 +11,7 @@ from dokimos.core.example import Example
 from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult, ItemResult
 from dokimos.errors import ConfigurationError
-from dokimos.gate.decision import Drop
+from dokimos.gate.severity import Drop
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment

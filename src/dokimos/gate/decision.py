@@ -11,14 +11,13 @@ from typing import Final
 
 from dokimos.comparison.comparing import compare_runs
 from dokimos.comparison.config import Pairing
-from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
-from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison.diff import Change, MetricChange, RunComparison, title
+from dokimos.comparison.snapshot import Snapshot
 from dokimos.comparison.wording import change_sentence, points, share
-from dokimos.core.figures import half_up, known
-from dokimos.core.figures import score as score_text
 from dokimos.core.results import RunStatus
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
+from dokimos.gate.severity import Drop, Level, drops_of
 
 MOSTLY: Final = 0.5
 """A candidate of which more than this share errored says nothing."""
@@ -54,30 +53,6 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
-    """One evaluator that got worse on one item by more than the margin, or errors where it had a score."""
-
-    key: str
-    dataset_item_id: str | None
-    evaluator: str
-    baseline_mean: float
-    candidate_mean: float | None
-    """None where it errors."""
-    error: str | None = None
-
-    @property
-    def name(self) -> str:
-        """How to name the item to a person."""
-        return self.key if self.dataset_item_id is None else self.dataset_item_id
-
-    @property
-    def sentence(self) -> str:
-        """Which score of which item dropped."""
-        now = f"error ({self.error:.80})" if self.error else known(score_text, self.candidate_mean)
-        return f"{self.name}: {self.evaluator} {score_text(self.baseline_mean)} -> {now}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a gate found, before anything is written."""
 
@@ -92,6 +67,11 @@ class Decision:
     @property
     def failed(self) -> bool:
         return any(one.fails and one.guard is not Guard.POWER for one in self.fired)
+
+    @property
+    def rests_on_drops(self) -> bool:
+        """Whether the gate fails for single items and for nothing else."""
+        return {one.guard for one in self.fired if one.fails} == {Guard.SEVERITY}
 
     @property
     def inconclusive(self) -> bool:
@@ -115,11 +95,11 @@ def decide(
         pairing: How the baseline says that items are paired.
         cleared: Item key and evaluator of drops that running the items again did not confirm.
     """
-    level = _Level.of(baseline, candidate, config)
+    level = Level.of(baseline, candidate, config)
     comparison = compare_runs(
         baseline, candidate, config=config.comparison(pairing=pairing, alpha=level.regression)
     )
-    drops = _drops(comparison, candidate, config, level)
+    drops = drops_of(comparison, candidate, config, level)
     kept = tuple(drop for drop in drops if (drop.key, drop.evaluator) not in cleared)
     fired = [
         *_unusable(candidate, comparison),
@@ -136,37 +116,6 @@ def decide(
         cleared=tuple(drop for drop in drops if (drop.key, drop.evaluator) in cleared),
         warnings=(*comparison.warnings, *_removals_allowed(comparison, config), *level.notes),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """How the guards share alpha."""
-
-    regression: float
-    drop: float | None = None
-    """The level of each drop's own test; None where drops are not tested."""
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, baseline: Snapshot, candidate: Snapshot, config: GateConfig) -> _Level:
-        """Split alpha by the design alone, so that the data have no say in it."""
-        if config.severity != "calibrated":
-            return cls(config.alpha)
-        repeats = (_repeats(baseline), _repeats(candidate))
-        tests = max(1, len(baseline.items) * len(set(baseline.evaluators) & set(candidate.evaluators)))
-        level = config.alpha / 2 / tests
-        if 1 / math.comb(sum(repeats), repeats[0]) > level:
-            note = (
-                f"Guard 2 cannot fire: {counted(repeats[0], 'run')} of the baseline and {repeats[1]} of the "
-                f"candidate are too few to make the drop of a single item among {tests:,} scores certain at "
-                f"alpha = {config.alpha:g}. Guard 1 has all of alpha."
-            )
-            return cls(config.alpha, None, (note,))
-        return cls(config.alpha / 2, level)
-
-
-def _repeats(side: Snapshot) -> int:
-    return max((len(scores) for item in side.items for scores in item.scores.values()), default=1)
 
 
 def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]:
@@ -220,13 +169,13 @@ def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fire
             yield Fired(Guard.REGRESSION, change_sentence(metric), config.fail_on_regression)
 
 
-def _severity(drops: Sequence[Drop], config: GateConfig, level: _Level) -> Iterator[Fired]:
+def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterator[Fired]:
     if not drops:
         return
     shown = "; ".join(drop.sentence for drop in drops[:3])
     more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
     how = {
-        "confirmed": ", by a deterministic evaluator or in all repeats",
+        "confirmed": f", by a deterministic evaluator or in all repeats{level.chance}",
         "calibrated": f", p below {level.drop or 0:.2g}",
     }
     rule = f"more than {points(config.severity_margin)}{how.get(config.severity, '')}"
@@ -285,83 +234,3 @@ def _is_blind(metric: MetricChange, config: GateConfig) -> bool:
 def _most(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return max(known) if len(known) == len(counts) else None
-
-
-def _drops(
-    comparison: RunComparison, candidate: Snapshot, config: GateConfig, level: _Level
-) -> tuple[Drop, ...]:
-    if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
-        return ()
-    lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
-    watch = _Watch(config, level, candidate, lower)
-    found = [drop for item in comparison.items for drop in watch.drops(item)]
-    return tuple(sorted(found, key=lambda drop: -watch.size(drop)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """Looks for single items that got much worse."""
-
-    config: GateConfig
-    level: _Level
-    candidate: Snapshot
-    lower_is_better: frozenset[str]
-
-    def drops(self, item: ItemChange) -> Iterator[Drop]:
-        before, now = item.baseline, item.candidate
-        if before is None or now is None:
-            return
-        for score in item.evaluators:
-            if score.baseline_mean is None:
-                continue
-            drop = Drop(
-                key=item.key,
-                dataset_item_id=item.dataset_item_id,
-                evaluator=score.name,
-                baseline_mean=score.baseline_mean,
-                candidate_mean=score.candidate_mean,
-                error=None if score.candidate_mean is not None else now.error_of(score.name),
-            )
-            if self.is_severe(drop, before, now):
-                yield drop
-
-    def is_severe(self, drop: Drop, before: ItemSnapshot, now: ItemSnapshot) -> bool:
-        if drop.candidate_mean is None:
-            return drop.error is not None and self.config.severity != "calibrated"
-        if half_up(self.size(drop)) <= self.config.severity_margin:
-            return False
-        befores = [self.goodness(drop.evaluator, score) for score in before.scores[drop.evaluator]]
-        nows = [self.goodness(drop.evaluator, score) for score in now.scores[drop.evaluator]]
-        if self.config.severity == "calibrated":
-            return permutation_p(befores, nows) <= (self.level.drop or 0.0)
-        facts = self.candidate.evaluators.get(drop.evaluator, EvaluatorFacts(name=drop.evaluator))
-        if self.config.severity == "confirmed" and not facts.deterministic:
-            return len(nows) > 1 and half_up(min(befores) - max(nows)) > self.config.severity_margin
-        return True
-
-    def goodness(self, evaluator: str, score: float) -> float:
-        return -score if evaluator in self.lower_is_better else score
-
-    def size(self, drop: Drop) -> float:
-        """How much worse the score is; an error is worse than any score."""
-        if drop.candidate_mean is None:
-            return 2.0
-        return self.goodness(drop.evaluator, drop.baseline_mean) - self.goodness(
-            drop.evaluator, drop.candidate_mean
-        )
-
-
-def permutation_p(before: Sequence[float], now: Sequence[float]) -> float:
-    """Return how likely the repeats of one item fall this far by chance, by all ways to deal them out.
-
-    E. J. G. Pitman, Significance tests which may be applied to samples from any populations (1937).
-    """
-    pooled = [round(score * 1_000_000) for score in (*before, *now)]
-    seen, size = sum(pooled[: len(before)]), len(before)
-    ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
-    for score in pooled:
-        for taken in range(size, 0, -1):
-            for total, count in ways[taken - 1].items():
-                ways[taken][total + score] += count
-    hits = sum(count for total, count in ways[size].items() if total >= seen)
-    return hits / math.comb(len(pooled), size)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -82,15 +83,25 @@ class RegressionGate:
         check_pairing(baseline, path, self.config)
         candidate = Snapshot.of(result)
         decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun)
-        verdict = verdict_of(
-            decision,
-            self.config,
-            name=path.stem,
-            baseline=self.surroundings.shown(path),
-            accept_command=self.accept_command,
+        return self._kept(
+            verdict_of(
+                decision,
+                self.config,
+                name=self.surroundings.gate_name(path),
+                baseline=self.surroundings.shown(path),
+                accept_command=self.accept_command,
+            )
         )
-        self._keep(verdict, path)
-        return verdict
+
+    def check_against(self, result: ExperimentResult, run: Snapshot) -> GateVerdict:
+        """Return the verdict on a result, compared with a run instead of the baseline file.
+
+        Raises:
+            ConfigurationError: where the items of the two cannot be paired.
+        """
+        decision = decided(run, Snapshot.of(result), self.config, None, self.rerun)
+        name = f"{result.name} against a run"
+        return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
         """Return the verdict if it passes. Raises `RegressionError`, with the verdict, if it does not."""
@@ -116,9 +127,7 @@ class RegressionGate:
             )
             _log.warning("%s", reason)
             fired = Fired(Guard.NO_BASELINE, reason, fails=required)
-            verdict = self._noted(GateStatus.NO_BASELINE, result, path, None, fired)
-            self._keep(verdict, path)
-            return verdict
+            return self._kept(self._noted(GateStatus.NO_BASELINE, result, path, None, fired))
         self._write(result, path)
         if not self.config.bootstrap_passes:
             note = f"Baseline created at {path.absolute()}. Review and commit it, then re-run."
@@ -133,6 +142,9 @@ class RegressionGate:
         config = self.config
         baseline = baseline_of(result, pairing=config.pairing, allow_errors=config.allow_errors)
         write_baseline(baseline, path)
+        # An earlier verdict speaks of an earlier baseline.
+        with contextlib.suppress(OSError):
+            self._verdict_path(self.surroundings.gate_name(path)).unlink()
 
     def _noted(
         self,
@@ -144,7 +156,7 @@ class RegressionGate:
     ) -> GateVerdict:
         return GateVerdict(
             status=status,
-            name=path.stem,
+            name=self.surroundings.gate_name(path),
             config=self.config,
             candidate_pass_rate=result.pass_rate,
             no_baseline=fired,
@@ -153,12 +165,16 @@ class RegressionGate:
             note=note,
         )
 
-    def _keep(self, verdict: GateVerdict, path: Path) -> None:
-        """Write the verdict file; that this failed must not hide the verdict."""
+    def _kept(self, verdict: GateVerdict) -> GateVerdict:
+        """Write the verdict file and return the verdict, which must not be hidden if that fails."""
         try:
-            write_verdict(verdict, self.verdict_dir / f"{file_stem(path.stem)}.json")
+            write_verdict(verdict, self._verdict_path(verdict.name))
         except OSError as error:
             _log.warning("The verdict could not be written to %s: %s", self.verdict_dir, error)
+        return verdict
+
+    def _verdict_path(self, name: str) -> Path:
+        return self.verdict_dir / f"{file_stem(name)}.json"
 
 
 def assert_no_regression(
@@ -200,6 +216,9 @@ def decided(
     first = decide(baseline, candidate, config, pairing=pairing)
     if not (config.confirm and first.drops and rerun is not None):
         return first
+    if not first.rests_on_drops:
+        note = "Suspicious items were not run again, as the verdict does not depend on them."
+        return replace(first, warnings=(*first.warnings, note))
     items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
     lower = frozenset(metric.name for metric in first.comparison.evaluators if metric.lower_is_better)
     cleared = unconfirmed(

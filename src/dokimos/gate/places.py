@@ -28,6 +28,8 @@ _NO_FILE_NAME: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]')
 _HOME: Final = ".dokimos"
 _CI_VARIABLES: Final = ("CI", "GITHUB_ACTIONS")
 _TEST_VARIABLE: Final = "PYTEST_CURRENT_TEST"
+_XDIST_GROUP: Final = re.compile(r"@[^\]/:]*$")
+"""What xdist writes behind a node id with `--dist loadgroup`; pytest does not find the test by that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +84,22 @@ class Surroundings:
             )
         return self.baseline_dir / f"{stem}.json"
 
+    def gate_name(self, baseline: Path) -> str:
+        """Return what tells the gate of a baseline file from all others of the repository.
+
+        That is its stem in the usual folder at the top of the repository, and its path from there elsewhere.
+        """
+        top = repository(self.root).resolve()
+        if self.root.resolve() == top and baseline.parent.resolve() == self.baseline_dir.resolve():
+            return baseline.stem
+        try:
+            return Path(os.path.relpath(baseline.resolve(), top)).as_posix()
+        except ValueError:  # on another drive
+            return baseline.as_posix()
+
     def accept_command(self) -> str:
         """Return the command that runs this again and accepts what it finds."""
-        test = self.environment.get(_TEST_VARIABLE, "").rpartition(" (")[0]
+        test = running_test(self.environment)
         again = f"pytest {quote(test)}" if test else self._again()
         return f"{UPDATE_VARIABLE}=true {again}"
 
@@ -114,15 +129,26 @@ def project_root(start: Path) -> Path:
     return start
 
 
+def repository(start: Path) -> Path:
+    """Return the nearest folder from here up that git knows, else the start."""
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
+
+
+def running_test(environment: Mapping[str, str]) -> str:
+    """Return the node id of the test that pytest is running, "" where there is none."""
+    node = environment.get(_TEST_VARIABLE, "").rpartition(" (")[0]
+    return _XDIST_GROUP.sub("", node)
+
+
 def truthy(value: str | None) -> bool:
     """Say whether an environment variable is switched on."""
     return (value or "").strip().lower() in ("true", "1", "yes")
 
 
 def file_stem(name: str, fallback: str = "gate-verdict") -> str:
-    """Return a name as part of a file name; letters that it lacks leave a trace, to tell names apart."""
-    stem = _UNSAFE.sub("-", name).strip(".") or fallback
-    if name.isascii():
+    """Return a name as part of a file name; letters and folders that it lacks leave a trace, to differ."""
+    stem = _UNSAFE.sub("-", name).strip(".")[-LONGEST_STEM:] or fallback
+    if name.isascii() and "/" not in name:
         return stem
     return f"{stem}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 

@@ -45,7 +45,7 @@ class ReadVerdict:
 
     @property
     def passed(self) -> bool:
-        return bool(self.tree.get("passed", self.status != "FAIL"))
+        return self.tree.get("passed", self.status != "FAIL") is True
 
     @property
     def marker(self) -> str:
@@ -72,9 +72,16 @@ def _read(path: Path) -> ReadVerdict:
         tree = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as cause:
         raise ConfigurationError(f"Cannot read the verdict {path}: {cause}.") from cause
-    if not isinstance(tree, dict) or tree.get("status") not in _HEADINGS:
+    if not isinstance(tree, dict) or str(tree.get("status")) not in _HEADINGS:
         raise ConfigurationError(f"{path} is not the verdict of a gate: its status is none of ours.")
-    return ReadVerdict(str(tree.get("name") or path.stem), tree)
+    verdict = ReadVerdict(str(tree.get("name") or path.stem), tree)
+    try:
+        markdown_of(tree, verdict.name)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as cause:
+        raise ConfigurationError(
+            f"The verdict {path} is damaged ({cause!s:.80}): run its gate again."
+        ) from cause
+    return verdict
 
 
 def overall(verdicts: Sequence[ReadVerdict]) -> str:
@@ -189,10 +196,12 @@ def _case(case: Tree) -> str:
 
 def _drop(drop: Tree) -> str:
     name = plain(str(drop.get("evaluator", "")), _NAME)
-    before = known(score, drop.get("baselineMean"))
-    if drop.get("error") is not None:
-        return f"{name} {before} → error: {plain(str(drop['error']), 120)}"
-    return f"{name} {before} → {known(score, drop.get('candidateMean'))}"
+    move = f"{name} {known(score, drop.get('baselineMean'))} →"
+    error, now = drop.get("error"), drop.get("candidateMean")
+    if error is None:
+        return f"{move} {known(score, now)}"
+    also = "" if now is None else f"{score(now)} and "
+    return f"{move} {also}error: {plain(str(error), 120)}"
 
 
 def _evidence(tree: Tree) -> Iterator[str]:

@@ -13,7 +13,8 @@ from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
 from dokimos.comparison.wording import evidence_sentence, level, signed_points
 from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.gate.config import GateConfig
-from dokimos.gate.decision import Decision, Drop, Fired, Guard
+from dokimos.gate.decision import Decision, Fired, Guard
+from dokimos.gate.severity import Drop
 
 MAX_CASES: Final = 50
 MAX_REASONS: Final = 5
@@ -249,7 +250,7 @@ class _Cases:
             size = self._metrics[score.name].worsening(score.delta)
             if drop is None and size <= self._comparison.config.epsilon:
                 continue
-            size = 2.0 if drop is not None and drop.candidate_mean is None else size
+            size = size if drop is None else drop.size
             worst = max(worst, size)
             drops.append((-size, _drop_tree(score, drop)))
         tree = {

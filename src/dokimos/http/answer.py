@@ -20,3 +20,7 @@ class NoAnswer(Exception):
     def __init__(self, reason: str, *, timed_out: bool = False) -> None:
         self.timed_out = timed_out
         super().__init__(reason)
+
+
+class Unsendable(Exception):
+    """A request cannot be sent as it is, such as one with a line break in a header."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from dokimos.errors import JudgeUnavailableError
-from dokimos.http.answer import Answer, NoAnswer
+from dokimos.http.answer import Answer, NoAnswer, Unsendable
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
     Complaint,
@@ -25,7 +25,7 @@ from dokimos.http.refusal import (
     phrase_of,
     status_inside,
 )
-from dokimos.http.secret import Secret, scrubbed, shown_url
+from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
 from dokimos.http.waits import pause_asked, retry_after
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ LONGEST_BACKOFF: Final = 30.0
 
 _RATE_LIMITED: Final = 429
 _OVERLOADED: Final = frozenset({503, 529})
-_WORTH_RETRYING: Final = frozenset({408, 409, 425, 429})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +154,10 @@ class _Sending:
             session = self._line.session()
             answer = await session.post(self._url, self._content, self._headers, self._target.timeout)
             latency_ms = (time.perf_counter() - start) * 1000
+            answer = answer._replace(content=without_credentials(answer.content, self._secrets))
             return self._judged(answer, latency_ms, round_sent)
+        except Unsendable as fault:
+            raise JudgeUnavailableError(self._message(f"the request cannot be sent ({fault})")) from None
         except NoAnswer as failure:
             if failure.timed_out:
                 gate.was_refused(round_sent, wait=None, rate_limited=False)
@@ -187,7 +189,7 @@ class _Sending:
         self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
     ) -> float:
         message = self._message(f"{phrase_of(status)}: {complaint.message or 'no message'}")
-        if not (status >= 500 or status in _WORTH_RETRYING) or complaint.quota_is_spent:
+        if complaint.is_final(status):
             raise RequestRefused(message, status=status, complaint=complaint)
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED

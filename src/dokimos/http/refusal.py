@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,9 +13,15 @@ from dokimos.core.text import shortened
 from dokimos.errors import JudgeUnavailableError
 
 SHOWN: Final = 300
+_FAILURE: Final = 500
+_NOT_IMPLEMENTED: Final = 501
+_WORTH_RETRYING: Final = frozenset({408, 409, 425, 429})
 
 _STATUS_OF_CODE: Final = {"server_error": 500, "rate_limit_exceeded": 429, "insufficient_quota": 429}
 _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
+_BLAMES_REQUEST: Final = re.compile(
+    r"\bgrammar\b|json[_ ]schema|response_format|not (?:implemented|supported)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,14 @@ class Complaint:
     def quota_is_spent(self) -> bool:
         """Waiting does not help: there is no money left."""
         return self.code in _SPENT
+
+    def is_final(self, status: int) -> bool:
+        """Say whether the same request would be refused again."""
+        if self.quota_is_spent or status == _NOT_IMPLEMENTED:
+            return True
+        if status == _FAILURE:  # of local servers, also where they cannot do what was asked for
+            return _BLAMES_REQUEST.search(self.message) is not None
+        return status < _FAILURE and status not in _WORTH_RETRYING
 
 
 class RequestRefused(JudgeUnavailableError):

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 HIDDEN: Final = "[secret]"
 _SHORTEST: Final = 6
 """A shorter value is no key, and would be cut out of innocent text."""
+_SHORTEST_CREDENTIAL: Final = 16
+"""What is longer, without white space and no URL, is cut out of answers too; words of a title are not."""
 _LOOKS_LIKE_A_KEY: Final = re.compile(
     r"\b(?:sk|pk|key|api|gsk|xai)[-_][A-Za-z0-9_*.-]{8,}|\bBearer\s+\S{8,}", re.IGNORECASE
 )
@@ -48,7 +50,19 @@ def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
     return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
 
 
+def without_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
+    """Return an answer without the keys in `secrets`: some servers send back what they were sent."""
+    for secret in secrets:
+        for word in secret.reveal().split():
+            if len(word) >= _SHORTEST_CREDENTIAL and "://" not in word:
+                content = content.replace(word.encode(), HIDDEN.encode())
+    return content
+
+
 def shown_url(url: str) -> str:
     """Return a URL without its user, password, query and fragment, which may hold secrets."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition('://')[0]}://..."
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

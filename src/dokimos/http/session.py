@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from dokimos.http.answer import Answer, NoAnswer
+from dokimos.http.answer import Answer, NoAnswer, Unsendable
 
 CONNECT_SECONDS: Final = 15.0
 _LARGE: Final = 2**20
@@ -33,7 +33,7 @@ class Session:
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Send a request and read its whole answer. Raises `NoAnswer`."""
+        """Send a request and read its whole answer. Raises `NoAnswer` or `Unsendable`."""
         data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
             async with self._session.post(
@@ -48,6 +48,8 @@ class Session:
             raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(_reason(error)) from error
+        except ValueError as error:
+            raise Unsendable(str(error)) from None
 
     async def close(self) -> None:
         await self._session.close()

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
+from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
     AgentApplication,
@@ -16,7 +17,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     called,
 )
-from dokimos.integrations.reading import TraceBuilder, get, priced, text_of, tool_definitions, usage_of
+from dokimos.integrations.reading import get, plain, priced, tool_definitions, usage_of
 from dokimos.integrations.tool_loop import (
     Outcome,
     Provider,
@@ -50,18 +51,9 @@ MAX_TOKENS: Final = 4096
 def to_agent_trace(result: Any) -> AgentTrace:
     """Return what was done: from a `Message`, or a list of these and of the messages sent back.
 
-    Results are found by id, in the turn of their call.
+    Results are found by the id of their call. Raises `ValueError` for what is no message.
     """
-    builder = TraceBuilder()
-    for message in listed(result):
-        role = get(message, "role", default="assistant")
-        content = get(message, "content")
-        if role == "assistant":
-            builder.turn()
-            builder.say(text_of(content))
-        for block in content if isinstance(content, list | tuple) else ():
-            _read_block(builder, block)
-    return builder.trace()
+    return trace_of_messages({"role": "assistant", **plain(message)} for message in listed(result))
 
 
 def to_tool_definitions(tools: Iterable[Any] | ToolLoop) -> tuple[ToolDefinition, ...]:
@@ -104,19 +96,6 @@ def as_judge(
     A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
     """
     return AgentJudge(bridge_of(_ANTHROPIC, agent, model), model, price_table)
-
-
-def _read_block(builder: TraceBuilder, block: Any) -> None:
-    kind = get(block, "type", default="")
-    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-        builder.call(get(block, "name"), get(block, "input"), get(block, "id"))
-    elif kind.endswith("tool_result"):
-        failed = get(block, "is_error") is True
-        builder.result(get(block, "tool_use_id"), get(block, "content", default=""), error=failed)
-    elif kind == "thinking":
-        builder.think(get(block, "thinking"))
-    elif kind == "text":
-        builder.say(get(block, "text"))
 
 
 def _usage_of(response: Any) -> CallMetrics | None:

@@ -224,7 +224,11 @@ class ForeignEvaluator(Evaluator):
     deterministic = False
 
     ask: Callable[[EvalTestCase], Awaitable[ScoreLike]]
-    """Asks it about a case and reads what it says."""
+    """Asks it about a case and reads what it says, on a loop that its clients can rely on."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "ask", on_lasting_loop(self.ask))
 
     async def score(self, case: EvalTestCase) -> ScoreLike:
         return await self.ask(case)

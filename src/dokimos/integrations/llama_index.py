@@ -30,7 +30,6 @@ from dokimos.integrations.base import (
     numeric_score,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import TraceBuilder, extract_texts, get, priced, summed, text_of, usage_of
 
 EXTRA: Final = "llama-index"
@@ -170,7 +169,7 @@ def as_evaluator(
         )
         return _judged(result, scale)
 
-    return ForeignEvaluator(name=name or type(theirs).__name__, threshold=threshold, ask=on_lasting_loop(ask))
+    return ForeignEvaluator(name=name or type(theirs).__name__, threshold=threshold, ask=ask)
 
 
 def from_evaluator(ours: Evaluator) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
+from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
     AgentApplication,
@@ -17,14 +18,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     called,
 )
-from dokimos.integrations.reading import (
-    TraceBuilder,
-    get,
-    priced,
-    text_of,
-    tool_definitions,
-    usage_of,
-)
+from dokimos.integrations.reading import get, plain, priced, tool_definitions, usage_of
 from dokimos.integrations.tool_loop import (
     Api,
     Outcome,
@@ -53,17 +47,10 @@ def to_agent_trace(result: Any) -> AgentTrace:
     """Return what was done: from a `ChatCompletion`, a `Response`, or a list of these and of messages.
 
     A list is what your own loop collects, in order: responses or their messages and items, and the results of
-    tools as they were sent back. Results are found by id, in the turn of their call.
+    tools as they were sent back. Results are found by the id of their call. Raises `ValueError` for what is
+    no message or item.
     """
-    builder = TraceBuilder()
-    in_calls = False
-    for item in _items(result):
-        kind = get(item, "type", default="")
-        if kind == "function_call" and not in_calls:
-            builder.turn()
-        in_calls = kind == "function_call"
-        _read_item(builder, item, kind)
-    return builder.trace()
+    return trace_of_messages(plain(item) for item in _items(result))
 
 
 def to_tool_definitions(tools: Iterable[Any] | BaseLoop) -> tuple[ToolDefinition, ...]:
@@ -118,33 +105,6 @@ def _items(result: Any) -> Iterator[Any]:
             yield from output
         else:
             yield each
-
-
-def _read_item(builder: TraceBuilder, item: Any, kind: str) -> None:
-    if kind == "function_call":
-        builder.call(get(item, "name"), get(item, "arguments"), get(item, "call_id", "id"))
-    elif kind == "function_call_output":
-        builder.result(get(item, "call_id"), get(item, "output"), error=get(item, "status") == "error")
-    elif kind == "reasoning":
-        builder.think("\n".join(get(part, "text", default="") for part in get(item, "summary", default=())))
-    elif kind.endswith("_call"):
-        builder.turn()
-        builder.call(kind.removesuffix("_call"), get(item, "action", "queries", "code", "arguments"))
-    elif get(item, "role") == "assistant":
-        _read_assistant(builder, item)
-    elif get(item, "role") == "tool":
-        builder.result(get(item, "tool_call_id"), get(item, "content"), error=get(item, "status") == "error")
-
-
-def _read_assistant(builder: TraceBuilder, message: Any) -> None:
-    calls = get(message, "tool_calls", default=())
-    if calls:
-        builder.turn()
-    builder.think(get(message, "reasoning_content", "reasoning"))
-    builder.say(text_of(get(message, "content")) or get(message, "refusal"))
-    for call in calls:
-        function = get(call, "function", "custom", default={})
-        builder.call(get(function, "name"), get(function, "arguments", "input"), get(call, "id"))
 
 
 def _usage_of(response: Any) -> CallMetrics | None:

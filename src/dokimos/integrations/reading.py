@@ -29,6 +29,18 @@ def get(thing: Any, *names: str, default: Any = None) -> Any:
     return default
 
 
+def plain(thing: Any) -> Any:
+    """Return objects of a provider as maps of what they hold; what is None is left out of them."""
+    if thing is None or isinstance(thing, str | int | float):
+        return thing
+    if isinstance(thing, list | tuple):
+        return [plain(each) for each in thing]
+    held = thing if isinstance(thing, Mapping) else getattr(thing, "__dict__", None)
+    if held is None:
+        return thing
+    return {key: plain(value) for key, value in held.items() if value is not None}
+
+
 class TraceBuilder:
     """Puts the calls, results and texts that a framework recorded together to an `AgentTrace`.
 

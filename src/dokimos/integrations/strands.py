@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -23,7 +25,7 @@ from dokimos.integrations.base import (
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import TraceBuilder, get, priced, usage_of
+from dokimos.integrations.reading import get, priced, usage_of
 from dokimos.integrations.turn_taking import one_at_a_time
 
 EXTRA: Final = "strands"
@@ -41,22 +43,17 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
     A result tells what was done for its last input, an agent all that is in its messages.
     """
-    builder = TraceBuilder()
-    for message in _messages(result):
-        contents = get(message, "content", default=())
-        if any("toolUse" in content for content in contents):
-            builder.turn()
-        for content in contents:
-            _read_content(builder, content, get(message, "role"))
-    return builder.trace(agent=get(result, "name"))
+    trace = trace_of_messages(_messages(result))
+    name = get(result, "name")
+    return replace(trace, metadata={"agent": name}) if name else trace
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
     """Return the tools of an agent, or of a list of decorated functions, with their schemas."""
     if isinstance(agent, list | tuple):
-        return tuple(_definition(tool.tool_spec) for tool in agent)
+        return tuple(ToolDefinition.from_map(tool.tool_spec) for tool in agent)
     registry = made_one_of(agent, _METHODS).tool_registry
-    return tuple(_definition(spec) for spec in registry.get_all_tools_config().values())
+    return tuple(ToolDefinition.from_map(spec) for spec in registry.get_all_tools_config().values())
 
 
 def to_call_metrics(
@@ -188,25 +185,3 @@ def _messages_of(traces: Iterable[Any]) -> Iterator[Any]:
         if message is not None:
             yield message
         yield from _messages_of(get(trace, "children", default=()))
-
-
-def _read_content(builder: TraceBuilder, content: Mapping[str, Any], role: str | None) -> None:
-    if role == "assistant" and "text" in content:
-        builder.say(content["text"])
-    elif "toolUse" in content:
-        use = content["toolUse"]
-        builder.call(use["name"], use.get("input"), use.get("toolUseId"))
-    elif "toolResult" in content:
-        result = content["toolResult"]
-        parts = [part.get("text", part.get("json", part)) for part in result.get("content", ())]
-        failed = result.get("status") == "error"
-        builder.result(result.get("toolUseId"), parts[0] if len(parts) == 1 else parts, error=failed)
-    elif "reasoningContent" in content:
-        builder.think(get(get(content["reasoningContent"], "reasoningText"), "text"))
-
-
-def _definition(spec: Mapping[str, Any]) -> ToolDefinition:
-    schema = spec.get("inputSchema") or {}
-    return ToolDefinition(
-        spec["name"], spec.get("description") or "", input_schema=schema.get("json", schema)
-    )

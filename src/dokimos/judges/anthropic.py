@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -13,11 +12,15 @@ from dokimos.judges.completion import Completion, Finish, TokenCounts, count, pa
 from dokimos.judges.openai import no_answer_in
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import ModelRequest, given, trusted_key
+from dokimos.judges.request import Home, ModelRequest, given
 from dokimos.judges.schemas import ANSWER, without_bounds
 
-ANTHROPIC_URL: Final = "https://api.anthropic.com"
-ANTHROPIC_KEY: Final = "ANTHROPIC_API_KEY"
+ANTHROPIC: Final = Home(
+    url="https://api.anthropic.com",
+    domain="anthropic.com",
+    url_variable="ANTHROPIC_BASE_URL",
+    key_variable="ANTHROPIC_API_KEY",
+)
 PROTOCOL_VERSION: Final = "2023-06-01"
 DEFAULT_MAX_TOKENS: Final = 4096
 """The protocol wants a limit."""
@@ -34,17 +37,10 @@ class AnthropicMessages(HttpJudge):
     """A model behind Anthropic's Messages API."""
 
     provider: ClassVar[str] = "anthropic"
+    home: ClassVar[Home] = ANTHROPIC
     modes: ClassVar[tuple[Mode, ...]] = (Mode.SCHEMA, Mode.TOOL, Mode.TEXT)
     lacks: ClassVar[tuple[str, ...]] = ("seed", "top_logprobs")
     fixed_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": PROTOCOL_VERSION}
-
-    def default_url(self) -> str:
-        return os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
-
-    def key_variable(self) -> str | None:
-        return trusted_key(
-            self.url, domain="anthropic.com", url_variable="ANTHROPIC_BASE_URL", key_variable=ANTHROPIC_KEY
-        )
 
     def path(self) -> str:
         return f"{self.url.removesuffix('/v1')}/v1/messages"

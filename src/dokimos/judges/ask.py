@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dokimos.core.text import shortened
 from dokimos.errors import JudgeReplyError
-from dokimos.judges.calls import complete
+from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
 from dokimos.judges.lenient_json import candidates
 from dokimos.judges.protocol import JudgeLM, JudgeReply
@@ -74,10 +74,13 @@ async def ask_with_reply(
     try:
         return read_reply(reply.text, shape, check), reply
     except ValueError as problem:
-        raise JudgeReplyError(
+        unusable = JudgeReplyError(
             f"The judge's reply could not be used after one repair: {problem}. It was: "
             f"{shortened(reply.text, SHOWN_REPLY)!r}"
-        ) from None
+        )
+    for asked in (question, repair):
+        await reject(judge, asked, unusable, schema=schema, sample=sample)
+    raise unusable
 
 
 def read_reply(text: str, shape: type[T], check: Callable[[T], None] | None = None) -> T:

@@ -104,8 +104,9 @@ class _Account:
     last: Spending = field(default_factory=Spending)
     measured: set[str] = field(default_factory=set)
     """Which of tokens and dollars were ever known."""
-    probe: Future[None] | None = None
-    """Done when the first call has shown what a call costs."""
+    in_flight: int = 0
+    settled: Future[None] | None = None
+    """Done when the next call in flight has shown what it costs; None while nobody waits for that."""
 
     def count(self, metrics: CallMetrics | None) -> Spending:
         """Take up a call that was answered; return what it cost."""
@@ -120,15 +121,20 @@ class _Account:
         return cost
 
     def estimate(self) -> Spending:
-        """The dearer one of an average call and the last one; the least possible where none is known."""
+        """What the next call will probably cost; the least possible where no cost is known.
+
+        That is an average call, and beside others in flight the last one if that was dearer. A call that
+        goes alone is taken for an average one, so that a single dear call does not end a run.
+        """
         if self.is_task and not self.measured:
             return Spending(0)
         if not self.answered:
             return Spending(1, _LEAST_TOKENS, _LEAST_USD)
+        average = Spending(1, self.spent.tokens / self.answered, self.spent.cost_usd / self.answered)
+        if not self.in_flight:
+            return average
         return Spending(
-            1,
-            max(self.spent.tokens / self.answered, self.last.tokens),
-            max(self.spent.cost_usd / self.answered, self.last.cost_usd),
+            1, max(average.tokens, self.last.tokens), max(average.cost_usd, self.last.cost_usd)
         )
 
 
@@ -136,14 +142,15 @@ class Ledger:
     """Keeps the accounts of one run.
 
     A call is let through if what was spent, what is reserved for the calls in flight and what it will
-    probably cost itself fit into the budget. To learn what a call costs, the first one of each judge goes
-    alone where tokens or dollars are limited. Once a call was refused, all later ones are.
+    probably cost itself fit into the budget. One that does not fit waits while other calls of the same judge
+    are in flight, which may cost less than was reserved for them, and is refused after the last of them. To
+    learn what a call costs, the first one of each judge goes alone where tokens or dollars are limited.
     """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.refusal: str | None = None
-        """Why calls are refused from now on, None as long as they are not."""
+        """Why the last call that was refused was, None as long as none was."""
         self.spent = Spending()
         self._reserved = Spending()
         self._accounts: dict[str, _Account] = {}
@@ -155,10 +162,11 @@ class Ledger:
         while True:
             with self._mutex:
                 account = self._account(identity)
-                if account.probe is None:
-                    return self._reservation(identity, account)
-                probe = account.probe
-            await asyncio.shield(asyncio.wrap_future(probe))
+                reservation = self._reservation(identity, account)
+                if reservation is not None:
+                    return reservation
+                settled = account.settled = account.settled or Future()
+            await asyncio.shield(asyncio.wrap_future(settled))
 
     def note(self, identity: str, metrics: CallMetrics | None) -> None:
         """Count a call that an earlier process of the same run has made."""
@@ -189,14 +197,15 @@ class Ledger:
         """Put what a call did cost in the place of what was reserved for it."""
         with self._mutex:
             account = self._account(identity)
+            account.in_flight -= 1
             self._reserved.take_back(estimate)
             if answered:
                 self.spent.add(account.count(metrics))
             else:
                 self.spent.calls += estimate.calls  # it was made, whatever came of it
-            probe, account.probe = account.probe, None
-        if probe is not None:
-            probe.set_result(None)
+            settled, account.settled = account.settled, None
+        if settled is not None:
+            settled.set_result(None)
 
     def _account(self, identity: str) -> _Account:
         account = self._accounts.get(identity)
@@ -204,15 +213,20 @@ class Ledger:
             account = self._accounts[identity] = _Account(is_task=identity == TASK)
         return account
 
-    def _reservation(self, identity: str, account: _Account) -> Reservation:
+    def _reservation(self, identity: str, account: _Account) -> Reservation | None:
+        """None where a call in flight has to show its cost first."""
+        if account.in_flight and not account.answered and (self._by_size or account.is_task):
+            return None
         estimate = account.estimate()
-        self.refusal = self.refusal or self._problem(identity, estimate)
-        if self.refusal is not None:
-            raise BudgetExceededError(self.refusal)
-        self._reserved.add(estimate)
-        if not account.answered and (self._by_size or account.is_task):
-            account.probe = Future()
-        return Reservation(self, identity, estimate)
+        problem = self._problem(identity, estimate)
+        if problem is None:
+            account.in_flight += 1
+            self._reserved.add(estimate)
+            return Reservation(self, identity, estimate)
+        if account.in_flight:
+            return None
+        self.refusal = problem
+        raise BudgetExceededError(problem)
 
     def _problem(self, identity: str, estimate: Spending) -> str | None:
         for name, unit, shown in _LIMITS:

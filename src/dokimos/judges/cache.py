@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.jsonable import jsonable
 from dokimos.core.wire import from_json
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import Clean, cleaned_reply, without_secrets
 
@@ -105,6 +105,10 @@ class ReplyCache:
         row = (key, self._clean(request.identity), text, cost, self._clock())
         await call_in_thread(self._guarded, lambda database: self._keep(database, row))
 
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        """Forget the reply: other runs ask anew."""
+        await call_in_thread(self._guarded, lambda database: _forget(database, key))
+
     def state(self) -> CacheState:
         """Look at what is there. Raises `sqlite3.Error` where it cannot be read."""
         with self._mutex:
@@ -188,6 +192,11 @@ class ReplyCache:
             if not deleted:
                 break
         database.execute("PRAGMA incremental_vacuum")
+
+
+def _forget(database: sqlite3.Connection, key: str) -> None:
+    with database:
+        database.execute("DELETE FROM reply WHERE key = ?", (key,))
 
 
 def _size(database: sqlite3.Connection) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
@@ -26,11 +27,20 @@ class CallStore(Protocol):
     """
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        """Return a known reply. A store that must not let calls through raises instead of returning None."""
+        """Return a known reply; for a call that is made `again`, only one that is newer.
+
+        Raises:
+            JudgeReplyError: when the reply is known to be of no use.
+            JudgeUnavailableError: instead of returning None, when the store lets no calls through.
+        """
         ...
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
         """Keep a reply; returns once it cannot be lost any more."""
+        ...
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        """Note that a reply was of no use. Unless it was put before, `unusable` says what it cost."""
         ...
 
 
@@ -40,7 +50,7 @@ _asked: ContextVar[tuple[CallStore, ...]] = ContextVar("dokimos_asked_stores", d
 class CallRequest:
     """A call in its canonical form: what makes two calls the same call."""
 
-    __slots__ = ("identity", "key", "prompt", "repeat", "sample", "schema", "schema_text")
+    __slots__ = ("again", "identity", "key", "prompt", "repeat", "sample", "schema", "schema_text")
 
     def __init__(
         self, judge: JudgeLM, prompt: str, schema: JsonSchemaDict | None, *, repeat: int, sample: int
@@ -53,6 +63,8 @@ class CallRequest:
         self.schema_text = _schema_text(schema)
         canonical = f"[{_json(self.identity)}, {_json(prompt)}, {self.schema_text}, {repeat}, {sample}]"
         self.key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
+        self.again = False
+        """Whether to ask although there is a reply: it was of no use."""
 
 
 def _schema_text(schema: JsonSchemaDict | None) -> str:
@@ -82,6 +94,7 @@ async def complete(
 
     Raises:
         BudgetExceededError: when the run's budget does not allow the call.
+        JudgeReplyError: when the reply is of no use; it is paid for and not asked for again all the same.
         JudgeUnavailableError: when the judge cannot be reached, or the cassette that is replayed lacks it.
     """
     scope = current_scope()
@@ -96,43 +109,108 @@ async def complete(
             del scope.in_flight[request.key]
 
 
+async def reject(
+    judge: JudgeLM,
+    prompt: str,
+    unusable: JudgeReplyError,
+    *,
+    schema: JsonSchemaDict | None = None,
+    sample: int = 0,
+) -> None:
+    """Note that what `complete` returned was of no use, so that a run that repeats its errors asks again."""
+    scope = current_scope()
+    request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
+    await _reject((*_own_stores(judge), *scope.call_stores), request, unusable)
+
+
 async def _known_or_called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
     stores = (*_own_stores(judge), *scope.call_stores)
+    request.again = request.key in scope.ask_again
+    known = await known_reply(stores, request)
+    if known is not None:
+        return known
+    try:
+        reply = await _called(judge, request, scope)
+    except JudgeReplyError as unusable:
+        await _reject(stores, request, unusable)
+        raise
+    else:
+        await keep(stores, request, reply)
+        return reply
+    finally:
+        scope.ask_again.discard(request.key)
+
+
+async def known_reply(stores: Sequence[CallStore], request: CallRequest) -> JudgeReply | None:
+    """Return what the first of the stores that knows a reply says, and tell it to those before."""
     usage = current_usage()
     for place, store in enumerate(stores):
-        reply = await store.get(request.key, request)
+        try:
+            reply = await store.get(request.key, request)
+        except JudgeReplyError as unusable:
+            if usage is not None and unusable.metrics is not None:
+                usage.add(unusable.metrics)
+            raise
         if reply is not None:
-            await _keep(stores[:place], request, reply)
+            await keep(stores[:place], request, reply)
             if usage is not None and reply.metrics is not None:
                 usage.add(reply.metrics)
             return reply
-    reply = await _called(judge, request, scope)
-    await _keep(stores, request, reply)
-    return reply
+    return None
 
 
-async def _keep(stores: tuple[CallStore, ...], request: CallRequest, reply: JudgeReply) -> None:
+async def _reject(stores: tuple[CallStore, ...], request: CallRequest, unusable: JudgeReplyError) -> None:
+    for store in stores:
+        await store.reject(request.key, request, unusable)
+
+
+async def keep(stores: Iterable[CallStore], request: CallRequest, reply: JudgeReply) -> None:
+    """Let all stores keep a reply."""
     for store in stores:
         await store.put(request.key, request, reply)
 
 
 async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
-    reservation = None if scope.budget is None else await scope.budget.reserve(request.identity)
     token = _asked.set(_own_stores(judge))
     try:
-        reply = await judge.complete(with_marker(request.prompt), schema=request.schema)
+        reply = await paid(
+            lambda: judge.complete(with_marker(request.prompt), schema=request.schema),
+            request.identity,
+            scope,
+        )
+    finally:
+        _asked.reset(token)
+    # None would say that this run did not make the call.
+    return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
+
+
+class _Answer(Protocol):
+    @property
+    def metrics(self) -> CallMetrics | None: ...
+
+
+_AnswerT = TypeVar("_AnswerT", bound=_Answer)
+
+
+async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: RunScope) -> _AnswerT:
+    """Make a call to a model as far as the run's budget allows it, and count what it costs.
+
+    Raises:
+        BudgetExceededError: when it does not.
+    """
+    reservation = None if scope.budget is None else await scope.budget.reserve(identity)
+    try:
+        answer = await call()
     except JudgeReplyError as unusable:
-        _count(unusable.metrics, reservation)  # a reply of no use is paid for like any other
+        unusable.metrics = unusable.metrics or CallMetrics()  # it is paid for like any other
+        _count(unusable.metrics, reservation)
         raise
     except BaseException:
         if reservation is not None:
             reservation.fail()
         raise
-    finally:
-        _asked.reset(token)
-    _count(reply.metrics, reservation)
-    # None would say that this run did not make the call.
-    return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
+    _count(answer.metrics, reservation)
+    return answer
 
 
 def _count(metrics: CallMetrics | None, reservation: Reservation | None) -> None:

@@ -52,7 +52,7 @@ _ABOUT_SYSTEM: Final = re.compile(
     r"\bsystem\b|\bdeveloper\b|messages\[0\]\.role|\binstructions?\b", re.IGNORECASE
 )
 _SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
-_REFUSALS: Final = frozenset({400, 404, 405, 415, 422})
+_REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 
 
 @dataclass(frozen=True, slots=True)

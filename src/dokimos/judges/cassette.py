@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from dokimos.core.file_lock import one_at_a_time
-from dokimos.errors import ConfigurationError, JudgeUnavailableError
+from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.fencing import MARKER
 from dokimos.judges.mode import CassetteMode
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
@@ -51,6 +51,8 @@ class Cassette:
         self._misses = 0
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        if request.again and self.mode != "replay":
+            return None
         recording = self._added.get(key)
         if recording is None and self.mode != "record":
             recording = self._known.get(key)
@@ -64,6 +66,9 @@ class Cassette:
         # Without metrics: who replays the reply has paid nothing for it.
         unpaid = JudgeReply(reply.text, None, reply.logprobs)
         self._add(Recording.of(request, unpaid, self._clean))
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        """Keep the reply all the same: a replay tells of the same error."""
 
     def adopt(self, recordings: Iterable[Recording]) -> None:
         """Take over what an earlier process of the same run has asked."""

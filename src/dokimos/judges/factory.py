@@ -60,10 +60,10 @@ def judge(
 def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
     from dokimos.judges.anthropic import AnthropicMessages
     from dokimos.judges.ollama import OllamaNative
-    from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses, is_openai, openai_url
+    from dokimos.judges.openai import OPENAI, AzureOpenAI, OpenAIChat, OpenAIResponses
 
     kinds: dict[str, type[HttpJudge]] = {
-        "openai": OpenAIResponses if is_openai(settings.get("base_url") or openai_url()) else OpenAIChat,
+        "openai": OpenAIResponses if OPENAI.owns(settings.get("base_url") or OPENAI.root()) else OpenAIChat,
         "openai-chat": OpenAIChat,
         "openai-responses": OpenAIResponses,
         "anthropic": AnthropicMessages,

@@ -37,9 +37,6 @@ class OllamaNative(HttpJudge):
     def path(self) -> str:
         return f"{self.url}/api/chat"
 
-    def authorization(self, key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {key}"}
-
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
         if self.top_logprobs is None:
             return {}

@@ -112,4 +112,4 @@ def as_judge(judge: JudgeLike) -> JudgeLM:
 def _is_async(function: Any) -> bool:
     if inspect.isroutine(function):
         return inspect.iscoroutinefunction(function)
-    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004 - it may be async

@@ -21,7 +21,7 @@ from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, cap
 from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
-from dokimos.judges.request import ModelRequest
+from dokimos.judges.request import Home, ModelRequest, host_of
 
 MOST_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
@@ -78,7 +78,10 @@ class HttpJudge(ABC):
     tokens_per_minute: float | None = None
 
     provider: ClassVar[str]
-    modes: ClassVar[tuple[Mode, ...]]
+    home: ClassVar[Home]
+    """Of a provider that has one place."""
+    modes: ClassVar[tuple[Mode, ...]] = tuple(Mode)
+    """How a reply can be held to a shape, the strictest way first."""
     fixed_headers: ClassVar[Mapping[str, str]] = {}
     lacks: ClassVar[tuple[str, ...]] = ()
     """Settings that the protocol does not have."""
@@ -98,14 +101,14 @@ class HttpJudge(ABC):
                 )
         _check_numbers(self)
         url = (self.base_url or self.default_url()).rstrip("/")
-        if not url.startswith(("http://", "https://")) or "?" in url or "#" in url:
+        if not url.startswith(("http://", "https://")) or "?" in url or "#" in url or not host_of(url):
             raise ConfigurationError(
-                f"{self.label}: base_url must start with http:// or https:// and have no query, "
-                f"not {shown_url(url)!r}."
+                f"{self.label}: base_url must start with http:// or https://, name a host and have no "
+                f"query, not {shown_url(url)!r}."
             )
         for name, value in (
             ("base_url", url),
-            ("api_key", None if self.api_key is None else Secret(self.api_key)),
+            ("api_key", None if self.api_key is None else _key_of(self.api_key)),
             ("headers", {name: Secret(value) for name, value in self.headers.items()}),
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
@@ -169,7 +172,7 @@ class HttpJudge(ABC):
         for _ in range(MOST_ADAPTATIONS):
             form = self._form(schema, known)
             try:
-                reply = await self._post(prompt, form.content(prompt))
+                reply = await self.send(self.path(), form.content(prompt), tokens=self._estimate(prompt))
             except RequestRefused as refusal:
                 self._learn(known, refusal, form.attempt)
                 continue
@@ -196,7 +199,7 @@ class HttpJudge(ABC):
         return _Form(Attempt(mode, optional, schema), before, after)
 
     def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
-        metrics = self._metrics(self.tokens(reply.data), reply.latency_ms)
+        metrics = self.metrics_of(self.tokens(reply.data), reply.latency_ms)
         if self.tokens_per_minute is not None:
             tokens_used(self._target, metrics.tokens or 0, estimate=self._estimate(prompt))
         try:
@@ -220,7 +223,14 @@ class HttpJudge(ABC):
             return f"{self.system}\n\n{prompt}", None
         return prompt, self.system or None
 
-    async def _post(self, prompt: str, content: bytes) -> Reply:
+    async def send(self, url: str, content: bytes, *, tokens: int) -> Reply:
+        """Post JSON to the endpoint with its key, as patiently as the settings say.
+
+        Raises:
+            RequestRefused: when the request itself is wrong.
+            JudgeUnavailableError: when there is no answer.
+            ConfigurationError: when the key is missing.
+        """
         key = self._key()
         secrets = tuple(map(Secret, self.headers.values()))
         headers = {"Content-Type": "application/json", **self.fixed_headers}
@@ -229,17 +239,15 @@ class HttpJudge(ABC):
         headers.update((name, Secret(value).reveal()) for name, value in self.headers.items())
         return await post_json(
             self._target,
-            self.path(),
+            url,
             content,
             headers=headers,
             secrets=secrets if key is None else (*secrets, key),
-            tokens=self._estimate(prompt),
+            tokens=tokens,
         )
 
-    def _estimate(self, prompt: str) -> int:
-        return len(prompt) // 4 + (self.max_tokens or ASSUMED_REPLY)
-
-    def _metrics(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
+    def metrics_of(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
+        """Return what a call cost, in dollars too where there is a price."""
         metrics = CallMetrics(
             tokens.tokens_in,
             tokens.tokens_out,
@@ -250,6 +258,9 @@ class HttpJudge(ABC):
         )
         return metrics if self.prices is None else replace(metrics, cost_usd=cost_of(self.prices, metrics))
 
+    def _estimate(self, prompt: str) -> int:
+        return len(prompt) // 4 + (self.max_tokens or ASSUMED_REPLY)
+
     def _key(self) -> Secret | None:
         if isinstance(self.api_key, Secret):
             return self.api_key
@@ -259,7 +270,7 @@ class HttpJudge(ABC):
         value = os.environ.get(variable)
         if not value:
             raise ConfigurationError(f"{self.label} needs a key: set {variable}, or give api_key=....")
-        return Secret(value)
+        return _key_of(value)
 
     def _identity(self, url: str) -> str:
         given = {name: getattr(self, name) for name in (*_SETTINGS, *self.own_settings)}
@@ -276,21 +287,21 @@ class HttpJudge(ABC):
             base_url=url, label=self.label, limits=limits, timeout=self.timeout, attempts=self.attempts
         )
 
-    @abstractmethod
     def default_url(self) -> str:
         """Return the root of the API where none is given."""
+        return self.home.root()
 
-    @abstractmethod
     def key_variable(self) -> str | None:
         """Return the environment variable with the key, None where the endpoint needs none."""
+        return self.home.key_for(self.url)
+
+    def authorization(self, key: str) -> Mapping[str, str]:
+        """Return the headers that carry the key."""
+        return {"Authorization": f"Bearer {key}"}
 
     @abstractmethod
     def path(self) -> str:
         """Return the URL that prompts go to."""
-
-    @abstractmethod
-    def authorization(self, key: str) -> Mapping[str, str]:
-        """Return the headers that carry the key."""
 
     @abstractmethod
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
@@ -313,6 +324,11 @@ _POSITIVE: Final = (
     "max_tokens", "top_logprobs", "timeout", "attempts", "max_concurrency", "requests_per_minute",
     "tokens_per_minute",
 )  # fmt: skip
+
+
+def _key_of(value: str | Secret) -> Secret:
+    """Return a key without the line break at its end that files leave."""
+    return Secret(Secret(value).reveal().strip())
 
 
 def _check_numbers(judge: HttpJudge) -> None:

@@ -18,6 +18,8 @@ from dokimos.judges.protocol import JudgeReply
 Clean: TypeAlias = Callable[[str], str]
 """Takes out of a text what must not be written down."""
 
+UNUSABLE: Final = "unusable"
+"""Comes right after the key, where it is there at all."""
 HIDDEN: Final = "[secret]"
 SHORTEST_SECRET: Final = 16
 """The value of an environment variable that is shorter is no key, and could be an ordinary word."""
@@ -67,9 +69,13 @@ class Recording:
     repeat: int
     sample: int
     reply: JudgeReply
+    unusable: str | None = None
+    """Why there is no reply, only what it cost; None where there is one."""
 
     @classmethod
-    def of(cls, request: Request, reply: JudgeReply, clean: Clean) -> Recording:
+    def of(
+        cls, request: Request, reply: JudgeReply, clean: Clean, *, unusable: str | None = None
+    ) -> Recording:
         return cls(
             key=request.key,
             judge=clean(request.identity),
@@ -78,6 +84,7 @@ class Recording:
             repeat=request.repeat,
             sample=request.sample,
             reply=cleaned_reply(reply, clean),
+            unusable=None if unusable is None else clean(unusable),
         )
 
     def to_line(self, *, stable: bool = False) -> bytes:
@@ -88,6 +95,7 @@ class Recording:
             reply.pop("metrics", None)
         tree = {
             "key": self.key,
+            **({} if self.unusable is None else {UNUSABLE: self.unusable}),
             "judge": self.judge,
             "repeat": self.repeat,
             "sample": self.sample,
@@ -112,6 +120,7 @@ class Recording:
                 repeat=tree["repeat"],
                 sample=tree["sample"],
                 reply=from_json(JudgeReply, tree["reply"]),
+                unusable=tree.get(UNUSABLE),
             )
         except (KeyError, TypeError) as problem:
             raise ValueError(f"it is no recording: {problem!r}") from None

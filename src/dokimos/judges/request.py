@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -34,18 +35,39 @@ def given(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where a provider's own API is, and which variables of the environment are about it."""
+
+    url: str
+    domain: str
+    url_variable: str
+    key_variable: str
+
+    def root(self) -> str:
+        """Return the root of the API that the environment names, the provider's own by default."""
+        return os.environ.get(self.url_variable) or self.url
+
+    def owns(self, url: str) -> bool:
+        """Say whether a URL is at the provider's domain, or below it."""
+        return f".{host_of(url)}".endswith(f".{self.domain}")
+
+    def key_for(self, url: str) -> str | None:
+        """Name the variable with the key, for the provider itself and the endpoint that stands in for it.
+
+        No other endpoint gets a key from the environment.
+        """
+        if self.owns(url):
+            return self.key_variable
+        trusted = os.environ.get(self.url_variable, "").rstrip("/") == url
+        return self.key_variable if trusted and os.environ.get(self.key_variable) else None
+
+
 @cache
-def is_at(url: str, domain: str) -> bool:
-    """Say whether a URL is a provider's own."""
-    return (urlsplit(url).hostname or "").endswith(domain)
-
-
-def trusted_key(url: str, *, domain: str, url_variable: str, key_variable: str) -> str | None:
-    """Name the variable with the key, for the provider itself and the endpoint that stands in for it.
-
-    No other endpoint gets a key from the environment.
-    """
-    if is_at(url, domain):
-        return key_variable
-    trusted = os.environ.get(url_variable, "").rstrip("/") == url
-    return key_variable if trusted and os.environ.get(key_variable) else None
+def host_of(url: str) -> str:
+    """Return the host that a URL names, "" where it is none that can be called."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "" if parts.port != 0 else ""
+    except ValueError:
+        return ""

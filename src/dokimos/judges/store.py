@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from dokimos.core.metrics import CallMetrics
+from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import Clean, Recording, without_secrets
+from dokimos.judges.recording import UNUSABLE, Clean, Recording, without_secrets
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 CALLS_FILE: Final = "calls.jsonl"
 _LINE_START: Final = b'{"key":"'
 _KEY_SLICE: Final = slice(len(_LINE_START), len(_LINE_START) + 32)
+_UNUSABLE_MARK: Final = f'","{UNUSABLE}":'.encode()
+_REJECTED: Final = _UNUSABLE_MARK + b"true}\n"
+"""What follows the key on a line that only says of an earlier one that its reply was of no use."""
 PAUSE_SECONDS: Final = 0.003
 """Between two syncs: where many replies arrive at once, more of them share one."""
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
@@ -39,6 +44,7 @@ class RunCalls:
         self._path = path
         self._clean = without_secrets() if clean is None else clean
         self._places: dict[bytes, int] = {}
+        self._unusable: set[bytes] = set()
         self._size = 0
         self._mutex = threading.Lock()
         self._syncer: _Syncer | None = None
@@ -52,23 +58,46 @@ class RunCalls:
         return len(self._places)
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        recording = self._read(bytes.fromhex(key))
-        return None if recording is None else recording.reply
+        recording = None if request.again else self._read(bytes.fromhex(key))
+        if recording is None:
+            return None
+        if recording.unusable is not None:
+            raise JudgeReplyError(recording.unusable, metrics=recording.reply.metrics)
+        return recording.reply
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        place = bytes.fromhex(key)
-        if self._closed or self.problem is not None or place in self._places:
-            return
-        synced = self._append(place, Recording.of(request, reply, self._clean).to_line())
-        if synced is not None:
-            await synced
+        if request.again or bytes.fromhex(key) not in self._places:
+            await self._write(Recording.of(request, reply, self._clean).to_line())
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        if unusable.metrics is not None:
+            cost = JudgeReply("", unusable.metrics)
+            await self._write(Recording.of(request, cost, self._clean, unusable=str(unusable)).to_line())
+        elif bytes.fromhex(key) not in self._unusable:
+            await self._write(_LINE_START + key.encode() + _REJECTED)
 
     def recordings(self) -> Iterator[Recording]:
-        """Return all calls in the order in which they were answered."""
+        """Return all calls that have a reply, each with the last one."""
         for place in list(self._places):
             recording = self._read(place)
-            if recording is not None:
+            if recording is not None and recording.unusable is None:
                 yield recording
+
+    def paid(self) -> Iterator[tuple[str, CallMetrics]]:
+        """Return judge and cost of all replies that were paid for, also of those that were of no use."""
+        if not self._size:
+            return
+        with self._path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    recording = Recording.from_line(line)
+                    # Replies that came from elsewhere cost this run nothing, and have no metrics.
+                    if recording.reply.metrics is not None:
+                        yield recording.judge, recording.reply.metrics
+
+    def unusable(self) -> set[str]:
+        """Return the keys of the calls whose last replies were of no use."""
+        return {key.hex() for key in self._unusable}
 
     def warnings(self) -> list[str]:
         """Say what is wrong with the file."""
@@ -104,12 +133,25 @@ class RunCalls:
             key = bytes.fromhex(line[_KEY_SLICE].decode("ascii"))
         except ValueError:
             key = b""
-        if line.startswith(_LINE_START) and len(key) == 16:
-            self._places[key] = offset
-        else:
+        if not line.startswith(_LINE_START) or len(key) != 16:
             self._unreadable += 1
+            return
+        after = line[_KEY_SLICE.stop :]
+        if after != _REJECTED:
+            self._places[key] = offset
+        if after.startswith(_UNUSABLE_MARK):
+            self._unusable.add(key)
+        else:
+            self._unusable.discard(key)
 
-    def _append(self, key: bytes, line: bytes) -> asyncio.Future[None] | None:
+    async def _write(self, line: bytes) -> None:
+        if self._closed or self.problem is not None:
+            return
+        synced = self._append(line)
+        if synced is not None:
+            await synced
+
+    def _append(self, line: bytes) -> asyncio.Future[None] | None:
         with self._mutex:
             if self._closed:
                 return None
@@ -119,7 +161,7 @@ class RunCalls:
             except OSError as error:
                 self._give_up(error)
                 return None
-            self._places[key] = self._size
+            self._note(line, self._size)
             self._size += len(line)
             return syncer.synced()
 

@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Side:
-    """A simulated user or an application, looked at once: whether to call it here or in a thread."""
+    """A user, an application or a stopping condition; a sync one is called in a thread."""
 
     def __init__(self, party: Callable[[ConversationTrajectory], Any]) -> None:
         # Like a task, a party may be sync or async; an application may return all that a task may.
@@ -53,23 +53,28 @@ class Side:
 
     async def message(self, trajectory: ConversationTrajectory) -> Message | None:
         """Ask a simulated user what it says next. Raises what it raises, `TypeError` for anything else."""
-        user = cast("SimulatedUser", self._prepared.call)
-        if self._prepared.is_async:
-            said = await user(trajectory)
-        else:
-            said = await call_in_thread(user, trajectory)
-            if inspect.isawaitable(said):
-                said = await said
+        said = await self._asked(trajectory)
         if said is None or (isinstance(said, Message) and said.role is Role.USER):
             return said
         if isinstance(said, str):
             return Message.user(said)
         raise TypeError(f"it must give text, a user message or None, not {quoted(said)}")
 
+    async def holds(self, trajectory: ConversationTrajectory) -> bool:
+        """Ask a stopping condition whether to stop. Raises what it raises."""
+        return bool(await self._asked(trajectory))
+
     async def answer(self, trajectory: ConversationTrajectory) -> Answer:
         """Ask an application for its reply. Raises what it raises, `TypeError` for what is no reply."""
         result = await self._prepared.run(cast("Any", trajectory), _itself)
         return Answer(_reply(result.outputs), result.metrics)
+
+    async def _asked(self, trajectory: ConversationTrajectory) -> Any:
+        party = cast("SimulatedUser", self._prepared.call)
+        if self._prepared.is_async:
+            return await party(trajectory)
+        said = await call_in_thread(party, trajectory)
+        return await said if inspect.isawaitable(said) else said
 
 
 async def within(seconds: float | None, call: Coroutine[Any, Any, T]) -> T:

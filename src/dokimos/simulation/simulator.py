@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import time
 from collections.abc import Callable, Coroutine
@@ -33,7 +32,10 @@ from dokimos.simulation.parties import (
 T = TypeVar("T")
 
 StoppingCondition: TypeAlias = Callable[[ConversationTrajectory], Any]
-"""Looks at the conversation after each message and says whether to stop, sync or async."""
+"""Looks at the conversation after each message and says whether to stop, sync or async.
+
+Like the sides, a sync one is called in a thread, so that it may take its time.
+"""
 
 END_REASON: Final = "endReason"
 ERROR: Final = "error"
@@ -129,6 +131,7 @@ class _Conversation:
         self._plan = plan
         self._user = Side(plan.user)
         self._application = Side(plan.application)
+        self._condition = None if plan.stopping_condition is None else Side(plan.stopping_condition)
         self._trajectory = ConversationTrajectory(scenario=plan.scenario)
         self._turn = 0
         self._metrics: CallMetrics | None = None
@@ -150,14 +153,12 @@ class _Conversation:
     async def _turns(self) -> EndReason:
         for turn in range(1, self._plan.max_turns + 1):
             self._turn = turn
-            reason = (
-                await self._user_speaks()
-                or await self._is_stopped()
-                or await self._application_speaks()
-                or await self._is_stopped()
-            )
-            if reason is not None:
-                return reason
+            for step in (self._user_speaks, self._application_speaks):
+                reason = await step()
+                if reason is None and self._condition is not None:
+                    reason = await self._is_stopped(self._condition)
+                if reason is not None:
+                    return reason
         return EndReason.MAX_TURNS
 
     async def _user_speaks(self) -> EndReason | None:
@@ -185,11 +186,8 @@ class _Conversation:
             self._metrics = answer.metrics if self._metrics is None else self._metrics + answer.metrics
         return None
 
-    async def _is_stopped(self) -> EndReason | None:
-        condition = self._plan.stopping_condition
-        if condition is None:
-            return None
-        stops = await self._asked("stopping condition", lambda: _held(condition, self._trajectory))
+    async def _is_stopped(self, condition: Side) -> EndReason | None:
+        stops = await self._asked("stopping condition", lambda: condition.holds(self._trajectory))
         return EndReason.STOPPING_CONDITION if stops else None
 
     def _add(self, message: Message) -> None:
@@ -209,9 +207,11 @@ class _Conversation:
 
     def _seconds(self) -> float | None:
         """How long the next message may take, None where that does not matter."""
-        limit = math.inf if self._plan.reply_timeout is None else self._plan.reply_timeout
-        left = min(limit, self._end - time.monotonic())
-        return None if left == math.inf else max(left, 0.0)
+        limit = self._plan.reply_timeout
+        if self._end == math.inf:
+            return limit
+        left = max(self._end - time.monotonic(), 0.0)
+        return left if limit is None else min(limit, left)
 
     def _late(self, who: str) -> str:
         if self._plan.reply_timeout is None or time.monotonic() >= self._end:
@@ -239,11 +239,6 @@ async def _contained(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise
     except BaseException as error:  # also SystemExit, which would end the event loop
         raise _Contained(error) from error
-
-
-async def _held(condition: StoppingCondition, trajectory: ConversationTrajectory) -> bool:
-    stops = condition(trajectory)
-    return bool(await stops if inspect.isawaitable(stops) else stops)
 
 
 def _check_seconds(name: str, seconds: Any) -> None:

@@ -193,6 +193,8 @@ def _texts(owner: object, field: str, given: Any) -> tuple[str, ...]:
 
 def _scripted(texts: Sequence[str], trajectory: ConversationTrajectory) -> str | None:
     """Return the next of the prepared messages; the simulator's initial message uses none of them up."""
+    if not texts:
+        return None
     said = sum(INITIAL not in message.metadata for message in trajectory.user_messages)
     return texts[said] if said < len(texts) else None
 

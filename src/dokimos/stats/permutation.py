@@ -11,7 +11,7 @@ changes a p-value, and it is the same on every machine.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import shake_128
@@ -82,8 +82,8 @@ def sign_flip_test(
     binomial distribution, and the test is McNemar's. Otherwise p = (hits + 1) / (iterations + 1) over random
     swaps (B. Phipson, G. K. Smyth, 2010).
 
-    It holds alpha exactly where both sides have as many repeats, and nearly where they do not: a difference
-    of means of unlike numbers is not quite as likely with the other sign.
+    It holds alpha where both sides have as many repeats of an item: a difference of means of unlike numbers
+    is not as likely with the other sign.
 
     Counting ends early once `stop_above * iterations` hits were seen: p is then hits / draws, which is as
     valid (J. Besag, P. Clifford, 1991). It is never below `stop_above`, so a decision at any alpha below that
@@ -116,6 +116,22 @@ def max_t_test(
             break
     adjusted = family.adjusted()
     return FamilyTest({n: family.marginal[n] for n in deltas}, {n: adjusted.get(n, 1.0) for n in deltas})
+
+
+def exchange_p(before: Sequence[float], now: Sequence[float]) -> float:
+    """Return how likely `now` is this far below `before` or further, by all ways to deal the values out.
+
+    E. J. G. Pitman, Significance tests which may be applied to samples from any populations (1937).
+    """
+    pooled = [fixed_point(score) for score in (*before, *now)]
+    seen, size = sum(pooled[: len(before)]), len(before)
+    ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
+    for score in pooled:
+        for taken in range(size, 0, -1):
+            for total, count in ways[taken - 1].items():
+                ways[taken][total + score] += count
+    hits = sum(count for total, count in ways[size].items() if total >= seen)
+    return hits / math.comb(len(pooled), size)
 
 
 class _Family:

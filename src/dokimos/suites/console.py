@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,15 +59,27 @@ def summary_lines(result: ExperimentResult) -> Iterator[Line]:
     if skipped:
         notes.append(f"{len(skipped)} left out")
     if result.status is not RunStatus.COMPLETED:
-        notes.append(result.status.in_words)
+        notes += [*_not_run(result), result.status.in_words]
     text = ", ".join([f"{summary.passed} passed, {summary.failed} failed", *notes])
     yield Line(text, "bad" if summary.failed else "good" if summary.passed else "doubtful")
+
+
+def _not_run(result: ExperimentResult) -> list[str]:
+    planned = (result.provenance.dataset_size or 0) * result.run_count
+    left = planned - result.summary.total
+    return [f"{left} not run"] if left > 0 else []
 
 
 def skipped_lines(skipped: Mapping[str, Any], signs: Signs) -> Iterator[Line]:
     """Yield the tests that were left out, with why."""
     for name, reason in skipped.items():
         yield Line(f'{signs.none} "{name}" left out: {reason}', "doubtful")
+
+
+def not_run_lines(names: Iterable[str], signs: Signs) -> Iterator[Line]:
+    """Yield the cases that were not reached before the run stopped."""
+    for name in names:
+        yield Line(f'{signs.none} "{name}" not run', "doubtful")
 
 
 def _turn_lines(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:

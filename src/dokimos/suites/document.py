@@ -14,8 +14,9 @@ MOST_VALUES: Final = 1_000_000
 TEXT_KEYS: Final = frozenset({"ground_truth", "input", "name"})
 """Keys whose scalars are texts even without quotes, so that 60.94 stays `60.94`."""
 _FREE_KEYS: Final = frozenset(
-    {"args", "ground_truth", "metadata", "params", "response_format", "schema", "turn_config"}
-)
+    {"args", "env", "ground_truth", "headers", "metadata", "parameters", "params", "response_format",
+     "schema", "turn_config"}
+)  # fmt: skip
 """Below them, keys are the user's own."""
 _NULL: Final = "tag:yaml.org,2002:null"
 _VARIABLE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")

@@ -28,7 +28,7 @@ def dotenv_values(folder: Path) -> dict[str, str]:
     for place in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
         path = place / ".env"
         if path.is_file():
-            found = {**_parsed(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
+            found = {**parsed_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
     return found
 
 
@@ -120,7 +120,8 @@ def _home() -> list[Path]:
         return []
 
 
-def _parsed(text: str) -> dict[str, str]:
+def parsed_dotenv(text: str) -> dict[str, str]:
+    """Return the variables that the text of a `.env` file sets."""
     values = {}
     for line in text.splitlines():
         found = _ASSIGNMENT.fullmatch(line)

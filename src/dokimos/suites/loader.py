@@ -15,14 +15,15 @@ from dokimos.suites.problems import Problem, Steps, refuse
 
 if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
+    from dokimos.judges.budget import Budget
     from dokimos.suites.metric_schema import Metric
     from dokimos.suites.metrics import BuiltMetric, Judges
     from dokimos.suites.plan import CasePlan, TurnPlan
-    from dokimos.suites.schema import Agent, SuiteFile, TestCase, Turn
+    from dokimos.suites.schema import Agent, BudgetBlock, SuiteFile, TestCase, Turn
     from dokimos.suites.suite import Suite
 
 ENDINGS: Final = (".yaml", ".yml")
-_OUTSIDE: Final = ("claude", "openai", "deployment", "observability", "embedding_provider")
+_OUTSIDE: Final = ("claude", "openai", "deployment", "observability")
 LLM_TIMEOUT: Final = 60.0
 
 
@@ -41,6 +42,15 @@ def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     Raises:
         ConfigurationError: naming file, line, column and path of everything that is wrong with it.
     """
+    return compile_suite(read_document(path), llm_timeout=llm_timeout)
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a suite with all that it refers to and all that is configured for it, unchecked yet.
+
+    Raises:
+        ConfigurationError: where there is no such file, or it is no map.
+    """
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError(f"There is no suite {path}.")
@@ -50,11 +60,21 @@ def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     if not isinstance(document.value, dict):
         refuse(document.problems)
     with_settings(document, settings_for(folder, lookup), execution_from_environment(os.environ))
-    file = _validated(document)
-    return _Compiler(document, file, folder).suite(llm_timeout)
+    return document
 
 
-def _validated(document: Document) -> SuiteFile:
+def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Suite:
+    """Check a suite that has been read, and look up what it names.
+
+    Raises:
+        ConfigurationError: with everything that is wrong with it.
+    """
+    file = validated(document)
+    return _Compiler(document, file, document.file.resolve().parent).suite(llm_timeout)
+
+
+def validated(document: Document) -> SuiteFile:
+    """Check the values of a suite. Raises `ConfigurationError` with everything that is wrong with them."""
     from pydantic import ValidationError
 
     from dokimos.suites.schema import SuiteFile
@@ -87,7 +107,10 @@ class _Compiler:
         self._warnings: dict[str, None] = {}
         self._built: dict[int, BuiltMetric | None] = {}
         evaluations = file.evaluations.model if file.evaluations else None
-        self._judges: Judges = Judges(evaluations=evaluations, agent=file.model)
+        self._agent_keys: tuple[tuple[str, str], ...] = ()
+        self._judges: Judges = Judges(
+            evaluations=evaluations, agent=file.model, embeddings=file.embedding_provider
+        )
 
     def suite(self, llm_timeout: float | None) -> Suite:
         from dokimos.suites.suite import Suite
@@ -107,7 +130,10 @@ class _Compiler:
             cases=cases,
             application=application,
             timeout=timeout,
-            agent=_shown(self._file.agent),
+            agent=_shown(self._file.agent) if self._file.agent else getattr(application, "label", ""),
+            identity=getattr(application, "identity", ""),
+            about=getattr(application, "about", {}),
+            budget=_budget(execution.budget),
             parallelism=execution.parallel_test_cases or 1,
             retries=execution.retries or 0,
             quiet=bool(execution.quiet),
@@ -119,19 +145,26 @@ class _Compiler:
     def _keys(self) -> tuple[tuple[str, str], ...]:
         from dokimos.judges.provider import HttpJudge
 
-        judges = [getattr(b.evaluator, "judge", None) for b in self._built.values() if b and b.metric.enabled]
+        used = [built.evaluator for built in self._built.values() if built and built.metric.enabled]
+        judges = [getattr(each, "judge", None) for each in used]
+        judges += [getattr(getattr(each, "embedder", None), "endpoint", None) for each in used]
         needed = {
             (variable, judge.label): None
             for judge in judges
             if isinstance(judge, HttpJudge) and judge.api_key is None and (variable := judge.key_variable())
         }
-        return tuple(needed)
+        return tuple(dict.fromkeys((*self._agent_keys, *needed)))
 
     def _warn_of_blocks(self) -> None:
         for key in _OUTSIDE:
-            if getattr(self._file, key) is not None:
+            given = getattr(self._file, key)
+            if given is not None:
                 place = self._document.place((key,))
-                self._warn(f"{place}: the block {key} is outside evaluation and has no effect.")
+                kept = ", except max_turns" if self._limits_turns(given) else ""
+                self._warn(f"{place}: the block {key} is outside evaluation and has no effect{kept}.")
+
+    def _limits_turns(self, block: Any) -> bool:
+        return self._file.agent is None and isinstance(block, dict) and "max_turns" in block
 
     def _warn(self, message: str) -> None:
         self._warnings[message] = None
@@ -143,18 +176,28 @@ class _Compiler:
         from dokimos.suites.targets import application_of
 
         if self._file.agent is None:
-            message = (
-                "the declared agent (model, instructions, tools) is not available yet; name an application "
-                "of your own with agent: module:function, a URL or a command."
-            )
-            place = ("instructions",) if self._file.instructions else ("model",)
-            self._problems.append(self._document.problem(place, message))
-            return None
+            return self._declared(timeout)
+        self._warn_of_declaration()
         try:
             return application_of(self._file.agent, self._folder, timeout)
         except ConfigurationError as error:
             self._problems.append(self._document.problem(("agent", "callable"), str(error)))
             return None
+
+    def _declared(self, timeout: float) -> Any:
+        from dokimos.suites.declared.building import AgentBuilder
+
+        builder = AgentBuilder(self._document, self._file, self._warn)
+        agent = builder.build(timeout)
+        self._problems += builder.problems
+        self._agent_keys = tuple(builder.keys())
+        return agent
+
+    def _warn_of_declaration(self) -> None:
+        for key in ("instructions", "tools", "response_format"):
+            if getattr(self._file, key):
+                place = self._document.place((key,))
+                self._warn(f"{place}: {key} has no effect beside agent:, which names what is tested.")
 
     def _cases(self) -> Iterator[CasePlan]:
         taken: set[str] = set()
@@ -189,9 +232,10 @@ class _Compiler:
     def _turn(self, turn: Turn, number: int, name: str, case: TestCase, steps: Steps) -> TurnPlan:
         from dokimos.suites.plan import TurnPlan
 
-        files = []
+        files, named = [], []
         for place, file in enumerate(turn.files):
             values = file.model_dump(exclude_none=True)
+            named.append(dict(values))
             if file.path is not None:
                 path = self._document.place((*steps, "files", place)).file.resolve().parent / file.path
                 values["path"] = str(path)
@@ -206,6 +250,7 @@ class _Compiler:
             ground_truth=turn.ground_truth,
             retrieval_context=tuple(turn.retrieval_context) if turn.retrieval_context else None,
             files=tuple(files),
+            named_files=tuple(named),
             turn_config=turn.turn_config,
             case_name=name,
             metadata=case.metadata,
@@ -269,8 +314,17 @@ def _skip_reason(skip: bool | str) -> str | None:
     return "It is marked as skip." if skip else None
 
 
+def _budget(block: BudgetBlock | None) -> Budget | None:
+    from dokimos.judges.budget import Budget
+
+    return None if block is None else Budget(**block.model_dump())
+
+
 def _shown(agent: Agent | None) -> str:
     """Return what tells one agent from another, without its headers."""
     if agent is None:
         return ""
+    if agent.params:
+        given = ", ".join(f"{name}={value!r}" for name, value in agent.params.items())
+        return f"{agent.function}({given})"
     return str(agent.function or agent.url or agent.command)

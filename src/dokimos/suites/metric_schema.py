@@ -83,6 +83,13 @@ class ModelBlock(Block):
         return self
 
 
+EmbeddingProvider = Annotated[
+    Annotated[ModelBlock, Tag("model")] | Annotated[Text, Tag("name")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "model"),
+]
+"""A model that embeds, or the name of an embedder such as `file.py:embed`."""
+
+
 class Metric(Block):
     """What all metrics have in common."""
 
@@ -199,9 +206,10 @@ AnyMetric = Annotated[
         custom_error_message=(
             "invalid metric type; valid types are standard (with metric: "
             "numeric, equality, f1_score, bleu, rouge, meteor, contains, regex, json_schema, "
-            "structural_match, chrf, levenshtein, latency, cost), geval (with name and criteria), rag (with "
-            "metric_type: faithfulness, answer_relevancy, contextual_relevancy, contextual_precision, "
-            "contextual_recall), code (with grader: module.path:callable), evaluator (with name and params)."
+            "structural_match, chrf, levenshtein, embedding_similarity, latency, cost), geval (with name and "
+            "criteria), rag (with metric_type: faithfulness, answer_relevancy, contextual_relevancy, "
+            "contextual_precision, contextual_recall), code (with grader: module.path:callable), evaluator "
+            "(with name and params)."
         ),
     ),
 ]

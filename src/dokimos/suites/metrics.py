@@ -27,6 +27,7 @@ _VERDICTS: Final = frozenset(
     {"numeric", "equality", "contains", "regex", "json_schema", "structural_match", "latency", "cost"}
 )
 """Standard metrics whose own verdict counts where there is no threshold."""
+EMBEDDING_SIMILARITY: Final = "embedding_similarity"
 _YAML_NAMES: Final = frozenset({"numeric", "equality"})
 """Standard metrics that are told under their name in the file."""
 _RENAMED: Final = {"equality": {"case_insensitive": "ignore_case"}}
@@ -73,6 +74,8 @@ class Judges:
 
     evaluations: ModelBlock | None = None
     agent: ModelBlock | None = None
+    embeddings: ModelBlock | str | None = None
+    """What turns texts into vectors."""
 
     def of(self, metric: Metric) -> Any:
         """Return the judge. Raises `ConfigurationError` where no model is named."""
@@ -110,7 +113,10 @@ def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
     match metric:
         case StandardMetric():
             legacy = _legacy(metric)
-            return _standard(metric) if legacy is None else _replaced(metric, legacy, judges, folder)
+            if legacy is not None:
+                return _replaced(metric, legacy, judges, folder)
+            embeds = metric.metric == EMBEDDING_SIMILARITY
+            return _embedding_similarity(metric, judges, folder) if embeds else _standard(metric)
         case GEvalMetric():
             return _g_eval(metric, judges)
         case RagMetric():
@@ -118,13 +124,11 @@ def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
         case CodeMetric():
             return _code(metric, folder)
         case EvaluatorMetric():
-            return _registered(metric, judges)
+            return _registered(metric, judges, folder)
     raise ConfigurationError(f"there is no metric of the type {type(metric).__name__}.")
 
 
 def _standard(metric: StandardMetric) -> BuiltMetric:
-    if metric.metric == "embedding_similarity":
-        raise ConfigurationError("embedding_similarity is not available yet.")
     names = _RENAMED.get(metric.metric, {})
     params = {names.get(key, key): value for key, value in metric.parameters.items()}
     decides = metric.metric in _VERDICTS
@@ -145,6 +149,31 @@ def _standard(metric: StandardMetric) -> BuiltMetric:
         registry_name=metric.metric,
         warnings=tuple(ignored),
     )
+
+
+def _embedding_similarity(metric: StandardMetric, judges: Judges, folder: Path) -> BuiltMetric:
+    params = dict(metric.parameters)
+    params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
+    evaluator = build(EMBEDDING_SIMILARITY, {**params, "threshold": metric.threshold, **_common(metric)})
+    return BuiltMetric(
+        evaluator=evaluator,
+        name=metric.name or evaluator.name,
+        metric=metric,
+        decides=False,
+        registry_name=EMBEDDING_SIMILARITY,
+    )
+
+
+def _embedder(named: Any, metric: Metric, judges: Judges, folder: Path) -> Any:
+    """Return the embedder that a metric names, else the suite's."""
+    from dokimos.suites.retrieval.embedders import embedder_named
+
+    found = embedder_named(named, folder, provider=metric.model or judges.embeddings)
+    if found is None:
+        raise ConfigurationError(
+            "this metric needs an embedder: name a model: in it, or an embedding_provider: for the suite."
+        )
+    return found
 
 
 def _g_eval(metric: GEvalMetric, judges: Judges) -> BuiltMetric:
@@ -192,13 +221,15 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     return BuiltMetric(evaluator=evaluator, name=name, metric=metric, decides=True)
 
 
-def _registered(metric: EvaluatorMetric, judges: Judges) -> BuiltMetric:
+def _registered(metric: EvaluatorMetric, judges: Judges, folder: Path) -> BuiltMetric:
     kind = find(metric.evaluator)
     params = {**metric.params, **_common(metric)}
     if metric.threshold is not None:
         params["threshold"] = metric.threshold
     if "judge" in kind.__dataclass_fields__ and "judge" not in params:
         params["judge"] = judges.of(metric)
+    if "embedder" in kind.__dataclass_fields__:
+        params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
     evaluator = build(metric.evaluator, params)
     return BuiltMetric(
         evaluator=evaluator,

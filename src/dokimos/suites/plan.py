@@ -32,6 +32,8 @@ class TurnPlan:
     retrieval_context: tuple[str, ...] | None = None
     files: tuple[Mapping[str, Any], ...] = ()
     """As they go to the agent; paths are absolute."""
+    named_files: tuple[Mapping[str, Any], ...] = ()
+    """The same as the suite names them, so that a case is the same on every machine."""
     turn_config: Mapping[str, Any] = field(default_factory=dict)
     case_name: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -78,18 +80,22 @@ class CasePlan:
     repeats: int = 1
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the case's examples, one for each repeat."""
+        if self.repeats == 1:
+            return [self.id]
+        return [f"{self.id} [{number}/{self.repeats}]" for number in range(1, self.repeats + 1)]
+
     def examples(self) -> list[Example]:
         """Return the case as examples, one for each repeat."""
-        ids = [self.id]
-        if self.repeats > 1:
-            ids = [f"{self.id} [{number}/{self.repeats}]" for number in range(1, self.repeats + 1)]
-        return [self._example(id) for id in ids]
+        return [self._example(id) for id in self.ids]
 
     def _example(self, id: str) -> Example:
         inputs: dict[str, Any] = {INPUT: SEPARATOR.join(turn.input for turn in self.turns)}
         if self.is_conversation:
             inputs[TURNS] = [turn.input for turn in self.turns]
-        files = [dict(file) for turn in self.turns for file in turn.files]
+        files = [dict(file) for turn in self.turns for file in turn.named_files]
         if files:
             inputs["files"] = files
         tags = {"tags": list(self.tags)} if self.tags else {}

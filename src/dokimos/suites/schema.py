@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -15,10 +13,11 @@ from pydantic import (
     model_validator,
 )
 
-from dokimos.suites.metric_schema import AnyMetric, Block, ModelBlock, Text
+from dokimos.suites.metric_schema import AnyMetric, Block, EmbeddingProvider, ModelBlock, Text
+from dokimos.suites.optimizer.schema import OptimizerBlock
+from dokimos.suites.tool_schema import MOST_TOOLS, AnyTool
 
 MOST_FILES: Final = 10
-MOST_TOOLS: Final = 50
 
 
 class FileInput(Block):
@@ -139,7 +138,8 @@ class Evaluations(Block):
     model: ModelBlock | None = None
     """The judge of metrics without one of their own."""
     metrics: Annotated[list[AnyMetric], Field(min_length=1)]
-    optimizer: dict[str, Any] | None = None
+    optimizer: OptimizerBlock | None = None
+    """How `dokimos test optimize` looks for better parameters and instructions."""
 
 
 class Instructions(Block):
@@ -155,17 +155,6 @@ class Instructions(Block):
         return self
 
 
-class Tool(BaseModel):
-    """A tool of the declared agent."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_]+$")]
-    type: Literal["function", "vectorstore", "hierarchical_document", "mcp", "prompt"]
-    description: str | None = None
-    defer_loading: bool | None = None
-
-
 def _agent(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -178,6 +167,8 @@ class Agent(Block):
     function: Annotated[str, StringConstraints(pattern=r"^[^:\s]+(\.py)?:[\w.]+$")] | None = Field(
         default=None, alias="callable", description="module:attribute or file.py:attribute."
     )
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the callable; of a class, those of its constructor."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$")] | None = None
     """Where JSON is posted to."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)
@@ -195,6 +186,22 @@ class Agent(Block):
             raise ValueError("an agent is one of callable, url and command.")
         if self.url is None and self.headers:
             raise ValueError("headers are for an agent with a url.")
+        if self.function is None and self.params:
+            raise ValueError("params are for an agent that is a callable.")
+        return self
+
+
+class BudgetBlock(Block):
+    """What a run may spend, the calls of agent and judges together; it ends when it is spent."""
+
+    max_cost_usd: Annotated[float, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_calls: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _limited(self) -> BudgetBlock:
+        if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
+            raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
         return self
 
 
@@ -212,6 +219,9 @@ class Execution(Block):
     parallel_test_cases: Annotated[int, Field(ge=1)] | None = None
     retries: Annotated[int, Field(ge=0)] | None = None
     """How often a case whose agent failed is repeated."""
+    max_turns: Annotated[int, Field(ge=1)] | None = None
+    """How often the declared agent may ask its model for one reply; 20 unless given."""
+    budget: BudgetBlock | None = None
 
 
 class SuiteFile(Block):
@@ -225,7 +235,7 @@ class SuiteFile(Block):
     """The declared agent's model, and the judge where no other is named."""
     instructions: Instructions | None = None
     response_format: dict[str, Any] | str | None = None
-    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = Field(default_factory=list)
+    tools: Annotated[list[AnyTool], Field(max_length=MOST_TOOLS)] = Field(default_factory=list)
     evaluations: Evaluations | None = None
     test_cases: list[TestCase] = Field(default_factory=list)
     execution: Execution = Field(default_factory=Execution)
@@ -235,7 +245,8 @@ class SuiteFile(Block):
     """Files whose content stands under this one's."""
     observability: Any = None
     deployment: Any = None
-    embedding_provider: Any = None
+    embedding_provider: EmbeddingProvider | None = None
+    """What turns texts into vectors: a model of a provider, or a function of yours as `file.py:embed`."""
     claude: Any = None
     openai: Any = None
 
@@ -246,7 +257,7 @@ class SuiteFile(Block):
 
     @field_validator("tools")
     @classmethod
-    def _unique(cls, tools: list[Tool]) -> list[Tool]:
+    def _unique(cls, tools: list[AnyTool]) -> list[AnyTool]:
         names = [tool.name for tool in tools]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -264,5 +275,7 @@ class SuiteFile(Block):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a suite file, for editors."""
-    schema = SuiteFile.model_json_schema(by_alias=True)
+    from dokimos.suites.described import described
+
+    schema = described(SuiteFile.model_json_schema(by_alias=True), SuiteFile)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

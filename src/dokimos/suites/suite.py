@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from dokimos.suites.task import SuiteTask
 if TYPE_CHECKING:
     from dokimos.core.example import Example
     from dokimos.evaluators.base import Evaluator
+    from dokimos.judges.budget import Budget
     from dokimos.suites.targets import Application
 
 
@@ -31,6 +32,12 @@ class Suite:
     description: str = ""
     agent: str = ""
     """What is tested, as the file names it."""
+    identity: str = ""
+    """What tells the agent from another where its name does not say."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What a run keeps of the agent: the model and the version of the instructions of a declared one."""
+    budget: Budget | None = None
+    """What a run may spend, agent and judges together."""
     timeout: float = 60.0
     """Seconds that the application may take for one reply."""
     parallelism: int = 1
@@ -64,13 +71,14 @@ class Suite:
         examples = [example for case in self.runnable for example in case.examples()]
         return Experiment(
             Dataset(examples, name=self.name, description=self.description),
-            SuiteTask(by_id, self.application, timeout=self.timeout, identity=self.agent),
+            SuiteTask(by_id, self.application, timeout=self.timeout, identity=self.identity or self.agent),
             CaseEvaluators(by_id),
             name=self.name,
             description=self.description,
             metadata=self._metadata(),
             parallelism=self.parallelism,
             retries=self.retries,
+            budget=self.budget,
         )
 
     def check_keys(self) -> None:
@@ -82,7 +90,7 @@ class Suite:
             raise ConfigurationError(f"{self.path}: {'; '.join(missing)}, or give api_key in its model.")
 
     def _metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent}
+        metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent, **self.about}
         if self.skipped:
             metadata["skipped"] = {case.id: case.skip for case in self.skipped}
         return metadata

@@ -6,8 +6,9 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -39,6 +40,8 @@ class Request:
     """Kept from turn to turn, for an application that wants to remember something."""
     turn_index: int = 0
     files: tuple[Mapping[str, Any], ...] = ()
+    sample: int = 0
+    """Tells the repeats of a case apart, and its attempts."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -55,8 +58,8 @@ class Request:
 
 Reply: TypeAlias = Callable[[Request], Any]
 """Answers one turn, sync or async."""
-Application: TypeAlias = Callable[[], Reply]
-"""Opens a session: gives what answers the turns of one case."""
+Application: TypeAlias = Callable[[], Reply | Awaitable[Reply]]
+"""Opens a session: gives what answers the turns of one case; what it awaits is no time of a reply."""
 
 _PARTS: Final[dict[str, Callable[[Request], Any]]] = {
     "input": lambda request: request.input,
@@ -80,7 +83,7 @@ def application_of(agent: Agent, folder: Path, timeout: float) -> Application:
         ConfigurationError: where it cannot be used.
     """
     if agent.function is not None:
-        return _callable(agent.function, folder)
+        return _callable(agent.function, folder, agent.params)
     if agent.url is not None:
         endpoint = Endpoint.of(agent)
         return lambda: endpoint
@@ -88,16 +91,34 @@ def application_of(agent: Agent, folder: Path, timeout: float) -> Application:
     return lambda: command
 
 
-def _callable(reference: str, folder: Path) -> Application:
+def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Application:
     found = load_callable(reference, folder)
+    _check_params(found, reference, params)
     if not inspect.isclass(found):
-        asked = _with_parts(found, reference)
+        asked = _with_parts(partial(found, **params) if params else found, reference)
         return lambda: asked
     call = getattr(found, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
     if call is None or not inspect.isfunction(call):
         raise ConfigurationError(f"{reference!r} is a class whose objects cannot be called.")
     _with_parts(call, reference, method=True)
-    return lambda: _with_parts(found(), reference)
+    return lambda: _with_parts(found(**params), reference)
+
+
+def _check_params(found: Any, reference: str, params: Mapping[str, Any]) -> None:
+    """Refuse keyword arguments that a callable does not take."""
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    known = [parameter.name for parameter in parameters if parameter.kind in kinds]
+    if not inspect.isclass(found):
+        known = [name for name in known[1:] if name not in _PARTS]  # those come with the turn
+    for name in params:
+        if name not in known:
+            raise ConfigurationError(f"{reference!r} has no parameter {name!r}.{near(name, known)}")
 
 
 def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply:

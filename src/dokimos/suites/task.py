@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -14,6 +16,7 @@ from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, BudgetExceededError
@@ -35,16 +38,47 @@ class SuiteTask:
     timeout: float = 60.0
     identity: str = ""
 
+    _attempts: Counter[tuple[int, str | None]] = field(default_factory=Counter, init=False, repr=False)
+    """How often each example was begun in each run."""
+    _active: Counter[str | None] = field(default_factory=Counter, init=False, repr=False)
+    """Which examples are being run."""
+
     def __post_init__(self) -> None:
         # Two agents are two tasks: a run of one is not resumed with the other.
         object.__setattr__(self, "__qualname__", f"SuiteTask({self.identity})")
 
+    @property
+    def counts_own_calls(self) -> bool:
+        """Whether the application accounts to the budget for each of its model calls."""
+        return bool(getattr(self.application, "counts_own_calls", False))
+
     async def __call__(self, example: Example) -> TaskResult:
-        case = self.cases[example.id]
-        session = _Session(self.application(), self.timeout)
+        self._active[example.id] += 1
+        try:
+            return await self._run(self.cases[example.id], example)
+        finally:
+            self._active[example.id] -= 1
+
+    async def aclose(self) -> None:
+        """Let the application close what it has open, unless another run is using it."""
+        close = getattr(self.application, "aclose", None)
+        if close is not None and not any(self._active.values()):
+            await close()
+
+    async def _run(self, case: CasePlan, example: Example) -> TaskResult:
+        opened = self.application()
+        reply = await opened if inspect.isawaitable(opened) else opened
+        session = _Session(reply, self.timeout, sample=self._sample(case, example))
         if case.is_conversation:
             return await session.conversation(case)
         return await session.ask(case.turns[0])
+
+    def _sample(self, case: CasePlan, example: Example) -> int:
+        """Return a number that each repeat of a case and each attempt at it has for itself."""
+        place = (current_scope().run_index, example.id)
+        attempt = self._attempts[place]
+        self._attempts[place] += 1
+        return attempt * case.repeats + case.ids.index(str(example.id))
 
 
 @dataclass
@@ -53,6 +87,7 @@ class _Session:
 
     reply: Reply
     timeout: float
+    sample: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     said: ConversationTrajectory = field(default_factory=ConversationTrajectory)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -66,6 +101,7 @@ class _Session:
             session=self.memory,
             turn_index=turn.index,
             files=turn.files,
+            sample=self.sample,
         )
         asked = prepare(cast("Task", self.reply))
         try:
@@ -93,13 +129,14 @@ class _Session:
                 raise
             except Exception as error:  # the application is somebody else's code
                 failures += 1
+                metrics += getattr(error, "metrics", None) or CallMetrics()
                 turns.append({"input": turn.input, TURN_ERROR: error_text(error)})
             else:
                 failures = 0
                 metrics += result.metrics or CallMetrics()
                 turns.append({"input": turn.input, **result.outputs})
         if all(TURN_ERROR in turn for turn in turns):
-            raise AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}")
+            raise AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
         return TaskResult(self._outputs(turns), metrics)
 
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def assert_scores(
             raise ConfigurationError(f"assert_scores(): a level must be in 0..1, not {one.level!r}.")
     misses, problems = compare(wanted, result)
     if problems:
-        raise ConfigurationError("; ".join(problems))
+        raise ConfigurationError("; ".join([*problems, *misses]))
     if misses:
         raise EvalAssertionError("\n".join(misses))
 

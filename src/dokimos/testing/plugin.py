@@ -86,7 +86,9 @@ def current_root() -> Path | None:
 
 def current_accept_command() -> str | None:
     """Return what accepts a change in the running test, typed where the session was started; None outside."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    from dokimos.gate.places import running_test
+
+    test = running_test(os.environ)
     if not (_configs and test):
         return None
     root, start = _configs[-1].rootpath, _configs[-1].invocation_params.dir

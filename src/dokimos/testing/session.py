@@ -210,8 +210,8 @@ def _name_of(item: Any, run_index: int, source: CaseSource) -> str:
 
 
 def _place_of(item: Any) -> str:
-    """Return what an id says before the test's name; behind it xdist may write a group."""
-    return str(item.nodeid).rpartition(item.name)[0]
+    """Return what an id says before the test's name; behind that xdist may write a group."""
+    return f"{item.parent.nodeid}::"
 
 
 def _error_of(report: Any) -> str:

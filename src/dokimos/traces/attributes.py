@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
+
+from dokimos.core.json_object import structured
 
 Attributes = Mapping[str, Any]
 
@@ -24,26 +26,6 @@ def first(attributes: Attributes, keys: Iterable[str]) -> Any:
     return None
 
 
-def structured(value: Any) -> Any:
-    """Return JSON text of a map or a list as what it holds, and anything else as it is."""
-    if type(value) is not str or value.lstrip()[:1] not in ("{", "["):
-        return value
-    try:
-        return _json_parser()(value)
-    except ValueError:
-        return value
-
-
-def unquoted(value: Any) -> Any:
-    """Return JSON text of any kind as what it holds: a map, a list, a text in quotes, a number."""
-    if type(value) is not str:
-        return value
-    try:
-        return _json_parser()(value)
-    except ValueError:
-        return value
-
-
 def literal(value: Any) -> Any:
     """Return text as `structured` does, also where it is how Python prints a map, such as `{'a': True}`."""
     value = structured(value)
@@ -53,14 +35,6 @@ def literal(value: Any) -> Any:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value
-
-
-@cache
-def _json_parser() -> Callable[[str], Any]:
-    """The parser that pydantic brings: three times as fast as the standard library's."""
-    from pydantic_core import from_json
-
-    return from_json
 
 
 _Pairs: TypeAlias = list[tuple[tuple[str, ...], Any]]

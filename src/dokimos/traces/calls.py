@@ -1,19 +1,19 @@
 """The calls of tools in a trace: what the model asked for, what ran, and what came back.
 
-Results go to calls by their id, and within one turn. Where no id was recorded, a result goes to the only call
-that it can belong to; where there are several, to none.
+Results go to calls as `Answers` says: by their id, else to the only call of the turn that fits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CALL_ERROR
+from dokimos.core.told import Answers, ToldCall, ToldResult, tool_call_of
 from dokimos.traces.attributes import literal
-from dokimos.traces.messages import TracedCall, TracedResult, result_text
+from dokimos.traces.messages import result_text
 from dokimos.traces.reading import SpanReading
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span
@@ -27,17 +27,17 @@ CALL_ID = "id"
 class MadeCall:
     """A call on its way to becoming a `ToolCall`."""
 
-    told: TracedCall
+    told: ToldCall
     time_ns: int
     entry: Entry | None = None
     """The message that made it; None for a tool that ran without being asked for."""
     earlier: bool = False
     """Whether it was made before this trace."""
-    result: TracedResult | None = None
+    result: ToldResult | None = None
     ran: SpanReading | None = None
 
     def finished(self) -> ToolCall:
-        return _tool_call(self.told, self._arguments(), self._result(), self._metadata())
+        return tool_call_of(self.told, self._arguments(), self._result(), self._metadata())
 
     def _arguments(self) -> Any:
         if self.told.arguments is None and self.ran is not None:
@@ -47,23 +47,14 @@ class MadeCall:
     def _result(self) -> str | None:
         if self.result is not None:
             return result_text(self.result.value)
-        return None if self.ran is None else result_text(self.ran.result)
+        return result_text(self.told.result if self.ran is None else self.ran.result)
 
     def _metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = {CALL_ID: self.told.id} if self.told.id else {}
+        metadata = {**self.told.metadata, CALL_ID: self.told.id} if self.told.id else {**self.told.metadata}
         if self.ran is not None and self.ran.error is not None:
             return {**metadata, CALL_ERROR: self.ran.error}
         failed = self.result is not None and self.result.failed
         return {**metadata, CALL_ERROR: True} if failed else metadata
-
-
-def _tool_call(told: TracedCall, arguments: Any, result: str | None, metadata: dict[str, Any]) -> ToolCall:
-    if arguments is None or isinstance(arguments, dict):
-        named = {str(key): value for key, value in (arguments or {}).items()}
-        return ToolCall(told.name, named, result=result, metadata=metadata)
-    if isinstance(arguments, str):
-        return ToolCall.of_text(told.name, arguments, result=result, metadata=metadata)
-    return ToolCall(told.name, {"input": arguments}, result=result, metadata=metadata)
 
 
 def made_calls(transcript: Transcript) -> list[MadeCall]:
@@ -75,34 +66,19 @@ def made_calls(transcript: Transcript) -> list[MadeCall]:
     return sorted(made, key=lambda call: call.time_ns)
 
 
-@dataclass(slots=True)
-class _Turn:
-    """The calls of a turn that have no result yet."""
-
-    open: list[MadeCall] = field(default_factory=list)
-
-    def answer(self, result: TracedResult) -> None:
-        if result.id:
-            candidates = [call for call in self.open if call.told.id == result.id][-1:]
-        else:
-            candidates = [call for call in self.open if result.name in ("", call.told.name)]
-        if len(candidates) == 1:
-            candidates[0].result = result
-            self.open.remove(candidates[0])
-
-
 def _asked(thread: Thread) -> list[MadeCall]:
     made: list[MadeCall] = []
-    turn = _Turn()
+    answers = Answers()
     for place, entry in enumerate(thread.entries):
         if entry.message.role == "user":
-            turn = _Turn()
+            answers.end_turn()
         elif entry.message.result is not None:
-            turn.answer(entry.message.result)
+            answers.add(entry.message.result)
         for told in entry.message.calls:
-            call = MadeCall(told, entry.time_ns, entry, earlier=place < thread.start)
-            made.append(call)
-            turn.open.append(call)
+            answers.expect(told.name, told.id)
+            made.append(MadeCall(told, entry.time_ns, entry, earlier=place < thread.start))
+    for place, result in answers.results.items():
+        made[place].result = result
     return made
 
 
@@ -122,7 +98,7 @@ def _put_to_call(span: Span, ran: SpanReading, made: list[MadeCall]) -> None:
     call = _call_of(span, ran, [each for each in made if each.ran is None and not each.earlier])
     if call is None:
         arguments = {"input": ran.arguments} if _is_plain(ran.arguments) else ran.arguments
-        made.append(MadeCall(TracedCall(ran.name, arguments, ran.call_id), span.start_ns or 0, ran=ran))
+        made.append(MadeCall(ToldCall(ran.name, arguments, ran.call_id), span.start_ns or 0, ran=ran))
     else:
         call.ran = ran
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dokimos.core.agent import ToolDefinition
+from dokimos.core.json_object import structured, unquoted
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
-from dokimos.traces.attributes import first, literal, structured, unquoted
-from dokimos.traces.messages import History, TracedCall, TracedMessage, TracedResult, parse_messages
+from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+from dokimos.traces.attributes import first, literal
+from dokimos.traces.messages import History, parse_messages
 from dokimos.traces.semconv import (
     AGENT_NAME,
     ARGUMENTS,
@@ -24,6 +26,7 @@ from dokimos.traces.semconv import (
     DOCUMENTS,
     FINAL_RESULT,
     INPUT_TEXT,
+    MERGED_TOOLS,
     MODEL_NAME,
     OPENINFERENCE_KINDS,
     OUTPUT_TEXT,
@@ -61,8 +64,8 @@ class SpanReading:
     """The id of the call that a tool span answers."""
     arguments: Any = None
     result: Any = None
-    inputs: tuple[TracedMessage, ...] = ()
-    outputs: tuple[TracedMessage, ...] = ()
+    inputs: tuple[ToldMessage, ...] = ()
+    outputs: tuple[ToldMessage, ...] = ()
     input_text: str | None = None
     """What a span without messages was given, where that is text; `output_text` what it gave."""
     output_text: str | None = None
@@ -107,6 +110,8 @@ def _role(source: SpanSource) -> SpanRole:
         return OPENINFERENCE_KINDS.get(str(kind).upper(), SpanRole.OTHER)
     for key, roles in ROLE_TABLES:
         role = roles.get(str(source.get(key)))
+        if role is SpanRole.TOOL and source.get("gen_ai.tool.name") == MERGED_TOOLS:
+            return SpanRole.OTHER
         if role is not None:
             return role
     return _guessed_role(source)
@@ -171,13 +176,22 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
         call_id=str(source.first(CALL_ID) or call.id or told.id or answered),
         arguments=_bound(literal(given)),
         result=returned,
+        described_tools=_own_description(source),
         conversation_id=_conversation(source),
         error=_error(source.span),
     )
 
 
-_NO_CALL: Final = TracedCall("")
-_NO_RESULT: Final = TracedResult(None)
+_NO_CALL: Final = ToldCall("")
+_NO_RESULT: Final = ToldResult(None)
+
+
+def _own_description(source: SpanSource) -> Any:
+    """Return what a tool that ran says about itself, if it tells its schema, as Strands does."""
+    schema, name = structured(source.get("gen_ai.tool.json_schema")), source.first(TOOL_NAME)
+    if not isinstance(schema, dict) or name is None:
+        return None
+    return [{"name": name, "description": source.get("gen_ai.tool.description"), "parameters": schema}]
 
 
 def _tool_name(source: SpanSource, called: str) -> str:
@@ -339,7 +353,7 @@ def _entity_text(value: Any) -> str | None:
     return tree if isinstance(tree, str) and tree.strip() else None
 
 
-def _last_text(messages: Iterable[TracedMessage]) -> str | None:
+def _last_text(messages: Iterable[ToldMessage]) -> str | None:
     texts = [message.text for message in messages if message.text]
     return texts[-1] if texts else None
 

@@ -145,6 +145,9 @@ DOCUMENTS: Final = ("gen_ai.retrieval.documents", "retrieval.documents")
 DOCUMENT_TEXT: Final = ("content", "text", "page_content", "document", "chunk")
 DATABASE_RESULTS: Final = frozenset({"db.query.result", "db.search.result"})
 
+MERGED_TOOLS: Final = "(merged tools)"
+"""What ADK calls a span that tells again, all together, what several tools returned."""
+
 EVENT_ROLES: Final = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dokimos.traces.attributes import Attributes, first, structured, unflattened
-from dokimos.traces.messages import History, TracedMessage, parse_messages, text_of
+from dokimos.core.json_object import structured
+from dokimos.core.told import ToldMessage
+from dokimos.traces.attributes import Attributes, first, unflattened
+from dokimos.traces.messages import History, parse_messages, text_of
 from dokimos.traces.semconv import (
     CHOICE,
     CHOICE_COUNT,
@@ -62,13 +64,13 @@ class SpanSource:
         return tuple(told)
 
     @cached_property
-    def inputs(self) -> tuple[TracedMessage, ...]:
+    def inputs(self) -> tuple[ToldMessage, ...]:
         given = self._messages(INPUT_MESSAGES, self._given_in_events, FLAT_INPUTS, PLAIN_INPUTS, role="user")
         instructions = text_of(self.get("gen_ai.system_instructions"))
-        return (TracedMessage("system", instructions), *given) if instructions else given
+        return (ToldMessage("system", instructions), *given) if instructions else given
 
     @cached_property
-    def outputs(self) -> tuple[TracedMessage, ...]:
+    def outputs(self) -> tuple[ToldMessage, ...]:
         return self._messages(
             OUTPUT_MESSAGES, self._chosen_in_events, FLAT_OUTPUTS, PLAIN_OUTPUTS, role="assistant"
         )
@@ -81,7 +83,7 @@ class SpanSource:
         plain: Iterable[str],
         *,
         role: str,
-    ) -> tuple[TracedMessage, ...]:
+    ) -> tuple[ToldMessage, ...]:
         """Return the messages of the first place that has any."""
         count = self.first(CHOICE_COUNT) if role == "assistant" else None
         choices = isinstance(count, int) and count > 1

@@ -156,7 +156,7 @@ def _declared_response(transcript: Transcript) -> str | None:
     for span in (*reversed(outermost), *reversed(roots)):
         reading = transcript.reading(span)
         if reading.outputs and reading.outputs[-1].text:
-            return reading.outputs[-1].text
+            return reading.outputs[-1].text.rstrip("\n")
         if reading.output_text is not None and not _is_state(reading.output_text):
             return reading.output_text
     return None

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 from dokimos.core.jsonable import text_form
 from dokimos.core.quick_init import quick_init
-from dokimos.traces.messages import History, TracedMessage
+from dokimos.core.told import ToldMessage
+from dokimos.traces.messages import History
 from dokimos.traces.reading import SpanReading, read_span
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span, SpanTree
@@ -27,7 +28,7 @@ Key: TypeAlias = tuple[Any, ...]
 class Entry:
     """A message, and when it was known."""
 
-    message: TracedMessage
+    message: ToldMessage
     time_ns: int
 
 
@@ -63,7 +64,7 @@ class Thread:
         place = _last_place(told, lambda key: key in shared)
         return None if place is None else place + 1
 
-    def add(self, messages: Iterable[TracedMessage], time_ns: int) -> None:
+    def add(self, messages: Iterable[ToldMessage], time_ns: int) -> None:
         for message in messages:
             self.entries.append(Entry(message, time_ns))
             self.keys.append(_key(message))
@@ -144,7 +145,7 @@ class Transcript:
 
 
 def _join(
-    threads: Sequence[Thread], messages: Sequence[TracedMessage], owner: str, time_ns: int
+    threads: Sequence[Thread], messages: Sequence[ToldMessage], owner: str, time_ns: int
 ) -> Thread | None:
     """Add what is new in `messages` to the thread that they continue, and return that, if there is one."""
     told = [_key(message) for message in messages]
@@ -158,7 +159,7 @@ def _join(
     return None
 
 
-def _start_of_turn(messages: Sequence[TracedMessage]) -> int:
+def _start_of_turn(messages: Sequence[ToldMessage]) -> int:
     """Return where the last message of the user is, 0 if there is none."""
     return _last_place(messages, lambda message: message.role == "user") or 0
 
@@ -167,7 +168,7 @@ def _last_place(items: Sequence[Any], matches: Callable[[Any], bool]) -> int | N
     return next((place for place in range(len(items) - 1, -1, -1) if matches(items[place])), None)
 
 
-def _key(message: TracedMessage) -> Key:
+def _key(message: ToldMessage) -> Key:
     if message.result is not None:
         result = message.result
         return ("tool", result.id) if result.id else ("tool", result.name, text_form(result.value))

@@ -257,6 +257,28 @@ def test_unequal_numbers_of_runs_are_told(result, runs):
     assert any("The baseline has 3 runs and the candidate 1" in text for text in found.warnings)
 
 
+def test_a_test_uses_as_many_repeats_of_either_side(result, runs):
+    before = [{"A": [0.9, 0.8, 0.7, 0.9]}, {"A": [0.1, 0.1, 0.2, 0.1]}, {"A": [0.1, 0.2, 0.1, 0.3]}]
+    now = {"A": [0.6, 0.7, 0.6, 0.8]}
+
+    found = compare_runs(runs(before), result(now)).evaluator("A")
+    first = compare_runs(result(before[0]), result(now)).evaluator("A")
+
+    assert found.p_value == first.p_value
+    assert found.detectable_drop == first.detectable_drop
+    assert found.baseline_mean == pytest.approx(4.5 / 12)
+
+
+def test_a_change_that_only_the_repeats_that_were_not_tested_show_is_none(result, runs):
+    low, high = {"A": [0.1] * 8}, {"A": [0.9] * 8}
+
+    found = compare_runs(result({"A": [0.5] * 8}), runs([low, high, high])).evaluator("A")
+
+    assert found.significant
+    assert found.delta > 0
+    assert found.change is Change.UNCHANGED
+
+
 def test_fewer_than_two_shared_items_decide_nothing(result):
     found = compare_runs(result({"A": [1]}), result({"A": [0]}))
 

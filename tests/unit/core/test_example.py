@@ -110,4 +110,4 @@ def test_metrics_know_all_tokens_together():
 
 def test_an_id_is_text_and_nothing_else():
     with pytest.raises(TypeError, match="The id of an Example must be text, not 3"):
-        Example.of("a", id=3)  # type: ignore[arg-type]
+        Example.of("a", id=3)  # type: ignore[arg-type] # the mistake that is refused

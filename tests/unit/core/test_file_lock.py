@@ -1,12 +1,20 @@
 """Locks on files."""
 
+import asyncio
 import os
 import sys
 import threading
 
 import pytest
 
-from dokimos.core.file_lock import lock_file, one_at_a_time, unlock_file
+from dokimos.core.file_lock import (
+    held_alone,
+    lock_file,
+    one_at_a_time,
+    one_at_a_time_async,
+    unlock_file,
+)
+from dokimos.errors import ConfigurationError
 
 
 def test_a_lock_keeps_others_out_until_it_is_freed(tmp_path):
@@ -43,6 +51,37 @@ def test_threads_take_turns_and_leave_no_file(tmp_path):
     assert sys.platform == "win32" or not path.exists()
 
 
+def test_tasks_take_turns_and_threads_with_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("dokimos.core.file_lock.POLL_SECONDS", 0.001)
+    path, inside, most = tmp_path / "lock", [], []
+
+    async def work():
+        async with one_at_a_time_async(path):
+            inside.append(1)
+            await asyncio.sleep(0.001)
+            most.append(len(inside))
+            inside.pop()
+
+    async def tasks():
+        await asyncio.gather(*(work() for _ in range(10)))
+
+    def sync():
+        with one_at_a_time(path):
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+
+    threads = [threading.Thread(target=sync) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    asyncio.run(tasks())
+    for thread in threads:
+        thread.join()
+
+    assert (len(most), max(most)) == (14, 1)
+    assert sys.platform == "win32" or not path.exists()
+
+
 def test_what_a_killed_process_left_behind_keeps_nobody_out(tmp_path):
     path = tmp_path / "lock"
     path.touch()
@@ -58,3 +97,13 @@ def test_the_lock_is_freed_when_the_block_fails(tmp_path):
 
     with one_at_a_time(path):
         assert path.exists()
+
+
+def test_a_file_is_held_by_one_and_free_afterwards(tmp_path):
+    path = tmp_path / "replies"
+    with held_alone(path):
+        path.write_text("kept")
+        with pytest.raises(ConfigurationError, match="Another process is writing to"), held_alone(path):
+            pass
+    with held_alone(path):
+        assert path.read_text() == "kept"

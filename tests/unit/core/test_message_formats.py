@@ -156,10 +156,31 @@ def test_results_find_their_calls_by_id_and_not_by_order():
     assert [call.result for call in message.tool_calls] == [None, "of b"]
 
 
-def test_a_result_without_an_id_answers_nothing():
+@pytest.mark.parametrize(
+    ("names", "answered", "results"),
+    [
+        (["a"], {}, ["18C"]),
+        (["a"], {"name": "a"}, ["18C"]),
+        (["a"], {"name": "b"}, [None]),
+        (["a", "b"], {}, [None, None]),
+        (["a", "b"], {"name": "b"}, [None, "18C"]),
+        (["a", "a"], {"name": "a"}, [None, None]),
+    ],
+)
+def test_a_result_without_an_id_goes_to_the_only_call_that_it_can_belong_to(names, answered, results):
     (message,) = read(
+        {"role": "assistant", "content": "", "tool_calls": [{"name": name, "args": {}} for name in names]},
+        {"role": "tool", "content": "18C", **answered},
+    )
+
+    assert [call.result for call in message.tool_calls] == results
+
+
+def test_a_result_without_an_id_answers_no_call_of_an_earlier_turn():
+    message, _ = read(
         {"role": "assistant", "content": "", "tool_calls": [{"name": "a", "args": {}}]},
-        {"role": "tool", "content": "whose?"},
+        {"role": "user", "content": "And?"},
+        {"role": "tool", "content": "18C"},
     )
 
     assert message.tool_calls == (ToolCall("a"),)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, field, fields, 
 import pytest
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_init
+from dokimos.core.quick_init import quick_init, quick_maker
 from dokimos.core.results import EvalResult, ItemResult, Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
@@ -68,3 +68,21 @@ def test_the_types_made_for_every_item_take_all_their_fields(kind):
     }
     made = kind(**values)
     assert {name: getattr(made, name) for name in values} == values
+
+
+def test_a_maker_makes_what_the_constructor_makes():
+    make = quick_maker(Point)
+    assert make(1, 3, labels=["a"]) == Point(1, 3, labels=["a"])
+    assert make(1) == Point(1)
+    assert type(make(1)) is Point
+    assert make(1).labels is not make(1).labels
+
+
+def test_a_maker_checks_and_freezes_as_the_constructor_does():
+    make = quick_maker(Point)
+    with pytest.raises(ValueError, match="must not be negative"):
+        make(-1)
+    with pytest.raises(FrozenInstanceError):
+        make(1).x = 2
+    with pytest.raises(TypeError, match=r"make\(\) missing"):
+        make()

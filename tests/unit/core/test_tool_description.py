@@ -219,3 +219,13 @@ def test_nothing_is_known_about_an_undeclared_parameter():
     assert (tool.parameters, tool.required) == (("x",), ("x", "y"))
     assert tool.schema_of("x") == tool.schema_of("y") == {}
     assert ToolDefinition("a", input_schema={"properties": None}).parameters == ()
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_tool_of_bedrock_is_read(wrapped):
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    spec = {"name": "weather", "description": "Tell it.", "inputSchema": {"json": schema}}
+
+    tool = ToolDefinition.from_map({"toolSpec": spec} if wrapped else spec)
+
+    assert tool == ToolDefinition("weather", "Tell it.", input_schema=schema)

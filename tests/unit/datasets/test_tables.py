@@ -58,7 +58,8 @@ def test_name_and_description_can_be_given():
 
 
 def test_a_pandas_frame():
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame(
         {
             "input": ["q", "r"],
@@ -72,7 +73,8 @@ def test_a_pandas_frame():
 
 
 def test_an_arrow_table():
-    arrow = pytest.importorskip("pyarrow")
+    import pyarrow as arrow
+
     table = arrow.table({"input": ["q", "r"], "tags": [["a"], []]})
     assert read(table) == [Example.of("q", tags=["a"]), Example.of("r", tags=[])]
 
@@ -104,8 +106,9 @@ def test_what_is_no_table_is_refused(rows, message):
 
 
 def test_parquet_is_loaded_and_streamed(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     path = tmp_path / "d.parquet"
     parquet.write_table(arrow.table({"question": [f"q{i}" for i in range(3000)]}), path)
     columns = {"question": "input"}
@@ -116,7 +119,6 @@ def test_parquet_is_loaded_and_streamed(tmp_path):
 
 
 def test_parquet_is_read_from_a_package_and_from_standard_input(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
     folder = tmp_path / "parquet_package"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -131,7 +133,6 @@ def test_parquet_is_read_from_a_package_and_from_standard_input(tmp_path, monkey
 
 
 def test_a_parquet_file_that_was_zipped_is_read(tmp_path):
-    pytest.importorskip("pyarrow")
     dataset = Dataset([Example.of("a", "b")], "d")
     dataset.save(tmp_path / "d.parquet")
     (tmp_path / "d.parquet.gz").write_bytes(gzip.compress((tmp_path / "d.parquet").read_bytes()))
@@ -139,7 +140,6 @@ def test_a_parquet_file_that_was_zipped_is_read(tmp_path):
 
 
 def test_a_broken_parquet_file_is_an_error(tmp_path):
-    pytest.importorskip("pyarrow")
     (tmp_path / "d.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(DatasetError, match="Not a readable Parquet file"):
         Dataset.load(tmp_path / "d.parquet")

@@ -48,7 +48,7 @@ def test_numbers_duplicates_and_structured_outputs(output, leaf):
         ("no JSON " + "x" * 200, "a", "The output is not JSON"),
         ('```json\n{"a": 1}\n```', "a", "not JSON"),
         ('{"b": 1, "c": 2}', "a", "its keys are: b, c"),
-        ('{"a": [1]}', "a[3]", "has 1 elements"),
+        ('{"a": [1]}', "a[3]", "has 1 element,"),
         ('{"a": 1}', "a.b", "has a number at 'a'"),
         ('{"a": {"b": 1}}', "a[0]", "not a list"),
         ('{"a": {"b": 1}}', "a", "has an object at 'a', not a single value"),

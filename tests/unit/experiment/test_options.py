@@ -156,7 +156,7 @@ def test_a_stream_without_examples_is_refused_as_an_empty_dataset_is() -> None:
 
 
 def test_a_stream_of_anything_but_examples_says_what_it_gave() -> None:
-    rows: Any = DatasetStream(lambda: iter([{"input": "a"}]), name="rows")  # type: ignore[arg-type,list-item]
+    rows: Any = DatasetStream(lambda: iter([{"input": "a"}]), name="rows")  # type: ignore[arg-type,list-item] # refused
 
     with pytest.raises(DatasetError, match="The data set 'rows' gave a dict instead of an Example"):
         plan(dataset=rows, journal=False, progress=False).run()
@@ -164,4 +164,4 @@ def test_a_stream_of_anything_but_examples_says_what_it_gave() -> None:
 
 def test_a_stream_is_made_of_a_function() -> None:
     with pytest.raises(ConfigurationError, match="takes a function that returns the examples, not list"):
-        DatasetStream([Example.of("a")])  # type: ignore[arg-type]
+        DatasetStream([Example.of("a")])  # type: ignore[arg-type] # refused

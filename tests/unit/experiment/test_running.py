@@ -448,7 +448,7 @@ def test_errors_of_evaluators_count_too_and_soft_ones_do_not(numbers: Numbers) -
 
 
 def test_calls_in_flight_do_not_keep_a_stopped_run(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dokimos.experiment.runner.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("dokimos.experiment.workers.STOP_SECONDS", 0.1)
 
     async def task(example: Example) -> str:
         if echo(example) == "0":

@@ -327,6 +327,20 @@ def test_a_client_that_belongs_to_another_loop_gets_that_advice() -> None:
     assert "await experiment.run_async()" in (item.error or "")
 
 
+def test_every_item_that_awaits_a_future_of_another_loop_gets_that_advice() -> None:
+    async def main() -> ExperimentResult:
+        future = asyncio.get_running_loop().create_future()
+
+        async def task(example: Example) -> str:
+            return await future
+
+        data = Dataset([Example.of("a"), Example.of("b")])
+        return Experiment(data, task, [ExactMatch()], journal=False, progress=False).run()
+
+    items = asyncio.run(main()).item_results
+    assert ["await experiment.run_async()" in (item.error or "") for item in items] == [True, True]
+
+
 def test_the_name_of_a_task_is_where_it_is_defined() -> None:
     assert task_name(sync_task).endswith("test_tasks:sync_task")
     assert task_name(functools.partial(with_suffix, "!")).endswith(":with_suffix")

@@ -1,14 +1,16 @@
 """Which guards fire, and which do not."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 from dokimos.comparison import Pairing, Snapshot
-from dokimos.core.results import EvalResult, RunStatus
+from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.results import EvalResult, ExperimentResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
-from dokimos.gate.decision import Guard, decide, permutation_p
+from dokimos.gate.decision import Guard, decide
 from dokimos.gate.gate import verdict_of
 
 
@@ -84,6 +86,73 @@ def test_an_error_that_the_baseline_had_too_is_no_drop(item, joined):
     same = joined(item(0, {"Match": 1}), item(1, {}, error="ConnectionError: down"))
 
     assert not decided(same, same).failed
+
+
+def repeated(item, *repeats, noisy=False):
+    """Runs of three items, of which the second one's score is given for each run; None for an error."""
+    runs = tuple(
+        RunResult(
+            index=place,
+            item_results=tuple(
+                item(index, {"Judge": 0.9})
+                if index != 1
+                else item(
+                    1, {} if score is None else {"Judge": score}, error="503" if score is None else None
+                )
+                for index in range(3)
+            ),
+        )
+        for place, score in enumerate(repeats)
+    )
+    facts = EvaluatorInfo(name="Judge", threshold=0.5, deterministic=not noisy)
+    return ExperimentResult(name="support", runs=runs, evaluators=(facts,))
+
+
+def test_an_error_in_one_of_several_repeats_is_a_drop_and_says_of_how_many(item):
+    decision = decided(repeated(item, 0.9, 0.9, 0.9), repeated(item, 0.9, None, 0.9))
+
+    assert guards(decision) == [Guard.SEVERITY]
+    assert decision.drops[0].sentence == "q-1: Judge 0.90 -> 0.90 and error (1 of 3 runs: 503)"
+    assert decision.drops[0].size == pytest.approx(1 / 3)
+
+
+def test_as_many_errors_as_in_the_baseline_are_no_drop_and_more_are_one(item):
+    before = repeated(item, 0.9, None, 0.9)
+
+    assert not decided(before, repeated(item, None, 0.9, 0.9)).failed
+    assert decided(before, repeated(item, None, None, 0.9)).failed
+
+
+@pytest.mark.parametrize(
+    ("now", "fails"),
+    [
+        ((None, 0.5), True),
+        ((None, None, 0.5), True),
+        ((None, 0.9, 0.9), False),
+        ((None, None, None), True),
+        ((None, 0.5, 0.85), False),
+    ],
+)
+def test_an_error_confirms_what_the_other_repeats_of_a_noisy_score_show(item, now, fails):
+    before = repeated(item, 0.9, 0.9, noisy=True)
+
+    assert decided(before, repeated(item, *now, noisy=True), severity="confirmed").failed is fails
+
+
+@pytest.mark.parametrize(
+    ("now", "fails"), [((None,) * 6, True), ((None,) * 3 + (0.5,) * 3, True), ((None,) + (0.9,) * 5, False)]
+)
+def test_a_calibrated_gate_counts_an_error_as_worse_than_any_score(item, now, fails):
+    decision = decided(repeated(item, *[0.9] * 6), repeated(item, *now), severity="calibrated")
+
+    assert (Guard.SEVERITY in guards(decision)) is fails
+
+
+def test_errors_of_the_baseline_cost_a_calibrated_gate_its_certainty(item):
+    now = repeated(item, *[0.5] * 6)
+
+    assert decided(repeated(item, *[0.9] * 6), now, severity="calibrated").failed
+    assert not decided(repeated(item, None, *[0.9] * 5), now, severity="calibrated").failed
 
 
 def test_the_worst_drops_come_first(result):
@@ -232,6 +301,38 @@ def test_confirmed_counts_a_noisy_drop_that_all_repeats_show(runs, result, third
     assert decided(before, now, severity="confirmed").failed is fails
 
 
+def test_confirmed_says_that_a_single_run_confirms_nothing_of_a_noisy_evaluator(result):
+    single = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
+
+    assert any(
+        "a single run confirms none" in text
+        for text in decided(single, single, severity="confirmed").warnings
+    )
+    certain = result({"Match": [0.9, 0.9]})
+    assert decided(certain, certain, severity="confirmed").warnings == ()
+
+
+@pytest.mark.parametrize(("before", "now"), [(1, 2), (1, 3), (2, 2), (3, 2), (3, 3)])
+def test_confirmed_states_how_often_noise_alone_looks_like_a_drop(runs, before, now):
+    """All ways to deal one item's repeats out to the two sides: as likely, if nothing changed."""
+    scores = [round(0.9 - 0.2 * place, 1) for place in range(5)][: before + now] + [0.0] * (before + now - 5)
+    deals = list(combinations(range(before + now), now))
+
+    fired = [
+        decided(
+            runs([{"Judge": [scores[i]]} for i in range(before + now) if i not in dealt], noisy=["Judge"]),
+            runs([{"Judge": [scores[i]]} for i in dealt], noisy=["Judge"]),
+            severity="confirmed",
+        ).fired
+        for dealt in deals
+    ]
+
+    found = [one for decision in fired for one in decision if one.guard is Guard.SEVERITY]
+    assert len(found) <= 1
+    assert all(f"up to 1 score in {len(deals)})" in one.reason for one in found)
+    assert found or before + now > 5
+
+
 def test_a_calibrated_gate_says_when_guard_2_cannot_fire(result):
     decision = decide(
         Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 0]})), GateConfig.calibrated()
@@ -251,13 +352,6 @@ def test_a_calibrated_gate_with_enough_repeats_splits_alpha_and_finds_a_broken_i
     assert guards(decision) == [Guard.SEVERITY]
     assert decision.drops[0].key == "q-1"
     assert decision.comparison.config.alpha == 0.025
-
-
-def test_the_test_of_one_item_counts_all_ways_to_deal_its_repeats_out():
-    assert permutation_p([1, 1, 1], [0, 0, 0]) == 1 / 20
-    assert permutation_p([1, 0], [0, 1]) == 5 / 6
-    assert permutation_p([0], [1]) == 1.0
-    assert permutation_p([0.3, 0.5, 0.9], [0.1, 0.2]) == 1 / 10
 
 
 def test_what_running_again_did_not_confirm_is_set_aside(result):

@@ -5,12 +5,14 @@ import logging
 
 import pytest
 
+from dokimos.comparison import Snapshot
 from dokimos.core.example import Example
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import ConfigurationError, RegressionError
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
+from dokimos.gate.report import ReadVerdict
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,10 @@ def bad(result):
 
 def verdict_file(project, name="support"):
     return json.loads((project / ".dokimos" / "verdicts" / f"{name}.json").read_text())
+
+
+def verdict_files(project):
+    return sorted((project / ".dokimos" / "verdicts").iterdir())
 
 
 def test_the_first_run_writes_the_baseline_in_the_project_and_passes(good, developer, caplog):
@@ -117,6 +123,43 @@ def test_accepting_the_change_overwrites_the_baseline_even_in_ci(good, bad, monk
     assert "Baseline updated" in verdict.message
     assert not (developer / ".dokimos").exists()
     assert assert_no_regression(bad).passed
+
+
+def test_accepting_the_change_takes_the_verdict_back_that_it_answers(good, bad, monkeypatch, developer):
+    assert_no_regression(good)
+    assert_no_regression(good, "other")
+    for name in ("support", "other"):
+        with pytest.raises(RegressionError):
+            assert_no_regression(bad, name)
+
+    monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
+    assert_no_regression(bad)
+
+    assert [path.name for path in (developer / ".dokimos" / "verdicts").iterdir()] == ["other.json"]
+
+
+def test_baselines_of_one_name_in_several_folders_have_verdicts_of_their_own(good, bad, developer):
+    for folder in ("a", "b"):
+        assert_no_regression(good, developer / folder / "support.json")
+    assert_no_regression(good, developer / "a" / "support.json")
+    with pytest.raises(RegressionError):
+        assert_no_regression(bad, developer / "b" / "support.json")
+
+    found = [ReadVerdict("", json.loads(path.read_text())) for path in verdict_files(developer)]
+
+    assert [verdict.tree["name"] for verdict in found] == ["a/support.json", "b/support.json"]
+    assert [verdict.passed for verdict in found] == [True, False]
+
+
+def test_a_comparison_with_a_run_has_a_verdict_of_its_own(good, bad, developer):
+    assert_no_regression(good)
+    assert_no_regression(good)
+
+    verdict = RegressionGate().check_against(bad, Snapshot.of(good))
+
+    assert verdict.status is GateStatus.FAIL
+    assert verdict_file(developer)["status"] == "PASS"
+    assert verdict_file(developer, "support-against-a-run")["status"] == "FAIL"
 
 
 def test_accepting_can_be_asked_for_in_the_configuration(good, bad):
@@ -317,6 +360,18 @@ class TestConfirming:
 
         assert assert_no_regression(good, config=GateConfig(confirm=3), rerun=experiment).passed
         assert self.asked == []
+
+    @pytest.mark.parametrize("options", [{"fail_on_regression": False}, {"fail_on_removed_items": True}])
+    def test_nothing_runs_again_where_the_verdict_does_not_depend_on_it(self, result, good, options):
+        assert_no_regression(good)
+        experiment = self.experiment({})
+        fewer = result({"Match": [1, 0, 1]})
+
+        verdict = RegressionGate(config=GateConfig(confirm=3, **options), rerun=experiment).check(fewer)
+
+        assert self.asked == []
+        assert verdict.passed is not options.get("fail_on_removed_items", False)
+        assert any("were not run again" in text for text in verdict.warnings)
 
     def test_without_a_way_to_run_again_it_is_refused_at_once(self, good):
         with pytest.raises(ConfigurationError, match="give rerun="):

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.gate.places import Surroundings, file_stem, project_root, truthy, write_atomically
+from dokimos.gate.places import (
+    Surroundings,
+    file_stem,
+    project_root,
+    running_test,
+    truthy,
+    write_atomically,
+)
 
 
 def surroundings(*command, **environment):
@@ -52,9 +59,48 @@ def test_the_root_is_the_nearest_folder_with_a_pyproject(tmp_path):
     assert project_root(tmp_path / "a" / "b") == tmp_path / "a"
 
 
+def test_the_command_of_a_test_in_a_group_of_xdist_is_one_that_pytest_finds():
+    for found, named in {
+        "a@b/test_a.py::test_b@group": "a@b/test_a.py::test_b",
+        "test_a.py::test_b[me@home]@group": "test_a.py::test_b[me@home]",
+        "test_a.py::test_b[me@home]": "test_a.py::test_b[me@home]",
+    }.items():
+        assert running_test({"PYTEST_CURRENT_TEST": f"{found} (call)"}) == named
+
+
 def test_a_name_becomes_a_file_name():
-    assert file_stem("rag/support v1") == "rag-support-v1"
+    assert file_stem("rag support v1") == "rag-support-v1"
     assert file_stem("...") == "gate-verdict"
+
+
+def test_a_path_becomes_a_file_name_that_no_other_path_has():
+    assert file_stem("a/b-c.json") != file_stem("a-b/c.json")
+    assert file_stem("a/b.json").startswith("a-b.json-")
+    assert len(file_stem("folder/" * 100)) < 220
+
+
+def test_a_gate_goes_by_the_name_of_its_baseline_at_the_top_of_the_repository(tmp_path):
+    here = Surroundings(root=tmp_path)
+
+    assert here.gate_name(tmp_path / "tests" / "baselines" / "support.v2.json") == "support.v2"
+
+
+def test_a_gate_elsewhere_goes_by_the_path_of_its_baseline(tmp_path):
+    (tmp_path / "top" / ".git").mkdir(parents=True)
+    top = Surroundings(root=tmp_path / "top")
+    service = Surroundings(root=tmp_path / "top" / "services" / "a")
+    usual = Path("tests") / "baselines" / "support.json"
+
+    assert top.gate_name(top.root / usual) == "support"
+    assert service.gate_name(service.root / usual) == "services/a/tests/baselines/support.json"
+    assert top.gate_name(top.root / "support.json") == "support.json"
+    assert top.gate_name(tmp_path / "support.json") == "../support.json"
+
+
+def test_a_gate_whose_baselines_are_kept_elsewhere_goes_by_their_names(tmp_path):
+    here = Surroundings(root=tmp_path / "a", environment={"DOKIMOS_BASELINE_DIR": str(tmp_path / "kept")})
+
+    assert here.gate_name(tmp_path / "kept" / "support.json") == "support"
 
 
 def test_names_that_differ_in_other_letters_only_have_files_of_their_own():

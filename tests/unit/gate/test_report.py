@@ -170,12 +170,40 @@ def test_a_folder_of_verdicts_is_read_by_name_and_the_worst_decides(cases, tmp_p
     assert len({one.marker for one in found}) == 4
 
 
+@pytest.mark.parametrize(("passed", "passes"), [("true", True), ("false", False), ('"false"', False)])
+def test_only_a_plain_true_passes(tmp_path, passed, passes):
+    (tmp_path / "x.json").write_text(f'{{"status": "PASS", "passed": {passed}}}')
+
+    assert read_verdicts(tmp_path)[0].passed is passes
+
+
+def test_errors_of_some_repeats_are_shown_beside_the_score():
+    drop = {"evaluator": "Judge", "baselineMean": 0.9, "candidateMean": 0.5, "error": "1 of 3 runs: <503>"}
+    tree = {
+        "status": "FAIL",
+        "pairing": "positional",
+        "cases": [{"index": "item-4", "evaluatorDrops": [drop]}],
+    }
+
+    assert r"- row `item-4`: Judge 0.90 → 0.50 and error: 1 of 3 runs: \<503\>" in markdown_of(tree, "rag")
+
+
 def test_a_folder_without_verdicts_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="did it run"):
         read_verdicts(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"status": "MAYBE"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"status": "MAYBE"}',
+        '{"status": ["PASS"]}',
+        '{"status": "PASS", "pairing": "positional", "addedCount": "some"}',
+        '{"status": "FAIL", "reasons": 3}',
+    ],
+)
 def test_a_file_that_is_no_verdict_is_an_error(text, tmp_path):
     (tmp_path / "x.json").write_text(text)
 

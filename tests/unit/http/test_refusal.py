@@ -1,8 +1,8 @@
 import pytest
 
 from dokimos.http.client import is_local
-from dokimos.http.refusal import complaint_of, phrase_of, status_inside
-from dokimos.http.secret import Secret, scrubbed, shown_url
+from dokimos.http.refusal import Complaint, complaint_of, phrase_of, status_inside
+from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,44 @@ def test_a_shown_url_has_no_password_and_no_query():
 )
 def test_what_stays_on_this_machine(url, local):
     assert is_local(url) is local
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "final"),
+    [
+        (400, "", True),
+        (404, "No such model", True),
+        (408, "", False),
+        (429, "Slow down", False),
+        (500, "Out of order", False),
+        (500, "Failed to parse grammar", True),
+        (501, "", True),
+        (503, "response_format", False),
+    ],
+)
+def test_what_would_be_refused_again_is_told_from_what_may_pass(status, message, final):
+    assert Complaint(message).is_final(status) is final
+
+
+def test_no_money_left_is_final():
+    assert Complaint("", code="insufficient_quota").is_final(429)
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ("0123456789abcdef", "[secret] for Acme Support Desk at https://acme.example.com"),
+        ("Bearer 0123456789abcdef", "[secret] for Acme Support Desk at https://acme.example.com"),
+        ("Acme Support Desk", "0123456789abcdef for Acme Support Desk at https://acme.example.com"),
+        ("https://acme.example.com", "0123456789abcdef for Acme Support Desk at https://acme.example.com"),
+        ("", "0123456789abcdef for Acme Support Desk at https://acme.example.com"),
+    ],
+)
+def test_answers_lose_keys_and_nothing_else(secret, shown):
+    answer = b"0123456789abcdef for Acme Support Desk at https://acme.example.com"
+
+    assert without_credentials(answer, [Secret(secret)]).decode() == shown
+
+
+def test_a_url_that_is_none_shows_nothing_of_itself():
+    assert shown_url("http://me:secret@[box/v1") == "http://..."

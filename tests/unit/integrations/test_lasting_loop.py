@@ -4,10 +4,13 @@ import asyncio
 import contextvars
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from dokimos import EvalTestCase
 from dokimos.core.concurrency import run_sync
+from dokimos.integrations import langchain_evaluators, pydantic_evals
 from dokimos.integrations.lasting_loop import on_lasting_loop
 
 marked = contextvars.ContextVar("marked", default="nothing")
@@ -34,6 +37,25 @@ async def test_a_sync_call_inside_a_running_loop_uses_the_lasting_one():
         return await running_loop()
 
     assert run_sync(ask()) is not asyncio.get_running_loop()
+
+
+@pytest.mark.parametrize("bridge", ["langchain", "pydantic_evals"])
+def test_an_evaluator_of_another_framework_keeps_its_loop(bridge, monkeypatch):
+    seen = []
+
+    async def theirs(outputs):
+        seen.append(asyncio.get_running_loop())
+        return True
+
+    if bridge == "langchain":
+        ours = langchain_evaluators.as_evaluator(theirs)
+    else:
+        monkeypatch.setattr(pydantic_evals, "to_context", lambda case: case.actual_outputs)
+        ours = pydantic_evals.as_evaluator(SimpleNamespace(evaluate_async=theirs))
+    results = [ours.evaluate(EvalTestCase({}, {"output": "x"})) for _ in range(2)]
+
+    assert [result.score for result in results] == [1.0, 1.0]
+    assert seen[0] is seen[1] is run_sync(running_loop())
 
 
 def test_errors_and_variables_pass_through():

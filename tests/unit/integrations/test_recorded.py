@@ -1,6 +1,8 @@
 """What the real frameworks gave is read right, without them."""
 
 import importlib
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,14 @@ def test_there_are_recordings():
         "smolagents",
         "strands",
     } <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_holds_nothing_that_the_next_one_would_not(name, recorded):
+    text = json.dumps(recorded(name)["result"])
+
+    assert re.findall(r"127\.0\.0\.1|localhost|[0-9a-f]{8}-[0-9a-f]{4}-", text) == []
+    assert set(re.findall(r"(\d{4}-\d\d-\d\d)T", text)) <= {"2026-01-01"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -52,7 +52,7 @@ def test_results_of_several_parts_and_of_json_are_kept():
     use = {"toolUse": {"toolUseId": "1", "name": "a", "input": {}}}
     results = [
         ([{"json": {"n": 1}}], '{"n":1}'),
-        ([{"text": "a"}, {"text": "b"}], '["a","b"]'),
+        ([{"text": "a"}, {"text": "b"}], "a\nb"),
         ([], "[]"),
     ]
     for content, text in results:

@@ -16,7 +16,7 @@ from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.judges.ask import ask
 from dokimos.judges.attack.corpus import corpus, spread
 from dokimos.judges.attack.report import AttackResult
-from dokimos.judges.attack.runner import attack, attack_async
+from dokimos.judges.attack.runner import Attacking, attack, attack_async
 from dokimos.judges.fencing import fence_rule, fenced
 
 FAIL, PASS = '{"score": 0}', '{"score": 1}'
@@ -198,6 +198,85 @@ async def test_several_cases_are_judged_at_once_and_progress_is_told():
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
+async def test_an_attack_tells_at_any_time_what_it_found():
+    made = []
+
+    def judge(prompt):
+        made.append(attacking.report().made)
+        return obeys_anything(prompt)
+
+    attacking = Attacking(Correctness(judge=judge), attacks=corpus()[:5], parallelism=1)
+    before = attacking.report()
+    report = await attacking.run()
+
+    questions = len({one.question.id for one in corpus()[:5]})
+    assert (before.made, before.arms, before.complete) == (0, (), False)
+    assert made == list(range(2 * (2 * questions + 5)))
+    assert (report.complete, report.made) == (True, len(made))
+    assert attacking.report() == report
+
+
+def test_a_report_of_a_part_says_so():
+    class Enough(Exception):
+        pass
+
+    def stop(done, total):
+        if done == 9:
+            raise Enough
+
+    attacking = Attacking(
+        Correctness(judge=obeys_anything), attacks=corpus()[:14], parallelism=1, progress=stop
+    )
+    with pytest.raises(Enough):
+        asyncio.run(attacking.run())
+    report = attacking.report()
+
+    assert report.to_markdown().startswith("# Attacks on Correctness\n\nInterrupted: 9 of ")
+    assert [arm.defended for arm in report.arms] == [True]
+    assert report.to_dict()["complete"] is False
+    assert report.reduction is None
+
+
+def test_an_attack_goes_on_with_the_replies_in_its_file(tmp_path):
+    asked = []
+
+    def judge(prompt):
+        asked.append(prompt)
+        return ignores_text(prompt)
+
+    path = tmp_path / "calls.jsonl"
+    first = attack(Correctness(judge=judge), attacks=corpus()[:4], calls=path)
+    once = len(asked)
+    second = attack(Correctness(judge=judge), attacks=corpus()[:5], calls=path)
+
+    assert first.made == once
+    assert len(asked) - once <= 2 * 3  # the fifth attack, and its question where that is a new one
+    assert second.arms[0].results[:4] == first.arms[0].results
+
+
+def test_an_attack_without_any_reply_leaves_no_file(tmp_path):
+    def down(prompt):
+        raise JudgeUnavailableError("down")
+
+    with pytest.raises(ConfigurationError, match="down"):
+        attack(Correctness(judge=down), attacks=corpus()[:2], calls=tmp_path / "calls.jsonl")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_way_with_nothing_to_flip_does_not_lose_the_other():
+    def fails_only_in_fences(prompt):
+        return FAIL if "<material" in prompt else PASS
+
+    report = attack(Correctness(judge=fails_only_in_fences), attacks=corpus()[:4])
+
+    assert report.arm(defended=True).total.judged == 4
+    assert (report.arm(defended=False).total.judged, report.arm(defended=False).left_out) == (0, 4)
+    assert report.arm(defended=False).right.judged == 0
+    assert report.complete
+    assert "4 attacks were left out" in report.to_markdown()
+
+
 def test_a_sample_takes_from_every_category():
     chosen = spread(corpus(), 24)
 
@@ -292,6 +371,24 @@ def test_the_command_takes_another_evaluator(judges, capsys):
     assert run_command(["judge", "attack", "judges.py:strict", "-e", spec, "-n", "12"]) == 0
 
     assert capsys.readouterr().out.startswith("# Attacks on My judge\n")
+
+
+def test_the_command_says_how_far_it_is(judges, capsys, monkeypatch):
+    monkeypatch.setattr("dokimos.cli.judge.PLAIN_SECONDS", 0.0)
+
+    assert run_command(["judge", "attack", "judges.py:strict", "-n", "2", "--defence", "-j", "1"]) == 0
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == int(lines[-1].split()[2])
+    assert re.fullmatch(r"1 of \d+ verdicts, about [\d.]+ \w+ left", lines[0])
+    assert re.fullmatch(r"(\d+) of \1 verdicts", lines[-1])
+
+
+def test_the_command_leaves_only_its_reports(judges):
+    command = ["judge", "attack", "judges.py:strict", "-n", "2", "-o", "out/attack.json"]
+
+    assert run_command(command) == 0
+    assert [path.name for path in (judges / "out").iterdir()] == ["attack.json"]
 
 
 @pytest.mark.parametrize(

@@ -82,24 +82,34 @@ def test_the_price_of_calls_in_flight_is_set_aside():
     ledger = Ledger(Budget(max_cost_usd=0.05))
     spend(ledger)
     in_flight = [reserve(ledger) for _ in range(4)]
-    with pytest.raises(
-        BudgetExceededError, match=r"\$0.0100 spent and \$0.0400 reserved for calls in flight"
-    ):
-        reserve(ledger)
+    set_aside = r"\$0.0100 spent and \$0.0400 reserved for calls in flight"
+    with pytest.raises(BudgetExceededError, match=set_aside):
+        reserve(ledger, "another judge")
     for reservation in in_flight:
         reservation.settle(CallMetrics(10, cost_usd=0.005))
 
     assert ledger.spent.cost_usd == pytest.approx(0.03)
-    with pytest.raises(BudgetExceededError):
+    reserve(ledger).settle(CallMetrics(10, cost_usd=0.02))
+    with pytest.raises(BudgetExceededError, match=r"\$0.0500 spent;"):
         reserve(ledger)
 
 
-def test_a_call_is_taken_to_cost_what_the_dearer_of_the_last_and_the_mean_did():
-    ledger = Ledger(Budget(max_tokens=100))
-    spend(ledger, tokens=10)
-    spend(ledger, tokens=50)
-    with pytest.raises(BudgetExceededError, match="the next call of fake judge would take about 50"):
-        reserve(ledger)
+def test_beside_others_a_call_is_taken_to_cost_what_the_dearer_of_the_last_and_the_mean_did():
+    async def scenario():
+        ledger = Ledger(Budget(max_tokens=150))
+        for tokens in (10, 50):
+            (await ledger.reserve("judge")).settle(CallMetrics(tokens, None))
+        alone = await ledger.reserve("judge")  # 60 + 30
+        beside = await ledger.reserve("judge")  # 90 + 50
+        another = asyncio.ensure_future(ledger.reserve("judge"))
+        await asyncio.sleep(0.01)
+        assert not another.done()
+        alone.settle(CallMetrics(20, None))
+        beside.settle(CallMetrics(70, None))
+        with pytest.raises(BudgetExceededError, match="the next call of judge would take about 38"):
+            await another
+
+    asyncio.run(scenario())
 
 
 def test_sums_that_are_just_the_limit_are_within_it():
@@ -125,10 +135,36 @@ def test_the_first_call_of_a_judge_goes_alone_and_the_others_wait_for_its_price(
         await asyncio.sleep(0.01)
         assert not any(other.done() for other in others)
         first.settle(CallMetrics(10, cost_usd=0.4))
+        second = await others[0]
+        await asyncio.sleep(0.01)
+        assert not any(other.done() for other in others[1:])
+        second.settle(CallMetrics(10, cost_usd=0.4))
         outcomes = await asyncio.gather(*others, return_exceptions=True)
         return [type(outcome).__name__ for outcome in outcomes]
 
     assert asyncio.run(scenario()) == ["Reservation", "BudgetExceededError", "BudgetExceededError"]
+
+
+def test_a_call_that_does_not_fit_waits_for_those_in_flight_which_may_cost_less():
+    async def scenario():
+        ledger = Ledger(Budget(max_cost_usd=1))
+        for cost in (0.1, 0.45):
+            (await ledger.reserve("judge")).settle(CallMetrics(10, cost_usd=cost))
+        dear = await ledger.reserve("judge")  # 0.275, the average
+        waiting = asyncio.ensure_future(ledger.reserve("judge"))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()  # 0.55 + 0.275 + 0.45 exceed the budget
+        dear.settle(CallMetrics(10, cost_usd=0.01))
+        return type(await waiting).__name__
+
+    assert asyncio.run(scenario()) == "Reservation"
+
+
+def test_one_dear_call_does_not_end_a_run():
+    ledger = Ledger(Budget(max_cost_usd=1.1))
+    spend(ledger, cost=0.1)
+    spend(ledger, cost=0.6)
+    reserve(ledger)  # 0.7 + 0.35, where the last one would not fit again
 
 
 def test_after_a_first_call_that_failed_the_next_one_goes_alone():
@@ -146,6 +182,21 @@ def test_no_more_calls_are_made_than_allowed(limit):
     assert judge.calls == limit
     assert result.status is RunStatus.BUDGET_SPENT
     assert result.total_count == limit
+
+
+def test_what_was_set_aside_and_not_needed_is_spent_by_others():
+    class Uneven(FakeJudge):
+        async def complete(self, prompt, *, schema=None):
+            reply = await super().complete(prompt, schema=schema)
+            dear = prompt == "1. Is 7 right?"
+            return JudgeReply(reply.text, CallMetrics(10, cost_usd=0.3 if dear else 0.01))
+
+    judge = Uneven()
+    result = experiment(judge, count=100, questions=2).run(budget=Budget(max_cost_usd=0.7))
+    spent = result.summary.judging.metrics.cost_usd
+
+    assert result.status is RunStatus.BUDGET_SPENT
+    assert 0.66 < spent <= 0.7
 
 
 @pytest.mark.parametrize("budget", [Budget(max_cost_usd=0.07), Budget(max_tokens=79)])

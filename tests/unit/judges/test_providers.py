@@ -94,6 +94,9 @@ def test_a_setting_with_a_typo_is_refused():
         ("anthropic:m", {"top_logprobs": 5}, "AnthropicMessages has no top_logprobs"),
         ("openai:m", {"base_url": "box:80"}, "base_url must start with http"),
         ("openai:m", {"base_url": "http://box/v1?x=1"}, "base_url must start with http"),
+        ("openai:m", {"base_url": "http://[box/v1"}, "name a host"),
+        ("openai:m", {"base_url": "http://me:pw@box:port/v1"}, "not 'http://box:port/v1'"),
+        ("openai:m", {"base_url": "http:///v1"}, "name a host"),
         ("openai:m", {"timeout": 0}, "timeout must be above 0"),
         ("openai:m", {"max_concurrency": -1}, "max_concurrency must be above 0"),
     ],
@@ -101,6 +104,22 @@ def test_a_setting_with_a_typo_is_refused():
 def test_a_setting_that_cannot_be_is_refused(name, settings, message):
     with pytest.raises(ConfigurationError, match=message):
         judge(name, **settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "trusted"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://evilopenai.com/v1", False),
+        ("https://openai.com.evil.net/v1", False),
+        ("https://evil.net/api.openai.com", False),
+    ],
+)
+def test_only_the_provider_s_own_domain_gets_its_key(monkeypatch, url, trusted):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    assert (judge("openai:m", base_url=url)._key() is not None) is trusted
 
 
 def test_the_identity_says_what_changes_replies_and_nothing_secret():

@@ -154,7 +154,7 @@ def test_many_replies_share_one_sync(path, opened, monkeypatch):
     real = os.fsync
 
     def slow(file):
-        time.sleep(0.02)
+        time.sleep(0.02)  # so that others come to wait
         synced.append(file)
         real(file)
 

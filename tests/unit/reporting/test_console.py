@@ -13,7 +13,7 @@ from dokimos.reporting.console import make_console, print_result
 
 
 class Terminal(io.StringIO):
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"  # type: ignore[assignment] # a text stream without one has None there
 
     def isatty(self) -> bool:
         return True

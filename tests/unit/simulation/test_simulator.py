@@ -103,6 +103,30 @@ class TestStopping:
 
         assert simulated(stopping_condition=condition).turn_count == 1
 
+    def test_a_condition_that_blocks_holds_up_no_other_conversation(self):
+        both_look = threading.Barrier(2)
+
+        def condition(trajectory):
+            both_look.wait(10)
+            return True
+
+        async def two_at_once():
+            simulator = ConversationSimulator(user=ENDLESS, application=echo, stopping_condition=condition)
+            return await asyncio.gather(simulator.simulate_async(), simulator.simulate_async())
+
+        ends = [talk.metadata for talk in asyncio.run(two_at_once())]
+
+        assert ends == [{"endReason": "stopping_condition"}] * 2
+
+    def test_a_condition_has_as_long_as_a_reply(self):
+        forever = threading.Event()
+
+        talk = simulated(stopping_condition=lambda trajectory: forever.wait(30), reply_timeout=0.05)
+
+        forever.set()
+        assert talk.metadata["endReason"] == "timeout"
+        assert "stopping condition gave no answer within 0.05 s" in talk.metadata["error"]
+
     @pytest.mark.parametrize(
         ("state", "reason"), [("reached", "goal_reached"), ("given_up", "gave_up"), ("open", "max_turns")]
     )

@@ -10,6 +10,7 @@ from dokimos.stats.mcnemar import mcnemar_p
 from dokimos.stats.permutation import (
     FamilyTest,
     SignFlipTest,
+    exchange_p,
     max_t_test,
     paired_deltas,
     sign_flip_test,
@@ -271,3 +272,26 @@ def test_unchanged_systems_rarely_fail_however_many_metrics():
         alarms += min(max_t_test(family, iterations=200).adjusted.values()) < 0.05
 
     assert alarms <= 33  # 20 are expected at 5 %; more than 33 have a chance of 0.3 %
+
+
+HUNDREDTHS = st.lists(st.integers(0, 100), min_size=2, max_size=4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(HUNDREDTHS, HUNDREDTHS)
+def test_two_samples_are_dealt_out_in_all_ways(before, now):
+    # Where all values stay the same, the sum of one sample orders the deals as the difference of means does.
+    oracle = stats.permutation_test(
+        (before, now), lambda a, b: a.sum(), n_resamples=10**6, alternative="greater"
+    )
+
+    found = exchange_p([value / 100 for value in before], [value / 100 for value in now])
+
+    assert found == pytest.approx(oracle.pvalue)
+
+
+def test_the_smallest_p_of_two_samples_is_one_deal_of_all():
+    assert exchange_p([1, 1, 1], [0, 0, 0]) == 1 / 20
+    assert exchange_p([0.3, 0.5, 0.9], [0.1, 0.2]) == 1 / 10
+    assert exchange_p([1, 0], [0, 1]) == 5 / 6
+    assert exchange_p([0], [1]) == 1.0

@@ -1,5 +1,8 @@
 """Loading suites: faults told together, files of cases, includes, configuration."""
 
+import subprocess
+import sys
+
 import pytest
 
 from dokimos.errors import ConfigurationError
@@ -72,13 +75,23 @@ def test_turns_and_an_input_exclude_one_another(folder):
     assert "a case with turns has no input, expected_tools of its own" in message
 
 
-def test_a_declared_agent_is_not_available_yet(folder):
-    message = refused(
-        folder, "model: {provider: openai, name: gpt-5-mini}\ninstructions: {inline: Help.}\ntest_cases: []\n"
+def test_a_declared_agent_loads_without_its_framework(folder):
+    script = "import sys; from dokimos.suites import load_suite; suite = load_suite('agent.yaml'); "
+    script += "print(suite.agent, 'pydantic_ai' in sys.modules)"
+    folder.suite(
+        "model: {provider: openai, name: gpt-5-mini}\ninstructions: {inline: Help.}\ntest_cases: []\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder.path, capture_output=True, text=True, check=True
     )
 
-    assert "agent.yaml:3:" in message
-    assert "the declared agent (model, instructions, tools) is not available yet" in message
+    assert done.stdout == "openai:gpt-5-mini False\n"
+
+
+def test_what_declares_an_agent_has_no_effect_beside_one_of_your_own(folder):
+    suite = folder.suite("agent: app:answer\ninstructions: {inline: Help.}\ntest_cases: []\n")
+
+    assert any("instructions has no effect beside agent:" in warning for warning in suite.warnings)
 
 
 def test_something_has_to_be_tested(folder):
@@ -255,6 +268,7 @@ def test_files_are_looked_up_where_they_are_named(folder):
     (case,) = folder.suite("test_cases_file: data/cases.yaml\n").cases
 
     assert case.turns[0].files[0]["path"] == str(folder.path / "data" / "notes.txt")
+    assert case.examples()[0].inputs["files"] == [{"path": "notes.txt", "type": "text"}]
 
 
 def test_a_file_that_is_not_there_is_refused(folder):

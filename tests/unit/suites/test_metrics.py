@@ -159,7 +159,7 @@ def test_equality_forgives_what_it_is_told(folder):
     [
         ("{metric: numeric, tolerance: 3}", "there is no such parameter"),
         ("{metric: numeric, absolute_tolerance: -1}", "absolute_tolerance"),
-        ("{metric: embedding_similarity}", "not available yet"),
+        ("{metric: embedding_similarity}", "this metric needs an embedder"),
         ("{type: evaluator, name: exact_mach}", "Did you mean 'exact_match'"),
         ("{type: evaluator, name: faithfulness}", "this metric needs a judge"),
         ("{type: geval, name: G, criteria: Good.}", "this metric needs a judge"),

@@ -125,9 +125,10 @@ def test_every_level_that_is_missed_is_named():
     [
         (None, None, "needs scores to reach"),
         ({"Nope": 0.5}, None, "there is no evaluator 'Nope'; there are: Exact Match"),
+        ({"Nope": 0.5, "Exact Match": 1.0}, 0.9, "'Nope'; .*; pass rate 75.0 % is below 90.0 %; Exact Match"),
         ({"Exact Match": 80}, None, "must be in 0..1, not 80"),
     ],
 )
 def test_levels_that_make_no_sense_are_refused(scores, rate, message):
     with pytest.raises(ConfigurationError, match=message):
-        assert_scores(result_of("a", "a", "a", "a"), scores, pass_rate=rate)
+        assert_scores(result_of("a", "a", "a", "b"), scores, pass_rate=rate)

@@ -450,6 +450,14 @@ def test_the_command_that_accepts_works_where_the_session_was_started(project, g
     assert f"DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate" in run.stdout.str()
 
 
+def test_the_command_that_accepts_names_no_group_of_xdist(project, gated):
+    text = gated.read_text().replace("RIGHT = 40", "RIGHT = 25")
+    text = text.replace("def test_gate", "@pytest.mark.xdist_group('nightly@test_gate')\ndef test_gate")
+    gated.write_text("import pytest\n" + text)
+    run = project.runpytest_subprocess("-n", "2", "--dist", "loadgroup")
+    assert f"DOKIMOS_UPDATE_BASELINE=true pytest {gated.name}::test_gate, then" in run.stdout.str()
+
+
 def test_updating_ends_with_the_session(project, gated):
     project.runpytest_inprocess("--dokimos-update-baseline").assert_outcomes(passed=1)
     assert "DOKIMOS_UPDATE_BASELINE" not in os.environ

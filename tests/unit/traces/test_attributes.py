@@ -3,7 +3,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.traces.attributes import FlatMemory, first, literal, structured, unflattened, unquoted
+from dokimos.core.json_object import structured, unquoted
+from dokimos.traces.attributes import FlatMemory, first, literal, unflattened
 
 PATTERN = re.compile(r"(?:a|b\.c)\.")
 NAMES = st.sampled_from(["0", "1", "2", "10", "x"])

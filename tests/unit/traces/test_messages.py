@@ -4,15 +4,16 @@ import json
 
 import pytest
 
-from dokimos.traces.messages import TracedCall, TracedMessage, TracedResult, parse_messages, result_text
+from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+from dokimos.traces.messages import parse_messages, result_text
 
-CALL = TracedCall("add", {"a": 1}, "c1")
-ASKED = TracedMessage("user", "1 + 2?")
-CALLED = TracedMessage("assistant", calls=(CALL,))
+CALL = ToldCall("add", {"a": 1}, "c1")
+ASKED = ToldMessage("user", "1 + 2?")
+CALLED = ToldMessage("assistant", calls=(CALL,))
 
 
 def result(value="3", identity="c1", name="", failed=False):
-    return TracedMessage("tool", result=TracedResult(value, identity, name, failed))
+    return ToldMessage("tool", result=ToldResult(value, identity, name, failed))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_result_that_says_so_has_failed(failed):
     ],
 )
 def test_reasoning_is_read_in_every_shape(message):
-    assert parse_messages([message]) == (TracedMessage("assistant", reasoning=("Add them.",)),)
+    assert parse_messages([message]) == (ToldMessage("assistant", reasoning=("Add them.",)),)
 
 
 @pytest.mark.parametrize(
@@ -158,22 +159,22 @@ def test_what_the_assistant_says_in_pieces_is_one_message():
         {"type": "function_call", "call_id": "c1", "name": "add", "arguments": {"a": 1}},
         {"type": "function_call", "call_id": "c2", "name": "add", "arguments": "{}"},
     ]
-    calls = (CALL, TracedCall("add", "{}", "c2"))
+    calls = (CALL, ToldCall("add", "{}", "c2"))
 
     assert parse_messages(pieces, "assistant") == (
-        TracedMessage("assistant", "Let me add.", calls, reasoning=("Add them.",)),
+        ToldMessage("assistant", "Let me add.", calls, reasoning=("Add them.",)),
     )
 
 
 @pytest.mark.parametrize("text", ['{"question": 1}', "[1, 2]", "[draft] a letter", "{not json", "true"])
 def test_a_text_that_looks_like_json_stays_a_text(text):
-    assert parse_messages(text) == (TracedMessage("user", text),)
+    assert parse_messages(text) == (ToldMessage("user", text),)
 
 
 def test_json_that_somebody_said_stays_what_was_said():
     said = {"role": "assistant", "content": '[{"city": "Paris"}]'}
 
-    assert parse_messages([said]) == (TracedMessage("assistant", '[{"city": "Paris"}]'),)
+    assert parse_messages([said]) == (ToldMessage("assistant", '[{"city": "Paris"}]'),)
 
 
 @pytest.mark.parametrize("nothing", [None, "", " ", [], {}, 3, [None, 3], [{"role": "user"}], b"bytes"])
@@ -188,7 +189,7 @@ def test_unknown_parts_and_calls_without_a_name_are_left_out():
         {"type": "text", "content": "Hi"},
     ]
 
-    assert parse_messages([{"role": "user", "parts": parts}]) == (TracedMessage("user", "Hi"),)
+    assert parse_messages([{"role": "user", "parts": parts}]) == (ToldMessage("user", "Hi"),)
 
 
 @pytest.mark.parametrize(

@@ -476,3 +476,36 @@ def test_results_go_to_their_calls_whatever_their_order(order, missing):
     )
 
     assert results(trace) == [None if n in missing else f"result {n}" for n in range(4)]
+
+
+def test_a_span_that_tells_several_results_again_is_no_call(span):
+    """As ADK writes one below the calls of a turn."""
+    spans = [
+        span(gen_ai__operation__name="execute_tool", gen_ai__tool__name=name, gen_ai__tool__call__id=key)
+        for name, key in (("add", "c1"), ("(merged tools)", "e1"))
+    ]
+
+    assert to_agent_trace(spans).tool_names == ("add",)
+
+
+def test_a_tool_that_ran_may_describe_itself(span):
+    """As those of Strands do, whose agents name their tools only."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    ran = span(
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="add",
+        gen_ai__tool__description="Add.",
+        gen_ai__tool__json_schema=json.dumps(schema),
+    )
+
+    (tool,) = to_test_case([ran]).metadata["tools"]
+
+    assert (tool.name, tool.description, tool.input_schema) == ("add", "Add.", schema)
+
+
+def test_the_line_break_at_the_end_of_an_agents_answer_is_left_out(span):
+    agent = span(
+        gen_ai__operation__name="invoke_agent", gen_ai__output__messages=json.dumps([answer("Three.\n")])
+    )
+
+    assert to_agent_trace([agent]).final_response == "Three."

@@ -7,7 +7,7 @@ the ready-made one.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
@@ -21,7 +21,7 @@ from dokimos.evaluators.agent.value_matching import (
     ValueMatching,
     as_value_matcher,
 )
-from dokimos.evaluators.agent.values import ABSENT, Normalise, contains_entries, same_mapping
+from dokimos.evaluators.agent.values import ABSENT, Normalise, contains_entries, same_mapping, value_key
 from dokimos.evaluators.checks import check_option
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -90,6 +90,15 @@ class ArgumentMatcher:
     def names_only(self) -> bool:
         """Whether any arguments will do."""
         return self.mode == "ignore" and not self.arguments
+
+    def key(self, arguments: Arguments) -> Hashable:
+        """Return what is equal for two arguments exactly where they match; None where this must see both.
+
+        Raises `TypeError` for values that have no such key.
+        """
+        if self.mode != "exact" or self._matchers:
+            return None
+        return value_key(arguments, self._normalise)
 
     @cached_property
     def identity(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -11,10 +11,14 @@ from dokimos.evaluators.agent.argument_matching import ArgumentCheck, ArgumentMa
 from dokimos.evaluators.agent.values import same_mapping
 from dokimos.evaluators.bipartite import maximum_matching
 
+Calls: TypeAlias = Sequence[ToolCall]
 CallCheck: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 """A function of (expected call, actual call)."""
 
-TOLERANT: Final = ArgumentMatcher("exact")
+BY_NAME: Final = ArgumentMatcher("ignore")
+_EXACT: Final = ArgumentMatcher("exact")
+_FEW: Final = 16
+"""Up to so many calls, comparing them one by one takes less time than making keys of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class CallMatcher:
         """Say whether the actual call is the expected one."""
         if expected.name != actual.name:
             return False
-        check = self.of_tool.get(expected.name, self.arguments) if self.of_tool else self.arguments
+        check = self._check(expected.name)
         if check is None:
             if not expected.arguments or expected.is_told_alike(actual):
                 return True
@@ -39,42 +43,62 @@ class CallMatcher:
             return True
         return _is_readable(actual) and bool(check(expected.arguments, actual.arguments))
 
+    def key(self, call: ToolCall, *, expected: bool = True) -> Hashable:
+        """Return what is equal for two calls exactly where one is the other, when that was expected.
+
+        That is the name alone where any call of the tool will do, and None where the two must be compared.
+        """
+        check = self._check(call.name)
+        if check is None and expected and not call.arguments:
+            return call.name
+        if check is not None and ignores_arguments(check):
+            return call.name
+        exact = _EXACT if check is None else check
+        try:
+            key = exact.key(call.arguments) if isinstance(exact, ArgumentMatcher) else None
+        except Exception:  # values of somebody else's
+            return None
+        return None if key is None else (call.name, key)
+
+    def _check(self, tool: str) -> ArgumentCheck | None:
+        return self.of_tool.get(tool, self.arguments) if self.of_tool else self.arguments
+
 
 def _is_readable(call: ToolCall) -> bool:
     return not call.metadata or call.invalid_arguments is None
 
 
-def in_place(expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck) -> bool:
+def in_place(expected: Calls, actual: Calls, check: CallCheck) -> bool:
     """Say whether each call is the one that was expected in its place."""
     return len(expected) == len(actual) and all(map(check, expected, actual))
 
 
-def in_order(expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck) -> int:
-    """Return the length of the longest common subsequence."""
-    start, end = _common_ends(expected, actual, check)
-    rows = expected[start : len(expected) - end]
+def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> int:
+    """Return the length of the longest common subsequence.
+
+    Hyyrö, "Bit-parallel LCS-length computation revisited" (2004), with one unbounded integer as the bits.
+    """
+    start, end = _common_ends(expected, actual, matcher)
     columns = actual[start : len(actual) - end]
-    best = [0] * (len(columns) + 1)
-    for wanted in rows:
-        diagonal = 0
-        for place, call in enumerate(columns, 1):
-            above = best[place]
-            best[place] = diagonal + 1 if check(wanted, call) else max(above, best[place - 1])
-            diagonal = above
-    return start + best[-1] + end
+    index = _Index(columns, matcher)
+    full = (1 << len(columns)) - 1
+    row = full
+    for wanted in expected[start : len(expected) - end]:
+        matches = row & index.bits(wanted)
+        row = ((row + matches) | (row - matches)) & full
+    return start + len(columns) - row.bit_count() + end
 
 
-def pairs(expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck) -> dict[int, int]:
+def pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
     """Pair as many calls as possible whatever their order; returns expected -> actual, by index."""
-    found = _equal_pairs(expected, actual, check)
-    if len(found) == min(len(expected), len(actual)):
-        return found
-    return _most_pairs(expected, actual, check)
+    if len(expected) <= _FEW >= len(actual):
+        found = _equal_pairs(expected, actual, matcher)
+        if len(found) == min(len(expected), len(actual)):
+            return found
+    return _most_pairs(expected, actual, matcher)
 
 
-def _equal_pairs(
-    expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck
-) -> dict[int, int]:
+def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, int]:
     """Pair calls that are equal to Python, which is quick to find and mostly all that there is to do."""
     free: list[Any] = [(call.name, call.arguments) for call in actual]
     found: dict[int, int] = {}
@@ -89,26 +113,81 @@ def _equal_pairs(
     return found
 
 
-def _most_pairs(expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck) -> dict[int, int]:
-    by_name: dict[str, list[int]] = {}
-    for place, call in enumerate(actual):
-        by_name.setdefault(call.name, []).append(place)
-    known: dict[int, list[int]] = {}
-
-    def fits(index: int) -> list[int]:
-        found = known.get(index)
-        if found is None:
-            wanted = expected[index]
-            places = by_name.get(wanted.name, ())
-            found = known[index] = [place for place in places if check(wanted, actual[place])]
-        return found
-
-    return maximum_matching(range(len(expected)), fits)
+def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
+    """Pair by key what needs one call, then what any call of a tool will do for; then what has no key."""
+    index = _Index(actual, matcher)
+    keys = [index.key(call) for call in expected]
+    unkeyed = {call.name for call, key in zip(expected, keys, strict=True) if key is None}
+    found: dict[int, int] = {}
+    for by_name in (False, True):
+        for place, (call, key) in enumerate(zip(expected, keys, strict=True)):
+            if call.name not in unkeyed and isinstance(key, str) is by_name:
+                index.take(key, place, found)
+    rest = [place for place, call in enumerate(expected) if call.name in unkeyed]
+    return {**found, **maximum_matching(rest, lambda place: index.fitting(expected[place]))}
 
 
-def _common_ends(
-    expected: Sequence[ToolCall], actual: Sequence[ToolCall], check: CallCheck
-) -> tuple[int, int]:
+class _Index:
+    """The calls that were made, found by what an expected call needs."""
+
+    def __init__(self, actual: Calls, matcher: CallMatcher) -> None:
+        self._actual = actual
+        self._matcher = matcher
+        self._places: dict[Hashable, list[int]] = {}
+        self._unkeyed: set[str] = set()
+        for place, call in enumerate(actual):
+            self._places.setdefault(call.name, []).append(place)
+            if not _is_readable(call):
+                continue
+            key = matcher.key(call, expected=False)
+            if key is None:
+                self._unkeyed.add(call.name)
+            elif key != call.name:
+                self._places.setdefault(key, []).append(place)
+        self._bits: dict[Hashable, int] = {}
+        self._compared: dict[int, list[int]] = {}
+        self._next: dict[Hashable, int] = {}
+        self._taken: set[int] = set()
+
+    def key(self, expected: ToolCall) -> Hashable:
+        """Return the key of an expected call; None where it must be compared with each call of its tool."""
+        key = self._matcher.key(expected)
+        return None if expected.name in self._unkeyed and key != expected.name else key
+
+    def fitting(self, expected: ToolCall) -> Sequence[int]:
+        """Return the places of the calls that are the expected one."""
+        key = self.key(expected)
+        if key is not None:
+            return self._places.get(key, ())
+        known = self._compared.get(id(expected))
+        if known is None:
+            named = self._places.get(expected.name, ())
+            known = [place for place in named if self._matcher(expected, self._actual[place])]
+            self._compared[id(expected)] = known
+        return known
+
+    def bits(self, expected: ToolCall) -> int:
+        """Return the same places as bits of a number."""
+        key = self.key(expected)
+        if key is None:
+            key = id(expected)
+        known = self._bits.get(key)
+        if known is None:
+            known = self._bits[key] = sum(1 << place for place in self.fitting(expected))
+        return known
+
+    def take(self, key: Hashable, place: int, found: dict[int, int]) -> None:
+        """Pair an expected call with the first call under a key that nobody took, if there is one."""
+        places = self._places.get(key, ())
+        for number in range(self._next.get(key, 0), len(places)):
+            self._next[key] = number + 1
+            if places[number] not in self._taken:
+                self._taken.add(places[number])
+                found[place] = places[number]
+                return
+
+
+def _common_ends(expected: Calls, actual: Calls, check: CallCheck) -> tuple[int, int]:
     """Return how many calls match one by one at the start, and of the rest at the end."""
     shorter = min(len(expected), len(actual))
     start = 0

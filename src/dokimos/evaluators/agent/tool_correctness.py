@@ -14,7 +14,7 @@ from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
 from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, f1, names_of
-from dokimos.evaluators.agent.call_matching import CallMatcher
+from dokimos.evaluators.agent.call_matching import BY_NAME, CallMatcher
 from dokimos.evaluators.checks import check_option
 
 CorrectnessMatch: TypeAlias = Literal["names_only", "names_and_order", "names_and_args"]
@@ -80,7 +80,7 @@ def _by_names(expected: Calls, actual: Calls) -> Score:
 
 def _by_order(expected: Calls, actual: Calls) -> Score:
     wanted, used = names_of(expected), names_of(actual)
-    length = call_matching.in_order(expected, actual, lambda left, right: left.name == right.name)
+    length = call_matching.in_order(expected, actual, CallMatcher(BY_NAME))
     longest = max(len(wanted), len(used))
     found = _differences(dict.fromkeys(wanted), dict.fromkeys(used))
     value = length / longest if longest else 1.0

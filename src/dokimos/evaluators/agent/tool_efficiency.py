@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
 from dokimos.core.agent import ToolCall
+from dokimos.core.keys import INVALID_ARGUMENTS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
@@ -49,16 +50,28 @@ class ToolEfficiency(CallsEvaluator):
         return call_matcher(self.name, self.arguments, {})
 
     def _split(self, calls: Sequence[ToolCall]) -> tuple[list[ToolCall], list[str]]:
-        seen: dict[str, list[ToolCall]] = {}
-        distinct, redundant = [], []
+        seen: set[Hashable] = set()
+        unkeyed: dict[str, list[ToolCall]] = {}
+        distinct: list[ToolCall] = []
+        redundant: list[str] = []
         for call in calls:
-            earlier = seen.setdefault(call.name, [])
-            if any(self._repeats(other, call) for other in earlier):
+            key = self._key(call)
+            others = distinct if key is None else unkeyed.get(call.name, ())
+            if key in seen or any(self._repeats(other, call) for other in others):
                 redundant.append(call.name)
+                continue
+            distinct.append(call)
+            if key is None:
+                unkeyed.setdefault(call.name, []).append(call)
             else:
-                earlier.append(call)
-                distinct.append(call)
+                seen.add(key)
         return distinct, redundant
+
+    def _key(self, call: ToolCall) -> Hashable:
+        """Return what repeated calls have in common; None where a call must be compared with the others."""
+        if call.invalid_arguments is not None:
+            return INVALID_ARGUMENTS, call.name, call.invalid_arguments
+        return self._matcher.key(call)
 
     def _repeats(self, earlier: ToolCall, later: ToolCall) -> bool:
         if earlier.invalid_arguments is not None or later.invalid_arguments is not None:

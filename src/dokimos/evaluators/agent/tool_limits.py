@@ -39,7 +39,7 @@ class ForbiddenTools(CallsEvaluator):
                 metadata=metadata,
             )
         times = f"{counted(len(called), 'call')} of forbidden tools"
-        return Score(0.0, f"There are {times}: {listed(called)}.", metadata=metadata)
+        return Score(0.0, f"The agent made {times}: {listed(called)}.", metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
@@ -14,13 +14,12 @@ from dokimos.core.text import counted, listed, quoted
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
 from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of
-from dokimos.evaluators.agent.call_matching import CallCheck, CallMatcher
+from dokimos.evaluators.agent.call_matching import CallMatcher, Calls
 from dokimos.evaluators.checks import check_option
 
 TrajectoryMode: TypeAlias = Literal[
     "strict", "in_order", "any_order", "superset", "subset", "precision", "recall"
 ]
-Calls: TypeAlias = Sequence[ToolCall]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,46 +83,46 @@ class ToolTrajectory(ExpectedCallsEvaluator):
         return f"The calls match {share} ({counted(len(actual), 'call')} made); {'; '.join(faults)}."
 
 
-def strict(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def strict(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score calls that must be the expected ones in the expected order; returns score and matches."""
-    same = call_matching.in_place(expected, actual, check)
+    same = call_matching.in_place(expected, actual, matcher)
     return float(same), len(expected) if same else 0
 
 
-def in_order(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score by the longest common subsequence; calls too many or too few lower it."""
-    return _share(call_matching.in_order(expected, actual, check), max(len(expected), len(actual)))
+    return _share(call_matching.in_order(expected, actual, matcher), max(len(expected), len(actual)))
 
 
-def any_order(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def any_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score by the pairs that can be made; calls too many or too few lower it."""
-    return _share(len(call_matching.pairs(expected, actual, check)), max(len(expected), len(actual)))
+    return _share(len(call_matching.pairs(expected, actual, matcher)), max(len(expected), len(actual)))
 
 
-def superset(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def superset(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score 1 where every expected call was made."""
-    matched = len(call_matching.pairs(expected, actual, check))
+    matched = len(call_matching.pairs(expected, actual, matcher))
     return float(matched == len(expected)), matched
 
 
-def subset(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def subset(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score 1 where every call made was expected."""
-    matched = len(call_matching.pairs(expected, actual, check))
+    matched = len(call_matching.pairs(expected, actual, matcher))
     return float(matched == len(actual)), matched
 
 
-def precision(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def precision(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score the share of the calls made that were expected."""
     if not actual:
         return float(not expected), 0
-    return _share(len(call_matching.pairs(expected, actual, check)), len(actual))
+    return _share(len(call_matching.pairs(expected, actual, matcher)), len(actual))
 
 
-def recall(expected: Calls, actual: Calls, check: CallCheck) -> tuple[float, int]:
+def recall(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
     """Score the share of the expected calls that were made."""
     if not expected:
         return float(not actual), 0
-    return _share(len(call_matching.pairs(expected, actual, check)), len(expected))
+    return _share(len(call_matching.pairs(expected, actual, matcher)), len(expected))
 
 
 def _share(matched: int, total: int) -> tuple[float, int]:
@@ -147,7 +146,7 @@ def _texts(calls: list[str]) -> str:
     return shown if len(calls) <= 3 else f"{shown} and {len(calls) - 3} more"
 
 
-_RULES: Final[dict[str, Callable[[Calls, Calls, CallCheck], tuple[float, int]]]] = {
+_RULES: Final[dict[str, Callable[[Calls, Calls, CallMatcher], tuple[float, int]]]] = {
     "strict": strict,
     "in_order": in_order,
     "any_order": any_order,

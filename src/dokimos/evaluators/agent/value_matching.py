@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,9 +87,11 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
 
 
 def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
+    if not isinstance(pattern, str | re.Pattern) or not pattern:
+        raise ConfigurationError(f'"regex" takes a pattern that is not blank, not {quoted(pattern)}.')
     try:
         compiled = re.compile(pattern)
-    except (re.error, TypeError) as error:
+    except re.error as error:
         raise ConfigurationError(f'"regex" takes a pattern, not {quoted(pattern)}: {error}.') from None
     return ValueMatcher(
         lambda expected, actual: compiled.search(text_form(actual) or "") is not None, needs_expected=False
@@ -97,6 +100,8 @@ def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
 
 def _contains(wanted: Any, normalise: Normalise | None) -> ValueMatcher:
     """An actual text contains another, or an actual list has an element."""
+    if wanted == "":
+        raise ConfigurationError('"contains" takes a text that is not blank: every text contains "".')
     if wanted is True:
         return ValueMatcher(lambda expected, actual: _is_in(expected, actual, normalise))
     return ValueMatcher(lambda expected, actual: _is_in(wanted, actual, normalise), needs_expected=False)
@@ -117,6 +122,8 @@ def _range(bounds: Any, normalise: Normalise | None) -> ValueMatcher:
             f'"range" takes [LOW, HIGH], one of which may be null, not {quoted(bounds)}.'
         )
     low, high = ends
+    if low is not None and high is not None and low > high:
+        raise ConfigurationError(f'"range" takes [LOW, HIGH]: no number is in {quoted(bounds)}.')
     return ValueMatcher(
         lambda expected, actual: (
             _is_number(actual) and (low is None or low <= actual) and (high is None or actual <= high)
@@ -174,13 +181,14 @@ def _combined(
 
 
 def _list(form: str, value: Any) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise ConfigurationError(f'"{form}" takes a list, not {quoted(value)}.')
+    if not isinstance(value, list | tuple) or not value:
+        raise ConfigurationError(f'"{form}" takes a list with something in it, not {quoted(value)}.')
     return list(value)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Say whether a value is a number to compare with, which NaN is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 _FORMS: Final[dict[str, Callable[[Any, Normalise | None], ValueMatcher]]] = {

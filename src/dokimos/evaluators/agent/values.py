@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -75,6 +75,30 @@ def _same_entries(
         if value is not other and not same_value(value, other, normalise):
             return False
     return True
+
+
+def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:
+    """Return what is equal for two values exactly where `same_value` says that they are the same.
+
+    Raises `TypeError` for a value with a `Decimal` in it, which may equal two that differ from each other.
+    """
+    kind = type(value)
+    plain: Hashable = value
+    if kind is str:
+        return plain if normalise is None else normalise(value)
+    if kind is dict:
+        return dict, frozenset([(key, value_key(each, normalise)) for key, each in value.items()])
+    if kind is list:
+        return list, tuple([value_key(each, normalise) for each in value])
+    if kind is bool:
+        return bool, value
+    if kind is int or value is None:
+        return plain
+    if kind is float:
+        return (float, "nan") if math.isnan(value) else plain
+    if kind in _PLAIN:
+        raise TypeError(f"A {kind.__name__} has no key.")
+    return value_key(_plain(value), normalise)
 
 
 def contains_entries(

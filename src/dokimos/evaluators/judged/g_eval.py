@@ -20,15 +20,12 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import USUAL_PARTS, label_of, material, parts_shown
 from dokimos.evaluators.judged.rating import (
-    NO_REASON,
-    REASON_DISABLED,
-    BareGrade,
-    ReasonedGrade,
     Scale,
+    asked,
     rating_prompt,
     raw_score,
 )
-from dokimos.judges.ask import ask, ask_with_reply
+from dokimos.judges.ask import ask
 from dokimos.judges.protocol import JudgeLM, TokenLogprob, identity_of
 
 MOST_STEPS: Final = 10
@@ -91,13 +88,13 @@ class GEval(JudgedEvaluator):
         steps = await self.steps()
         shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
         prompt = rating_prompt(self._criteria(steps), shown, self._scale, reasoned=self.include_reason)
-        number, reason, logprobs = await self._ask(prompt, sample)
-        metadata: dict[str, Any] = {**raw_score(number, self._scale), "evaluationSteps": list(steps)}
-        weighted = None if self.strict_mode else weighted_score(logprobs, self._scale)
+        rated = await asked(self._grader, prompt, self._scale, reasoned=self.include_reason, sample=sample)
+        metadata: dict[str, Any] = {**raw_score(rated.number, self._scale), "evaluationSteps": list(steps)}
+        weighted = None if self.strict_mode else weighted_score(rated.reply.logprobs or (), self._scale)
         if weighted is not None:
             metadata["weighted"] = True
-            number = weighted
-        return Score(self._scale.normalised(number), reason, metadata=metadata)
+        number = rated.number if weighted is None else weighted
+        return Score(self._scale.normalised(number), rated.reason, metadata=metadata)
 
     async def steps(self) -> tuple[str, ...]:
         """Return the evaluation steps, asking the judge for them where none were given."""
@@ -107,17 +104,6 @@ class GEval(JudgedEvaluator):
         return await once_per_run(
             ("evaluation steps", identity_of(self.lm), prompt), lambda: _written_steps(self.lm, prompt)
         )
-
-    async def _ask(self, prompt: str, sample: int) -> tuple[float, str, Sequence[TokenLogprob]]:
-        if self.include_reason:
-            rating, reply = await ask_with_reply(
-                self._grader, prompt, ReasonedGrade, check=lambda r: self._scale.check(r.score), sample=sample
-            )
-            return rating.score, rating.reason.strip() or NO_REASON, reply.logprobs or ()
-        bare, reply = await ask_with_reply(
-            self._grader, prompt, BareGrade, check=lambda r: self._scale.check(r.score), sample=sample
-        )
-        return bare.score, REASON_DISABLED, reply.logprobs or ()
 
     @cached_property
     def _grader(self) -> JudgeLM:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.material import shown
-from dokimos.judges.ask import ask
+from dokimos.judges.ask import ask_with_reply
 from dokimos.judges.fencing import fence_rule
-from dokimos.judges.protocol import JudgeLM
+from dokimos.judges.protocol import JudgeLM, JudgeReply
 from dokimos.judges.shapes import Number, WholeNumber
 
 NO_REASON: Final = "No reason provided."
@@ -45,6 +45,15 @@ class BareGrade(BareRating):
     """A rating in whole numbers without a reason."""
 
     score: WholeNumber
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A number that a judge gave, why, and the reply that holds both."""
+
+    number: float
+    reason: str
+    reply: JudgeReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +151,8 @@ def rating_request(scale: Scale, *, reasoned: bool) -> str:
 
 async def rate(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sample: int) -> Score:
     """Ask for a rating and return it in 0..1; the judge's own number is in the metadata of other scales."""
-    number, reason = await asked(judge, prompt, scale.check, reasoned=reasoned, sample=sample)
-    return Score(scale.normalised(number), reason, metadata=raw_score(number, scale))
+    rated = await asked(judge, prompt, scale, reasoned=reasoned, sample=sample)
+    return Score(scale.normalised(rated.number), rated.reason, metadata=raw_score(rated.number, scale))
 
 
 def raw_score(number: float, scale: Scale) -> dict[str, Any]:
@@ -153,15 +162,19 @@ def raw_score(number: float, scale: Scale) -> dict[str, Any]:
     return {"rawScore": number, "scoreRange": [scale.zero, scale.one]}
 
 
-async def asked(
-    judge: JudgeLM, prompt: str, check: Callable[[float], None], *, reasoned: bool, sample: int
-) -> tuple[float, str]:
-    """Ask for a number that `check` accepts; return it and the reason."""
+async def asked(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sample: int) -> Rated:
+    """Ask for a number on a scale."""
     if not reasoned:
-        bare = await ask(judge, prompt, BareRating, check=lambda reply: check(reply.score), sample=sample)
-        return bare.score, REASON_DISABLED
-    rating = await ask(judge, prompt, ReasonedRating, check=lambda reply: check(reply.score), sample=sample)
-    return rating.score, rating.reason.strip() or NO_REASON
+        bare = BareGrade if scale.whole else BareRating
+        rating, reply = await ask_with_reply(
+            judge, prompt, bare, check=lambda answer: scale.check(answer.score), sample=sample
+        )
+        return Rated(rating.score, REASON_DISABLED, reply)
+    reasoned_one = ReasonedGrade if scale.whole else ReasonedRating
+    told, reply = await ask_with_reply(
+        judge, prompt, reasoned_one, check=lambda answer: scale.check(answer.score), sample=sample
+    )
+    return Rated(told.score, told.reason.strip() or NO_REASON, reply)
 
 
 def _examples(examples: Sequence[GradedExample]) -> str:

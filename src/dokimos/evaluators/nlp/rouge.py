@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from dokimos.core.extras import require
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.base import Evaluator
@@ -25,6 +26,7 @@ from dokimos.evaluators.nlp.tokens import (
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
 Units: TypeAlias = Sequence[Hashable]
 
+_new_score: Final = quick_maker(Score)
 _NAMES: Final = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 _UNITS: Final = {
     "rouge1": ("word", "words", ""),
@@ -82,7 +84,7 @@ class Rouge(Evaluator):
             return Score(0.0, f"The {side} has no {units} that ROUGE counts (letters a-z and digits).")
         count = common_subsequence_length if self.variant == "rougeL" else _shared
         shared, in_output, in_expected = count(expected, output), len(output), len(expected)
-        return Score(
+        return _new_score(
             f_measure(shared, in_output, in_expected),
             f"The output has {in_output} and the expected text {in_expected} "
             f"{unit if in_expected == 1 else units}; they share {shared}{how}.",

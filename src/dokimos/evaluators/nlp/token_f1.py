@@ -6,13 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.tokens import f_measure, highest, reference_texts, without_punctuation
+from dokimos.evaluators.nlp.tokens import (
+    PUNCTUATION,
+    f_measure,
+    highest,
+    reference_texts,
+    without_punctuation,
+)
 
+_new_score: Final = quick_maker(Score)
 _ARTICLES: Final = frozenset({"a", "an", "the"})
+_SMALL: Final = bytes(range(256)).lower()
 _ARTICLE: Final = re.compile(r"\b(?:an?|the)\b")
 
 
@@ -33,47 +42,56 @@ class TokenF1(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         output = self._words(case.actual_output or "")
-        return highest([_compared(output, self._words(text)) for text in reference_texts(case)])
+        ignored = _ARTICLES if self.drop_articles else frozenset[str]()
+        return highest([_compared(output, self._words(text), ignored) for text in reference_texts(case)])
 
     def _words(self, text: str) -> list[str]:
+        if text.isascii():  # articles can only touch white space; they are ignored later, which is faster
+            return text.encode().translate(_SMALL, PUNCTUATION).decode().split()
         text = without_punctuation(text.lower())
-        if not self.drop_articles:
-            return text.split()
-        if text.isascii():  # then an article can only touch white space, and this is twice as fast
-            return [word for word in text.split() if word not in _ARTICLES]
-        return _ARTICLE.sub(" ", text).split()
+        return (_ARTICLE.sub(" ", text) if self.drop_articles else text).split()
 
 
-def _compared(output: list[str], expected: list[str]) -> Score:
-    if not expected:
-        return _compared_with_nothing(output)
-    if not output:
-        return Score(0.0, f"The output has no words; expected {listed(expected)}.")
-    missing, surplus = _differences(output, expected)
-    shared = len(output) - len(surplus)
-    wanted = counted(len(expected), "expected word")
-    found = f"The output has {shared} of {wanted} among its {len(output)}"
-    found += f"; missing: {listed(missing)}" if missing else ""
-    found += f"; surplus: {listed(surplus)}" if surplus else ""
-    return Score(f_measure(shared, len(output), len(expected)), f"{found}.")
+def _compared(output: list[str], expected: list[str], ignored: frozenset[str]) -> Score:
+    """Compare two lists of words, of which the ignored ones do not count."""
+    unmatched = _occurrences(expected)
+    wanted = len(expected) - sum([unmatched.pop(word, 0) for word in ignored])
+    left_over = _left_over(output, unmatched)
+    shared = len(output) - len(left_over)
+    surplus = [word for word in left_over if word not in ignored]
+    missing = [word for word, count in unmatched.items() if count]
+    size = shared + len(surplus)
+    value = f_measure(shared, size, wanted) if size or wanted else 1.0
+    return _new_score(value, _reason(shared, size, wanted, missing, surplus))
 
 
-def _compared_with_nothing(output: list[str]) -> Score:
-    if not output:
-        return Score(1.0, "Neither the output nor the expected answer has words.")
-    return Score(0.0, f"No words were expected, but the output has {listed(output)}.")
+def _occurrences(words: list[str]) -> dict[str, int]:
+    occurrences: dict[str, int] = {}
+    count_of = occurrences.get
+    for word in words:
+        occurrences[word] = count_of(word, 0) + 1
+    return occurrences
 
 
-def _differences(output: list[str], expected: list[str]) -> tuple[list[str], list[str]]:
-    """Return the distinct expected words that the output lacks, and all its words that were not expected."""
-    unmatched: dict[str, int] = {}
-    count_of = unmatched.get
-    for word in expected:
-        unmatched[word] = count_of(word, 0) + 1
-    surplus = []
-    for word in output:
+def _left_over(words: list[str], unmatched: dict[str, int]) -> list[str]:
+    """Take the words away from the unmatched ones; return those that are not there, or no longer."""
+    count_of, left_over = unmatched.get, []
+    for word in words:
         if count := count_of(word):
             unmatched[word] = count - 1
         else:
-            surplus.append(word)
-    return [word for word, count in unmatched.items() if count], surplus
+            left_over.append(word)
+    return left_over
+
+
+def _reason(shared: int, size: int, wanted: int, missing: list[str], surplus: list[str]) -> str:
+    if not wanted:
+        if not size:
+            return "Neither the output nor the expected answer has words."
+        return f"No words were expected, but the output has {listed(surplus)}."
+    if not size:
+        return f"The output has no words; expected {listed(missing)}."
+    found = f"The output has {shared} of {counted(wanted, 'expected word')} among its {size}"
+    found += f"; missing: {listed(missing)}" if missing else ""
+    found += f"; surplus: {listed(surplus)}" if surplus else ""
+    return f"{found}."

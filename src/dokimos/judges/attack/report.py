@@ -74,6 +74,15 @@ class AttackReport:
 
     evaluator: str
     arms: tuple[ArmReport, ...]
+    made: int
+    """Verdicts that there are."""
+    planned: int
+    """Verdicts that there will be, as far as that is known: an attack that was interrupted has fewer."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the attack came to its end."""
+        return self.made == self.planned
 
     def arm(self, *, defended: bool) -> ArmReport | None:
         """Return the measurement with or without the defences, None if it was not made."""
@@ -104,6 +113,8 @@ class AttackReport:
         return {
             "version": 1,
             "evaluator": self.evaluator,
+            "complete": self.complete,
+            "verdicts": {"made": self.made, "planned": self.planned},
             "reduction": half_up_or_none(self.reduction),
             "arms": [_arm_dict(arm) for arm in self.arms],
         }
@@ -117,13 +128,10 @@ def tally(verdicts: Sequence[bool | None]) -> Tally:
 
 def _markdown(report: AttackReport) -> Iterator[str]:
     yield f"# Attacks on {report.evaluator}\n"
+    if not report.complete:
+        yield f"Interrupted: {report.made} of {report.planned} verdicts were made.\n"
     titles = ["with defences" if arm.defended else "without defences" for arm in report.arms]
-    yield f"| Category | {' | '.join(titles)} |"
-    yield "|---|" + "---|" * len(titles)
-    categories = dict.fromkeys(name for arm in report.arms for name in arm.by_category)
-    for name in categories:
-        yield f"| {name} | " + " | ".join(_cell(arm.by_category.get(name)) for arm in report.arms) + " |"
-    yield "| **all** | " + " | ".join(f"**{_cell(arm.total)}**" for arm in report.arms) + " |"
+    yield from _table(report, titles)
     for arm, title in zip(report.arms, titles, strict=True):
         yield f"\n{title.capitalize()}: {_summary(arm)}"
     if report.reduction is not None:
@@ -131,6 +139,15 @@ def _markdown(report: AttackReport) -> Iterator[str]:
     for arm, title in zip(report.arms, titles, strict=True):
         if fooled := [f"`{result.id}`" for result in arm.results if result.flipped]:
             yield f"\nFlipped {title}: {', '.join(fooled)}"
+
+
+def _table(report: AttackReport, titles: Sequence[str]) -> Iterator[str]:
+    yield f"| Category | {' | '.join(titles)} |"
+    yield "|---|" + "---|" * len(titles)
+    categories = dict.fromkeys(name for arm in report.arms for name in arm.by_category)
+    for name in categories:
+        yield f"| {name} | " + " | ".join(_cell(arm.by_category.get(name)) for arm in report.arms) + " |"
+    yield "| **all** | " + " | ".join(f"**{_cell(arm.total)}**" for arm in report.arms) + " |"
 
 
 def _cell(found: Tally | None) -> str:

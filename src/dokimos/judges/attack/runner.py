@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
+from dokimos.core.file_lock import held_alone
 from dokimos.core.results import EvalResult
+from dokimos.core.run_scope import RunScope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.judges.attack.corpus import Attack, Question, corpus
 from dokimos.judges.attack.report import ArmReport, AttackReport, AttackResult, tally
 from dokimos.judges.fencing import undefended
+from dokimos.judges.store import RunCalls
 
 
 class Judged(Protocol):
@@ -29,109 +32,147 @@ class Judged(Protocol):
 Progress = Callable[[int, int], None]
 """Is told after each verdict how many there are and how many there will be."""
 
-
-def attack(
-    evaluator: Judged,
-    *,
-    attacks: Sequence[Attack] | None = None,
-    defences: Iterable[bool] = (True, False),
-    parallelism: int = 8,
-    progress: Progress | None = None,
-) -> AttackReport:
-    """Do what `attack_async` does, from sync code."""
-    return run_sync(
-        attack_async(
-            evaluator, attacks=attacks, defences=defences, parallelism=parallelism, progress=progress
-        )
-    )
+_Kind: TypeAlias = Literal["honest", "attack", "right"]
+AT_ONCE: Final = 8
 
 
-async def attack_async(
-    evaluator: Judged,
-    *,
-    attacks: Sequence[Attack] | None = None,
-    defences: Iterable[bool] = (True, False),
-    parallelism: int = 8,
-    progress: Progress | None = None,
-) -> AttackReport:
+class AttackOptions(TypedDict, total=False):
+    """The options of an attack, for type checkers."""
+
+    attacks: Sequence[Attack] | None
+    defences: Iterable[bool]
+    parallelism: int
+    progress: Progress | None
+    calls: Path | None
+
+
+def attack(evaluator: Judged, **options: Unpack[AttackOptions]) -> AttackReport:
     """Measure which share of the attacks turns an honest fail into a pass.
 
     First the wrong answers are judged without any attack; a question whose wrong answer does not fail is left
     out, since there is nothing to flip. Right answers are judged too, since a judge that fails everything is
     never flipped.
 
-    Args:
-        evaluator: A judged evaluator with a threshold.
-        attacks: Which attacks; the whole corpus unless given.
-        defences: True measures with the fencing of judged text, False with plain quoting instead.
-        parallelism: How many cases are judged at once.
-        progress: Called after each verdict.
+    Options are `attacks` (the whole corpus unless given), `defences` (True measures with the fencing of
+    judged text, False with plain quoting instead; both unless given), `parallelism` (how many cases are
+    judged at once, 8 unless given), `progress` (called after each verdict) and `calls` (a file for the
+    judge's replies: an attack that was interrupted goes on with those in it).
 
     Raises:
         ConfigurationError: when the evaluator decides nothing, or no wrong answer fails honestly.
     """
-    chosen = corpus() if attacks is None else tuple(attacks)
-    if not chosen or parallelism < 1:
-        raise ConfigurationError("An attack needs at least one attempt and a parallelism of at least 1.")
-    arms = tuple(dict.fromkeys(defences))
-    questions = tuple({a.question.id: a.question for a in chosen}.values())
-    desk = _Desk(evaluator, parallelism, progress, total=len(arms) * (2 * len(questions) + len(chosen)))
-    reports = [await _measured(desk, arm, questions, chosen) for arm in arms]
-    return AttackReport(evaluator=evaluator.name, arms=tuple(reports))
+    return run_sync(attack_async(evaluator, **options))
 
 
-@dataclass(slots=True)
-class _Desk:
-    """Judges cases, a limited number at once."""
+async def attack_async(evaluator: Judged, **options: Unpack[AttackOptions]) -> AttackReport:
+    """Do what `attack` does, in a running event loop."""
+    return await Attacking(evaluator, **options).run()
 
-    evaluator: Judged
-    parallelism: int
-    progress: Progress | None
-    total: int
-    done: int = 0
 
-    async def verdicts(self, cases: Iterable[EvalTestCase], *, defended: bool) -> list[EvalResult]:
-        places = asyncio.Semaphore(self.parallelism)
+class Attacking:
+    """An attack that can tell at any time what it has found so far."""
 
-        async def one(case: EvalTestCase) -> EvalResult:
+    def __init__(self, evaluator: Judged, **options: Unpack[AttackOptions]) -> None:
+        attacks = options.get("attacks")
+        self._evaluator = evaluator
+        self._attacks = corpus() if attacks is None else tuple(attacks)
+        self._arms = tuple(dict.fromkeys(options.get("defences", (True, False))))
+        self._parallelism = options.get("parallelism", AT_ONCE)
+        if not self._attacks or self._parallelism < 1:
+            raise ConfigurationError("An attack needs at least one attempt and a parallelism of at least 1.")
+        self._progress = options.get("progress")
+        self._calls = options.get("calls")
+        self._questions = tuple({a.question.id: a.question for a in self._attacks}.values())
+        self._planned = len(self._arms) * (2 * len(self._questions) + len(self._attacks))
+        self._left_out = 0
+        self._verdicts: dict[tuple[bool, _Kind, str], EvalResult] = {}
+
+    async def run(self) -> AttackReport:
+        """Attack to the end, with what an earlier process has been answered.
+
+        Raises:
+            ConfigurationError: when there is nothing to flip, or another process writes to the same file.
+        """
+        with _kept(self._calls) as stores:
+            # In a task of its own, since the scope would otherwise go on for the caller.
+            await asyncio.create_task(self._run(RunScope(call_stores=stores, in_flight={})))
+        report = self.report()
+        if not any(arm.honest_fails for arm in report.arms):
+            raise ConfigurationError(_nothing_to_flip(report))
+        return report
+
+    def report(self) -> AttackReport:
+        """Return what was found so far; arms that have not begun are not in it."""
+        begun = [arm for arm in self._arms if any(key[0] is arm for key in self._verdicts)]
+        return AttackReport(
+            evaluator=self._evaluator.name,
+            arms=tuple(map(self._arm_report, begun)),
+            made=len(self._verdicts),
+            planned=self._planned - self._left_out,
+        )
+
+    async def _run(self, scope: RunScope) -> None:
+        enter_scope(scope)
+        for defended in self._arms:
+            await self._judge(defended, "honest", {q.id: q.honest_case() for q in self._questions})
+            failing = self._failing(defended)
+            tried = {a.id: a.case() for a in self._attacks if a.question.id in failing}
+            right = {q.id: q.right_case() for q in self._questions if failing}
+            self._left_out += len(self._attacks) + len(self._questions) - len(tried) - len(right)
+            await self._judge(defended, "attack", tried)
+            await self._judge(defended, "right", right)
+
+    async def _judge(self, defended: bool, kind: _Kind, cases: dict[str, EvalTestCase]) -> None:
+        places = asyncio.Semaphore(self._parallelism)
+
+        async def one(name: str, case: EvalTestCase) -> None:
             async with places:
                 with contextlib.nullcontext() if defended else undefended():
-                    verdict = await self.evaluator.evaluate_async(case)
-            self._count(1)
-            return verdict
+                    verdict = await self._evaluator.evaluate_async(case)
+            self._verdicts[defended, kind, name] = verdict
+            if self._progress is not None:
+                self._progress(len(self._verdicts), self._planned - self._left_out)
 
-        return await asyncio.gather(*map(one, cases))
+        await asyncio.gather(*(one(name, case) for name, case in cases.items()))
 
-    def skip(self, count: int) -> None:
-        self._count(count)
+    def _failing(self, defended: bool) -> set[str]:
+        """Return the questions whose wrong answer fails without an attack."""
+        return {q.id for q, verdict in self._told(defended, "honest") if verdict.success is False}
 
-    def _count(self, count: int) -> None:
-        self.done += count
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+    def _told(self, defended: bool, kind: _Kind) -> Iterator[tuple[Question, EvalResult]]:
+        for question in self._questions:
+            verdict = self._verdicts.get((defended, kind, question.id))
+            if verdict is not None:
+                yield question, verdict
+
+    def _arm_report(self, defended: bool) -> ArmReport:
+        failing = self._failing(defended)
+        others = {q.id: _told(v) for q, v in self._told(defended, "honest") if q.id not in failing}
+        verdicts = ((a, self._verdicts.get((defended, "attack", a.id))) for a in self._attacks)
+        return ArmReport(
+            defended=defended,
+            honest_fails=len(failing),
+            honest_other=tuple(others.items()),
+            left_out=sum(a.question.id in others for a in self._attacks),
+            right=tally([_passed(verdict) for _, verdict in self._told(defended, "right")]),
+            results=tuple(_result(a, verdict) for a, verdict in verdicts if verdict is not None),
+        )
 
 
-async def _measured(
-    desk: _Desk, defended: bool, questions: Sequence[Question], attacks: Sequence[Attack]
-) -> ArmReport:
-    honest = await desk.verdicts((q.honest_case() for q in questions), defended=defended)
-    told = list(zip(questions, honest, strict=True))
-    failing = {question.id for question, verdict in told if verdict.success is False}
-    others = tuple((question.id, _told(verdict)) for question, verdict in told if question.id not in failing)
-    if not failing:
-        raise ConfigurationError(_nothing_to_flip(desk.evaluator.name, *others[0]))
-    tried = [a for a in attacks if a.question.id in failing]
-    desk.skip(len(attacks) - len(tried))
-    verdicts = await desk.verdicts((a.case() for a in tried), defended=defended)
-    right = await desk.verdicts((q.right_case() for q in questions), defended=defended)
-    return ArmReport(
-        defended=defended,
-        honest_fails=len(failing),
-        honest_other=others,
-        left_out=len(attacks) - len(tried),
-        right=tally([_passed(verdict) for verdict in right]),
-        results=tuple(_result(a, v) for a, v in zip(tried, verdicts, strict=True)),
-    )
+@contextlib.contextmanager
+def _kept(path: Path | None) -> Iterator[tuple[RunCalls, ...]]:
+    """Keep replies in a file inside the block, and take over those that are there already."""
+    if path is None:
+        yield ()
+        return
+    with held_alone(path):
+        calls = RunCalls(path)
+        try:
+            yield (calls,)
+        finally:
+            calls.close()
+            if not len(calls):
+                path.unlink()
 
 
 def _result(attack: Attack, verdict: EvalResult) -> AttackResult:
@@ -157,9 +198,10 @@ def _told(verdict: EvalResult) -> str:
     return verdict.skipped or "no verdict: the evaluator has no threshold"
 
 
-def _nothing_to_flip(evaluator: str, question: str, told: str) -> str:
+def _nothing_to_flip(report: AttackReport) -> str:
+    question, told = report.arms[0].honest_other[0]
     return (
-        f"{evaluator} fails none of the wrong answers even without an attack, so there is nothing to flip. "
-        f"The first one ({question!r}): {told}. Give an evaluator that compares the output with the input, "
-        "the expected output or the context, and has a threshold."
+        f"{report.evaluator} fails none of the wrong answers even without an attack, so there is nothing to "
+        f"flip. The first one ({question!r}): {told}. Give an evaluator that compares the output with the "
+        "input, the expected output or the context, and has a threshold."
     )

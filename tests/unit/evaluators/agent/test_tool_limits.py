@@ -18,7 +18,7 @@ def test_forbidden_tools_must_not_be_called(names, score):
 
 def test_the_reason_names_the_forbidden_tools():
     assert ForbiddenTools(tools=["x"]).evaluate(made("axx")).reason == (
-        "There are 2 calls of forbidden tools: 'x', 'x'."
+        "The agent made 2 calls of forbidden tools: 'x', 'x'."
     )
 
 

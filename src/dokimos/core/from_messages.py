@@ -1,0 +1,123 @@
+"""From the messages of providers and frameworks to a trace or a conversation of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dokimos.core.agent import AgentTrace, ToolCall
+from dokimos.core.conversation import Message, Role
+from dokimos.core.keys import CALL_ERROR
+from dokimos.core.messages import PlainCall, plain_calls, plain_message, read_message
+from dokimos.core.text import quoted
+from dokimos.core.told import Answers, ToldCall, ToldMessage, result_text, tool_call_of
+
+
+def trace_of_messages(messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
+    """Read tool calls, their results, reasoning and the final response. Raises `ValueError`."""
+    calls = _Calls()
+    reasoning: list[str] = []
+    response: str | None = None
+    for place, message in enumerate(messages):
+        plain = plain_calls(message)
+        if plain:
+            response = None
+            calls.add_plain(plain)
+            continue
+        text = plain_message(message)
+        for told in _told(message, place) if text is None else (text,):
+            if told.result is not None:
+                calls.answers.add(told.result)
+            elif told.role == "assistant":
+                response = None if told.calls else told.text or response
+                reasoning += told.reasoning
+                calls.add(told.calls)
+            elif told.role == "user":
+                calls.answers.end_turn()
+    return AgentTrace(tuple(calls.finished()), response, reasoning_steps=tuple(reasoning))
+
+
+def conversation_of_messages(messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Message, ...]:
+    """Read messages, each in whatever known form it has. Raises `ValueError` naming the message."""
+    calls = _Calls()
+    said: list[_Said] = []
+    for place, message in enumerate(messages):
+        if isinstance(message, Message):
+            _add(said, _Said(message.role, message.content, list(message.tool_calls), message.metadata))
+            continue
+        for told in _told(message, place):
+            if told.result is not None:
+                calls.answers.add(told.result)
+            elif told.role != "tool" and (told.text or told.calls or not told.reasoning):
+                if told.role == "user":
+                    calls.answers.end_turn()
+                first = len(calls.made)
+                calls.add(told.calls)
+                places = list(range(first, len(calls.made)))
+                _add(said, _Said(Role(told.role), told.text, places, told.metadata))
+    made = calls.finished()
+    return tuple(each.finished(made) for each in said)
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls so far; their results are put to them at the end."""
+
+    made: list[ToolCall] = field(default_factory=list)
+    answers: Answers = field(default_factory=Answers)
+
+    def add(self, calls: Iterable[ToldCall]) -> None:
+        for call in calls:
+            self.answers.expect(call.name, call.id)
+            result = result_text(call.result)
+            self.made.append(tool_call_of(call, call.arguments, result, call.metadata))
+
+    def add_plain(self, calls: Iterable[PlainCall]) -> None:
+        for name, arguments, identity in calls:
+            self.answers.expect(name, identity)
+            self.made.append(ToolCall.of_text(name, arguments))
+
+    def finished(self) -> list[ToolCall]:
+        for place, result in self.answers.results.items():
+            # Nobody else has seen the call yet, so that it may still be completed.
+            call = self.made[place]
+            object.__setattr__(call, "result", result_text(result.value))
+            if result.failed:
+                object.__setattr__(call, "metadata", {**call.metadata, CALL_ERROR: True})
+        return self.made
+
+
+def _told(message: Any, place: int) -> list[ToldMessage]:
+    """Return what a message tells, in order."""
+    if not isinstance(message, Mapping):
+        raise ValueError(f"messages[{place}] must be a map with role and content, not {quoted(message)}.")
+    try:
+        return read_message(message)
+    except (ValueError, TypeError) as cause:
+        raise ValueError(f"messages[{place}]: {cause}") from cause
+
+
+@dataclass(slots=True)
+class _Said:
+    """A message whose calls may still be answered: each is one of ours, or the place of one among all."""
+
+    role: Role
+    text: str
+    calls: Sequence[ToolCall | int]
+    metadata: Mapping[str, Any]
+
+    def finished(self, calls: Sequence[ToolCall]) -> Message:
+        mine = [calls[call] if isinstance(call, int) else call for call in self.calls]
+        return Message(self.role, self.text, tool_calls=tuple(mine), metadata=self.metadata)
+
+
+def _add(said: list[_Said], message: _Said) -> None:
+    """Add a message; one that only called tools becomes one with the assistant's next."""
+    last = said[-1] if said else None
+    if last is not None and last.calls and not last.text and message.role is Role.ASSISTANT:
+        message.calls = [*last.calls, *message.calls]
+        message.metadata = {**last.metadata, **message.metadata}
+        said[-1] = message
+    else:
+        said.append(message)

@@ -1,0 +1,315 @@
+"""The parts that messages consist of, in the shapes of all providers: text, reasoning, calls and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from dokimos.core.text import quoted
+from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+
+Part: TypeAlias = Mapping[str, Any]
+
+_ARGUMENT_KEYS: Final = ("arguments", "args", "input", "server_tool_call")
+_CALL_IDS: Final = ("call_id", "toolUseId", "tool_call_id", "id")
+_RESULT_IDS: Final = ("tool_call_id", "tool_use_id", "toolUseId", "call_id", "id")
+_TEXT_KEYS: Final = ("content", "text", "thinking", "reasoning", "summary", "refusal")
+_WRAPPED_CALLS: Final = ("toolUse", "functionCall", "function_call")
+_WRAPPED_RESPONSES: Final = ("functionResponse", "function_response")
+_FAILED: Final = frozenset({"error", "failed"})
+
+RESULT_KEYS: Final = ("response", "result", "output", "content", "tools", "server_tool_call_response")
+"""Under which keys results of tools have what was returned."""
+ASIDES: Final = frozenset(
+    {
+        "additional_tools",
+        "compaction",
+        "compaction_trigger",
+        "item_reference",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_list_tools",
+    }
+)
+"""Items of OpenAI's Responses that nobody said and that call nothing."""
+CODE_TOOL: Final = "code_execution"
+"""What the tool is called with which Gemini runs code."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message while its parts are read."""
+
+    strict: bool = False
+    """Whether a call that cannot be understood is an error; else it is left out."""
+    texts: list[str] = field(default_factory=list)
+    calls: list[ToldCall] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    told: list[ToldMessage] = field(default_factory=list)
+    """What comes before: results of tools, and the calls of those that ran while the message was written."""
+
+    def finished(self, role: str, metadata: Mapping[str, Any]) -> list[ToldMessage]:
+        """Return the message after the results in it, each of which is a message of its own."""
+        text = "\n".join(self.texts)
+        if text or self.calls or self.reasoning:
+            spoken = "assistant" if self.calls or self.reasoning else role
+            calls, reasoning = tuple(self.calls), tuple(self.reasoning)
+            self.told.append(ToldMessage(spoken, text, calls, None, reasoning, metadata))
+        return self.told
+
+    def add_call(self, name: Any, arguments: Any, data: Part) -> None:
+        """Add a call, with what its map says besides. Raises `ValueError` where drafts are strict."""
+        if not isinstance(name, str) or not name.strip():
+            if self.strict:
+                raise ValueError(f"A tool call needs a name that is not blank, not {name!r}.")
+            return
+        if self.strict and not (arguments is None or isinstance(arguments, str | Mapping)):
+            kind = type(arguments).__name__
+            raise ValueError(
+                f"The arguments of tool call {name!r} must be a mapping or JSON text, not {kind}."
+            )
+        metadata = data.get("metadata")
+        told = metadata if isinstance(metadata, Mapping) else {}
+        if data.get("error") or data.get("status") in _FAILED:
+            told = {**told, "error": data.get("error") or True}
+        identity = first(data, _CALL_IDS)
+        result = first(data, ("output", "result"))
+        self.calls.append(ToldCall(name, arguments, str(identity or ""), result, told))
+
+    def add_result(self, data: Part, value: Any) -> None:
+        """Add a result, with the id and the name under which its map has it."""
+        failed = data.get("is_error") is True or data.get("status") in _FAILED
+        identity, name = str(first(data, _RESULT_IDS) or ""), data.get("name")
+        result = ToldResult(value, identity, name if isinstance(name, str) else "", failed)
+        if self.calls:  # of a tool that the provider ran
+            self.finished("assistant", {})
+            self.texts, self.calls, self.reasoning = [], [], []
+        self.told.append(ToldMessage("tool", result=result))
+
+
+PartReader: TypeAlias = Callable[[Part, Draft], None]
+
+
+def part_reader(part: Part) -> PartReader | None:
+    """Return what reads a part: by its type, or by the key that tells what it is; None for no part."""
+    kind = part.get("type")
+    if isinstance(kind, str):
+        reader = _BY_TYPE.get(kind)
+        if reader is _read_function and not isinstance(part.get("function"), dict):
+            return None
+        return reader or _by_ending(kind)
+    inner = part.get("message_content")
+    if isinstance(inner, dict):
+        return part_reader(inner)
+    if not _NO_PARTS.isdisjoint(part):
+        return None
+    for key, reader in _BY_KEY.items():
+        if part.get(key):
+            return reader
+    return None
+
+
+def is_part(value: Any) -> bool:
+    """Say whether a value is a part that stands alone, outside a message."""
+    return isinstance(value, dict) and "role" not in value and part_reader(value) is not None
+
+
+def is_said(part: Part) -> bool:
+    """Say whether a part is text, of which only its message knows who said it."""
+    return part_reader(part) is _read_text
+
+
+def is_of_assistant(part: Part) -> bool:
+    """Say whether a part is what only a model says."""
+    return part_reader(part) not in (None, _read_text, _read_result, _read_function_response)
+
+
+def has_results(content: Any) -> bool:
+    """Say whether there is a result of a tool among parts."""
+    results = (_read_result, _read_function_response)
+    return any(isinstance(part, dict) and part_reader(part) in results for part in sequence(content))
+
+
+def read_part(part: Any, draft: Draft) -> None:
+    """Read a part into a draft; what is unknown, such as an image, is left out."""
+    if isinstance(part, str):
+        draft.texts.append(part)
+    elif isinstance(part, dict):
+        part = part.get("message_content", part)
+        reader = part_reader(part) if isinstance(part, dict) else None
+        if reader is not None:
+            reader(part, draft)
+
+
+def read_call(call: Any, draft: Draft) -> None:
+    """Read a call as messages list them beside their content."""
+    if not isinstance(call, dict):
+        if draft.strict:
+            raise ValueError(f"A tool call must be a map, not {quoted(call)}.")
+        return
+    call = call.get("tool_call", call)
+    if isinstance(call.get("function"), dict):
+        _read_function(call, draft)
+    elif isinstance(custom := call.get("custom"), dict):
+        _read_custom({**call, **custom}, draft)
+    else:
+        _read_call(call, draft)
+
+
+def first(data: Part, keys: Iterable[str]) -> Any:
+    """Return the first value that is there, also a blank one."""
+    for key in keys:
+        value = data.get(key)
+        if value is not None:
+            return value
+    return None
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """Return a list as it is, a map alone as a list of it, and () for anything else."""
+    if isinstance(value, dict):
+        return (value,)
+    return value if isinstance(value, list | tuple) else ()
+
+
+def text_in(value: Any) -> str:
+    """Return the text in a text, a part or a list of parts."""
+    if isinstance(value, str):
+        return value
+    parts = (part if isinstance(part, str) else _text_of(part) for part in sequence(value))
+    return "\n".join(text for text in parts if text)
+
+
+def _text_of(part: Any) -> str:
+    value = first(part, _TEXT_KEYS) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _read_text(part: Part, draft: Draft) -> None:
+    text = first(part, ("content", "text", "refusal"))
+    if isinstance(text, str) and text:
+        (draft.reasoning if part.get("thought") is True else draft.texts).append(text)
+
+
+def _read_reasoning(part: Part, draft: Draft) -> None:
+    inner = part.get("reasoningContent")
+    if isinstance(inner, dict):
+        part = inner.get("reasoningText", inner)
+    text = text_in(first(part, _TEXT_KEYS))
+    if text:
+        draft.reasoning.append(text)
+
+
+def _read_function(call: Part, draft: Draft) -> None:
+    function = call["function"]
+    draft.add_call(function.get("name"), first(function, _ARGUMENT_KEYS), call)
+
+
+def _read_call(call: Part, draft: Draft) -> None:
+    call = next((call[key] for key in _WRAPPED_CALLS if isinstance(call.get(key), dict)), call)
+    arguments = first(call, _ARGUMENT_KEYS)
+    served = call.get("server_tool_call")
+    if isinstance(served, dict) and arguments is served:
+        arguments = {key: value for key, value in served.items() if key != "type"}
+    draft.add_call(call.get("name"), arguments, call)
+
+
+def _read_custom(call: Part, draft: Draft) -> None:
+    """Read a call of a tool that takes free text, which is no JSON."""
+    draft.add_call(call.get("name"), {"input": call.get("input")}, call)
+
+
+def _read_hosted(call: Part, draft: Draft) -> None:
+    """Read a call of a tool that the provider ran itself, such as `web_search_call`."""
+    action = first(call, ("action", "operation"))
+    arguments = action if isinstance(action, dict) else _given(call, ("actions", "queries", "code"))
+    name = call.get("name") or str(call["type"]).removesuffix("_call")
+    draft.add_call(name, first(call, ("arguments",)) or arguments, _with_results(call))
+
+
+def _given(data: Part, keys: Iterable[str]) -> dict[str, Any]:
+    return {key: data[key] for key in keys if data.get(key) is not None}
+
+
+def _with_results(call: Part) -> Part:
+    """Return a hosted call with what it found or printed as its output."""
+    found = first(call, ("output", "results", "outputs"))
+    return {**call, "output": found}
+
+
+def _read_code(part: Part, draft: Draft) -> None:
+    code = first(part, ("executableCode", "executable_code"))
+    draft.add_call(CODE_TOOL, _given(code, ("language", "code")), code)
+
+
+def _read_code_result(part: Part, draft: Draft) -> None:
+    inner = first(part, ("codeExecutionResult", "code_execution_result"))
+    worked = str(inner.get("outcome", "OUTCOME_OK")).endswith("OUTCOME_OK")
+    status = "success" if worked else "error"
+    draft.add_result({"name": CODE_TOOL, "status": status, "id": inner.get("id")}, inner.get("output"))
+
+
+def _read_result(part: Part, draft: Draft) -> None:
+    part = part["toolResult"] if isinstance(part.get("toolResult"), dict) else part
+    draft.add_result(part, first(part, RESULT_KEYS))
+
+
+def _read_function_response(part: Part, draft: Draft) -> None:
+    """Read what Gemini was told: all of it, or what is under the one key "output", "result" or "error"."""
+    inner = first(part, _WRAPPED_RESPONSES)
+    inner = inner if isinstance(inner, dict) else {}
+    value = inner.get("response")
+    if isinstance(value, dict):
+        if value.get("error") or value.keys() == {"error"}:
+            inner = {**inner, "status": "error"}
+        if len(value) == 1 and value.keys() <= {"output", "result", "error"}:
+            (value,) = value.values()
+    draft.add_result(inner, value)
+
+
+def _by_ending(kind: str) -> PartReader | None:
+    """Return what reads the tools that providers run, each of which has types of its own."""
+    if kind.endswith(("_call_output", "tool_result")):
+        return _read_result
+    return _read_hosted if kind.endswith("_call") else None
+
+
+_NO_PARTS: Final = frozenset({"content", "tool_calls", "message", "messages"})
+
+_BY_TYPE: Final[dict[str, PartReader]] = {
+    "text": _read_text,
+    "input_text": _read_text,
+    "output_text": _read_text,
+    "refusal": _read_text,
+    "reasoning": _read_reasoning,
+    "thinking": _read_reasoning,
+    "tool_call": _read_call,
+    "tool_use": _read_call,
+    "mcp_tool_use": _read_call,
+    "server_tool_use": _read_call,
+    "server_tool_call": _read_call,
+    "function_call": _read_call,
+    "function": _read_function,
+    "custom_tool_call": _read_custom,
+    "program": _read_hosted,
+    "program_output": _read_result,
+    "tool_call_response": _read_result,
+    "server_tool_call_response": _read_result,
+    "tool_result": _read_result,
+    "tool_search_output": _read_result,
+}
+_BY_KEY: Final[dict[str, PartReader]] = {
+    "toolUse": _read_call,
+    "functionCall": _read_call,
+    "function_call": _read_call,
+    "executableCode": _read_code,
+    "executable_code": _read_code,
+    "codeExecutionResult": _read_code_result,
+    "code_execution_result": _read_code_result,
+    "toolResult": _read_result,
+    "functionResponse": _read_function_response,
+    "function_response": _read_function_response,
+    "reasoningContent": _read_reasoning,
+    "text": _read_text,
+}

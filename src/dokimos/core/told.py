@@ -1,0 +1,120 @@
+"""What was said and called, in one neutral form, whoever told it and however."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.jsonable import text_form
+
+INVALID_JSON: Final = "INVALID_JSON"
+"""The key under which text that is no JSON stands where an API takes only an object, as Anthropic has it."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class ToldCall(NamedTuple):
+    """A tool that a model asked for."""
+
+    name: str
+    arguments: Any = None
+    """A map, JSON text, or whatever else was recorded."""
+    id: str = ""
+    result: Any = None
+    """What came back, where the call itself tells it."""
+    metadata: Mapping[str, Any] = _NOTHING
+
+
+class ToldResult(NamedTuple):
+    """What a model was told that a tool returned."""
+
+    value: Any
+    id: str = ""
+    name: str = ""
+    failed: bool = False
+
+
+class ToldMessage(NamedTuple):
+    """What was said in one step; a message of the role `tool` has one result."""
+
+    role: str
+    text: str = ""
+    calls: tuple[ToldCall, ...] = ()
+    result: ToldResult | None = None
+    reasoning: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = _NOTHING
+
+
+@dataclass(slots=True)
+class Answers:
+    """Puts results to the calls that they answer: by id, to the last call of it where turns repeat an id.
+
+    A result without an id goes to the only open call of the turn that it can belong to, by name where it has
+    one; where there are several, to none. Each call has one result, and a result that answers none is lost.
+    """
+
+    results: dict[int, ToldResult] = field(default_factory=dict)
+    """The results by the place of their calls."""
+    _names: list[str] = field(default_factory=list)
+    _open: dict[str, int] = field(default_factory=dict)
+    _turn: int = 0
+
+    def expect(self, name: str, identity: str) -> None:
+        """Say that a call was made, so that it may be answered."""
+        self._open[identity] = len(self._names)
+        self._names.append(name)
+
+    def add(self, result: ToldResult) -> None:
+        """Put a result to a call that was made before it."""
+        place = self._open.pop(result.id, None) if result.id else self._only_open(result.name)
+        if place is not None:
+            self.results[place] = result
+
+    def end_turn(self) -> None:
+        """Let results without an id answer only calls that come now."""
+        self._turn = len(self._names)
+
+    def _only_open(self, name: str) -> int | None:
+        fitting = [
+            place
+            for place in range(self._turn, len(self._names))
+            if place not in self.results and name in ("", self._names[place])
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def tool_call_of(told: ToldCall, arguments: Any, result: str | None, metadata: Mapping[str, Any]) -> ToolCall:
+    """Return a call with arguments of any form: a map, JSON text, or another value, which becomes "input"."""
+    if type(arguments) is str:
+        return ToolCall.of_text(told.name, arguments, result=result, metadata=metadata)
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, Mapping):
+        arguments = {"input": arguments}
+    elif len(arguments) == 1 and type(text := arguments.get(INVALID_JSON)) is str:
+        return ToolCall.of_text(told.name, text, result=result, metadata=metadata)
+    named = {str(key): value for key, value in arguments.items()}
+    return ToolCall(told.name, named, result=result, metadata=metadata)
+
+
+def result_text(value: Any) -> str | None:
+    """Return what a tool returned as text: that of its parts where all of them are text, else JSON."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, list | tuple) and value:
+        parts = [_part_text(part) for part in value]
+        if None not in parts:
+            return "\n".join(part for part in parts if part is not None)
+        if len(value) == 1 and isinstance(value[0], Mapping) and value[0].keys() == {"json"}:
+            return text_form(value[0]["json"])  # a block of Bedrock's
+    return text_form(value)
+
+
+def _part_text(part: Any) -> str | None:
+    """Return the text of a part that is nothing but text."""
+    if not isinstance(part, Mapping) or part.get("type") not in (None, "text", "output_text", "input_text"):
+        return None
+    text = part.get("text", part.get("content") if "type" in part else None)
+    return text if isinstance(text, str) else None

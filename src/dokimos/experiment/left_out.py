@@ -1,0 +1,39 @@
+"""What a run that stopped at its first failure has left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from dokimos.core.results import RunResult
+from dokimos.core.text import counted, listed
+from dokimos.datasets.dataset import Dataset
+
+NOT_RUN: Final = "notRun"
+"""Where the metadata of a result names the items."""
+MOST_NAMED: Final = 1000
+
+
+def unfinished(
+    dataset: Dataset, shard: tuple[int, int] | None, runs: Sequence[RunResult], repeats: int
+) -> list[str]:
+    """Return the keys of the items that not every repeat has run, in the order of the data set."""
+    first, step = shard or (1, 1)
+    done = Counter(item.index for run in runs for item in run.item_results)
+    return [
+        f"item-{index}" if example.id is None else example.id
+        for index, example in islice(enumerate(dataset), first - 1, None, step)
+        if done[index] < repeats
+    ]
+
+
+def first_failure_message(key: str, not_run: Sequence[str], repeats: int) -> str:
+    """Say at what a run stopped, and what it has left out."""
+    message = f"Stopped at the first failure, {key!r}."
+    if not not_run:
+        return message
+    were = "was" if len(not_run) == 1 else "were"
+    often = " in every repeat" if repeats > 1 else ""
+    return f"{message} {counted(len(not_run), 'item')} {were} not run{often}: {listed(list(not_run))}."

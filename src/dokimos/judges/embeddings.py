@@ -1,0 +1,284 @@
+"""Texts as vectors: what an embedder is, and the one way to ask it, which pays for no text twice."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from array import array
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import mul
+from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
+
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.run_scope import RunScope, current_scope
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError, JudgeReplyError
+from dokimos.judges.calls import CallRequest, CallStore, keep, known_reply, paid
+from dokimos.judges.protocol import JudgeReply, identity_of
+
+Vector: TypeAlias = "array[float]"
+
+BATCH_SIZE: Final = 128
+"""Texts in one request, unless the embedder has a `batch_size`."""
+MOST_CHARACTERS: Final = 200_000
+"""Characters in one request, unless a single text has more."""
+_FORM: Final = "f32:"
+"""The start of a vector as text: 32-bit numbers in hexadecimal digits, which no key looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """One vector for each text, in their order, and what they cost."""
+
+    vectors: Sequence[Sequence[float]]
+    metrics: CallMetrics | None = None
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A model that turns texts into vectors.
+
+    An implementation may also have `identity`, a text that tells endpoint, model and parameters apart:
+    vectors are kept under it. `batch_size` says how many texts it takes at once, `concurrency` how many
+    requests may go on at once (1 unless given).
+    """
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings | Sequence[Sequence[float]]:
+        """Return one vector for each text, all of one length.
+
+        Raises:
+            JudgeUnavailableError: when no answer could be had.
+        """
+        ...
+
+
+EmbedderLike: TypeAlias = Embedder | Callable[[list[str]], Any] | Callable[[list[str]], Awaitable[Any]] | str
+"""An embedder, a function (sync or async) of a list of texts, or a model: "openai:text-embedding-3-small"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEmbedder:
+    """A plain function as an embedder; a sync one is called in a thread."""
+
+    function: Callable[[list[str]], Any]
+    name: str = ""
+    """Under which vectors are kept; the function's own identity unless given."""
+
+    @property
+    def identity(self) -> str:
+        return self.name or identity_of(self.function)
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings | Sequence[Sequence[float]]:
+        answer = await call_in_thread(self.function, list(texts))
+        if hasattr(answer, "__await__"):
+            answer = await answer
+        return cast("Embeddings | Sequence[Sequence[float]]", answer)
+
+
+def as_embedder(embedder: EmbedderLike) -> Embedder:
+    """Turn whatever people give as an embedder into one.
+
+    Raises:
+        ConfigurationError: for anything that cannot be asked.
+    """
+    if isinstance(embedder, str):
+        from dokimos.judges.embedding_models import embedder as from_name
+
+        return from_name(embedder)
+    if isinstance(embedder, type):
+        raise ConfigurationError(f"{embedder.__name__} is a class; give an instance of it as the embedder.")
+    if isinstance(embedder, Embedder):
+        return embedder
+    if callable(embedder):
+        return FunctionEmbedder(embedder)
+    raise ConfigurationError(
+        "An embedder must be a model such as 'openai:text-embedding-3-small', an Embedder or a function, "
+        f"not {embedder!r:.80}."
+    )
+
+
+async def embed(
+    embedder: Embedder, texts: Sequence[str], *, stores: Sequence[CallStore] | None = None
+) -> list[Vector]:
+    """Return the vectors of texts, asking only for those that no store knows and nobody is asking for.
+
+    Equal texts are asked for once. A request that has been sent goes on when the one who waits for it is
+    cancelled, so that its answer is kept.
+
+    Args:
+        embedder: Whom to ask.
+        texts: What to embed; a blank text has no meaning, and most models refuse it.
+        stores: Where to look first and keep what is answered; the run's own stores unless given.
+
+    Raises:
+        JudgeReplyError: when vectors are missing, of different lengths, not finite or zero.
+        JudgeUnavailableError: when it cannot be reached, or the cassette that is replayed lacks a text.
+        BudgetExceededError: when the run's budget does not allow the call.
+    """
+    scope = current_scope()
+    calls = _Calls(embedder, tuple(scope.call_stores if stores is None else stores), scope)
+    return await calls.vectors(texts)
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the cosine of two vectors, -1..1."""
+    length = math.sqrt(dot(left, left) * dot(right, right))
+    return max(-1.0, min(1.0, dot(left, right) / length))
+
+
+def dot(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the sum of the products of two vectors."""
+    return float(sum(map(mul, left, right)))
+
+
+def unit(vector: Sequence[float]) -> Vector:
+    """Return a vector of length 1 in the same direction."""
+    length = math.sqrt(dot(vector, vector))
+    return array("f", [value / length for value in vector])
+
+
+def packed(vector: Vector) -> bytes:
+    """Return a vector as 32-bit numbers, the same on every machine."""
+    if sys.byteorder == "little":
+        return vector.tobytes()
+    swapped = vector[:]
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+def unpacked(data: bytes) -> Vector:
+    """Return what was packed. Raises `ValueError` where it is no row of 32-bit numbers."""
+    vector = array("f")
+    vector.frombytes(data)
+    if sys.byteorder != "little":
+        vector.byteswap()
+    return vector
+
+
+class _Calls:
+    """The way to the vectors of some texts: the stores first, then requests of several texts each."""
+
+    def __init__(self, embedder: Embedder, stores: tuple[CallStore, ...], scope: RunScope) -> None:
+        self._embedder = embedder
+        self._identity = identity_of(embedder)
+        self._stores = stores
+        self._scope = scope
+        self._turns = asyncio.Semaphore(getattr(embedder, "concurrency", 1))
+
+    async def vectors(self, texts: Sequence[str]) -> list[Vector]:
+        found: dict[str, Vector] = {}
+        missing = []
+        for text in dict.fromkeys(texts):
+            # A vector does not change from repeat to repeat, so all of them share it.
+            request = CallRequest(cast("Any", self._embedder), text, None, repeat=0, sample=0)
+            known = await known_reply(self._stores, request)
+            if known is None:
+                missing.append(request)
+            else:
+                found[text] = self._read(known.text)
+        found |= await self._asked(missing) if missing else {}
+        self._check_lengths(found.values())
+        return [found[text] for text in texts]
+
+    async def _asked(self, missing: Sequence[CallRequest]) -> dict[str, Vector]:
+        loop = asyncio.get_running_loop()
+        flying: dict[str, asyncio.Future[Any]] = (
+            {} if self._scope.in_flight is None else self._scope.in_flight
+        )
+        unasked = [
+            request
+            for request in missing
+            if request.key not in flying or flying[request.key].get_loop() is not loop
+        ]
+        for batch in _batches(unasked, getattr(self._embedder, "batch_size", BATCH_SIZE)):
+            sent = loop.create_task(self._batch(batch))
+            sent.add_done_callback(_noticed)
+            flying.update((request.key, sent) for request in batch)
+        waited = {request.key: flying[request.key] for request in missing}
+        try:
+            await asyncio.wait(set(waited.values()))
+        finally:
+            for key, task in waited.items():
+                if task.done() and flying.get(key) is task:
+                    del flying[key]
+        return {request.prompt: waited[request.key].result()[request.key] for request in missing}
+
+    async def _batch(self, batch: Sequence[CallRequest]) -> dict[str, Vector]:
+        async with self._turns:
+            texts = [request.prompt for request in batch]
+            answer = await paid(lambda: self._answer(texts), self._identity, self._scope)
+        vectors = self._vectors(answer.vectors, len(batch))
+        first = answer.metrics or CallMetrics()
+        costs = [first, *[CallMetrics()] * (len(batch) - 1)]
+        replies = [JudgeReply(written(vector), cost) for vector, cost in zip(vectors, costs, strict=True)]
+        if self._stores:
+            puts = (keep(self._stores, *each) for each in zip(batch, replies, strict=True))
+            await asyncio.gather(*puts)
+        return {request.key: vector for request, vector in zip(batch, vectors, strict=True)}
+
+    async def _answer(self, texts: list[str]) -> Embeddings:
+        answer = await self._embedder.embed(texts)
+        return answer if isinstance(answer, Embeddings) else Embeddings(answer)
+
+    def _vectors(self, given: Any, count: int) -> list[Vector]:
+        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+            raise JudgeReplyError(f"{self._identity} gave {type(given).__name__}, not a list of vectors.")
+        vectors = [self._checked(vector) for vector in given]
+        if len(vectors) != count:
+            raise JudgeReplyError(f"{self._identity} gave {len(vectors)} vectors for {count} texts.")
+        return vectors
+
+    def _checked(self, vector: Iterable[float]) -> Vector:
+        try:
+            numbers = array("f", vector)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise JudgeReplyError(
+                f"{self._identity} gave {quoted(str(vector))} for a vector: {error}."
+            ) from None
+        if not numbers or not all(map(math.isfinite, numbers)) or not any(numbers):
+            what = "an empty vector" if not numbers else "a vector that is zero or not finite"
+            raise JudgeReplyError(f"{self._identity} gave {what}, which has no direction.")
+        return numbers
+
+    def _check_lengths(self, vectors: Iterable[Vector]) -> None:
+        lengths = sorted({len(vector) for vector in vectors})
+        if len(lengths) > 1:
+            raise JudgeReplyError(
+                f"{self._identity} gave vectors of different lengths: {', '.join(map(str, lengths))}. "
+                "If the model was changed under the same name, record its cassette or build its index anew."
+            )
+
+    def _read(self, text: str) -> Vector:
+        try:
+            if text.startswith(_FORM):
+                return unpacked(bytes.fromhex(text.removeprefix(_FORM)))
+        except ValueError:
+            pass
+        raise JudgeReplyError(f"What is kept of {self._identity} is no vector: {quoted(text)}.")
+
+
+def written(vector: Vector) -> str:
+    """Return a vector as it is kept in call stores."""
+    return f"{_FORM}{packed(vector).hex()}"
+
+
+def _batches(requests: Sequence[CallRequest], most: int) -> Iterator[list[CallRequest]]:
+    batch: list[CallRequest] = []
+    characters = 0
+    for request in requests:
+        characters += len(request.prompt)
+        if batch and (len(batch) == most or characters > MOST_CHARACTERS):
+            yield batch
+            batch, characters = [], len(request.prompt)
+        batch.append(request)
+    if batch:
+        yield batch
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    """Take notice of an error, which nobody else does where the one who waited was cancelled."""
+    if not task.cancelled():
+        task.exception()

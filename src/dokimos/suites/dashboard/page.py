@@ -1,0 +1,111 @@
+"""The page itself: a summary that is read at once, and the items of each run, unpacked when it is opened."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from dokimos.core.figures import UNKNOWN, known, percent
+from dokimos.core.jsonable import JsonValue
+from dokimos.errors import DokimosError
+from dokimos.experiment.folders import list_run_folders
+from dokimos.exporters.html_data import script_safe
+from dokimos.exporters.html_page import asset, bundled, foreign, page
+from dokimos.suites.dashboard.overview import Verdicts, drop_since
+from dokimos.suites.dashboard.packed import PackedRun, packed_run
+
+_PACKAGE: Final = "dokimos.suites.dashboard"
+_SCRIPTS: Final = ("charts.js", "filters.js", "summary.js", "explorer.js", "comparison.js", "dashboard.js")
+
+
+def dashboard(root: Path, *, name: str | None = None) -> str:
+    """Return the runs of a folder as one page that needs nothing else.
+
+    Args:
+        root: The folder that holds the run folders.
+        name: Only runs of this name.
+    """
+    collected = Collection(name)
+    for folder in list_run_folders(root):
+        collected.add(folder)
+    return collected.page()
+
+
+class Collection:
+    """Takes up one run after the other; what is kept of each is small."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+        self._overviews: list[dict[str, JsonValue]] = []
+        self._packed: list[str] = []
+        self._shared: dict[str, int] = {}
+        self._unreadable: list[str] = []
+        self._verdicts: dict[str, tuple[str, Verdicts]] = {}
+        """Of each name, the last run and what came of its items."""
+
+    def add(self, folder: Path) -> None:
+        """Take up a run; one that cannot be read is only named."""
+        try:
+            run = packed_run(folder)
+        except DokimosError as error:
+            self._unreadable.append(f"{folder.name}: {error}")
+            return
+        if run.overview["repeats"] and self._name in (None, run.overview["name"]):
+            self._take(run)
+
+    def page(self) -> str:
+        """Return the page with all that was taken up."""
+        head: dict[str, JsonValue] = {"runs": list(self._overviews), "unreadable": list(self._unreadable)}
+        data = [f'<script type="application/json" id="overview">{script_safe(head)}</script>\n']
+        data += [_block(f"run-{place}", packed) for place, packed in enumerate(self._packed)]
+        data.append(_block("shared", _packed(list(self._shared))))
+        return page(
+            "dokimos runs",
+            f'<div id="app"></div>\n<noscript>{self._static()}</noscript>\n',
+            style=asset("report.css") + asset("dashboard.css", _PACKAGE),
+            script=_script(),
+            data="".join(data),
+        )
+
+    def _take(self, run: PackedRun) -> None:
+        overview, name = dict(run.overview), str(run.overview["name"])
+        before = self._verdicts.get(name)
+        if before is not None and (drop := drop_since(before[1], run.verdicts)) is not None:
+            overview["drop"] = {**drop, "since": before[0]}
+        self._verdicts[name] = (str(overview["id"]), run.verdicts)
+        self._overviews.append(overview)
+        self._packed.append(_packed(run.with_shared(self._shared)))
+
+    def _static(self) -> str:
+        rows = "".join(self._rows())
+        return (
+            "<h1>Runs</h1><p>JavaScript is off: these are the runs with their pass rates.</p>"
+            "<table><thead><tr><th>Started</th><th>Suite</th><th>Run</th><th>Passed</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+    def _rows(self) -> Iterator[str]:
+        for run in reversed(self._overviews):
+            rate = run["rate"]
+            shown = known(percent, rate) if isinstance(rate, float | int) else UNKNOWN
+            cells = (str(run["started"])[:16], str(run["name"]), str(run["id"]), shown)
+            yield f"<tr>{''.join(f'<td>{foreign(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _packed(tree: JsonValue) -> str:
+    text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 6)).decode("ascii")
+
+
+def _block(name: str, packed: str) -> str:
+    return f'<script type="text/plain" id="{name}">{packed}</script>\n'
+
+
+def _script() -> str:
+    parts = [asset(name) for name in ("report_parts.js", "report_items.js")]
+    parts += [asset(name, _PACKAGE) for name in _SCRIPTS]
+    return bundled(*parts)

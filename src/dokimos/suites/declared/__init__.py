@@ -1,0 +1,1 @@
+"""The agent that a suite declares (model, instructions, tools), run on Pydantic AI."""

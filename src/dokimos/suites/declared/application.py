@@ -1,0 +1,96 @@
+"""The declared agent as the application of a suite; Pydantic AI is imported when its first case begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from weakref import WeakKeyDictionary
+
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.extras import require
+from dokimos.core.jsonable import jsonable
+from dokimos.suites.declared.inputs import Files
+from dokimos.suites.declared.models import EXTRA
+from dokimos.suites.declared.plan import AgentPlan
+from dokimos.suites.targets import Reply
+
+if TYPE_CHECKING:
+    from dokimos.suites.declared.backend import Backend
+
+KEPT: Final = ("author", "description", "tags")
+"""Of the front matter of instructions, besides the version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredAgent:
+    """Opens a conversation for each case; all of them share the connections of their event loop."""
+
+    counts_own_calls: ClassVar[bool] = True
+    """Each call of its model asks the budget, so the reply as a whole does not."""
+
+    plan: AgentPlan
+    files: Files
+    _backends: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Backend]] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
+    )
+
+    @property
+    def label(self) -> str:
+        """Provider and model."""
+        return self.plan.label
+
+    @property
+    def identity(self) -> str:
+        """What tells this agent from another."""
+        return self.plan.identity
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What a run keeps of the agent: its model and the version of its instructions."""
+        prompt = self.plan.prompt
+        known = {key: prompt.front_matter[key] for key in KEPT if key in prompt.front_matter}
+        about = {"model": self.plan.label, "promptVersion": prompt.version}
+        return {**about, "prompt": jsonable(known)} if known else about
+
+    async def __call__(self) -> Reply:
+        backend = await self._backend()
+        return backend.conversation(self.files, self._backend)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; the end of the loop does so too."""
+        starting = self._backends.pop(asyncio.get_running_loop(), None)
+        if starting is None:
+            return
+        if not starting.done():
+            starting.cancel()
+        await asyncio.wait((starting,))
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().close()
+
+    async def _backend(self) -> Backend:
+        """Return what runs the agent in this event loop; it is started once, unless a server of it ends."""
+        loop = asyncio.get_running_loop()
+        starting = self._backends.get(loop)
+        if starting is None or _is_used_up(starting):
+            starting = self._backends[loop] = loop.create_task(self._started())
+        return await asyncio.shield(starting)
+
+    async def _started(self) -> Backend:
+        backend = await call_in_thread(_made, self.plan)
+        return await backend.start()
+
+
+def _is_used_up(starting: asyncio.Task[Backend]) -> bool:
+    """Whether a backend was of use once; where none could be started, another would not be either."""
+    is_started = starting.done() and not starting.cancelled() and starting.exception() is None
+    return is_started and not starting.result().is_usable
+
+
+def _made(plan: AgentPlan) -> Backend:
+    """Import what is needed, in a thread: it takes seconds, in which Ctrl-C has to be heard."""
+    require("pydantic_ai", EXTRA)
+    from dokimos.suites.declared.backend import Backend
+
+    return Backend(plan)

@@ -1,0 +1,143 @@
+"""A model whose replies go through the call stores of the run: cassettes, and what was paid for before.
+
+Imported only where an agent runs, since it loads Pydantic AI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.text import error_text
+from dokimos.errors import AgentError, DokimosError, JudgeReplyError
+from dokimos.integrations.reading import usage_of
+from dokimos.judges.calls import complete, reject
+from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
+from dokimos.judges.recording import HIDDEN
+from dokimos.suites.declared.canonical import canonical_request
+from dokimos.suites.declared.models import Endpoint
+
+_KEPT: Final = ("canonical_system", "finish_reason", "kind", "model_name", "parts", "provider_name", "usage")
+"""Fields of a reply that are kept; the others change from one recording to the next."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Adds up what the model calls for one reply of the agent cost."""
+
+    total: CallMetrics | None = None
+    asked: list[tuple[_Call, str, int]] = field(default_factory=list)
+    """Calls with their canonical requests and samples."""
+
+    def add(self, metrics: CallMetrics) -> None:
+        self.total = metrics if self.total is None else self.total + metrics
+
+    async def reject(self, why: str) -> None:
+        """Note that what came of these calls was of no use: a run that repeats its errors asks again."""
+        for call, prompt, sample in self.asked:
+            await reject(call, prompt, JudgeReplyError(why), sample=sample)
+
+
+class RecordedModel(WrapperModel):
+    """A model for one case: what the call stores know is not asked again, and every call is counted."""
+
+    def __init__(self, wrapped: Model, endpoint: Endpoint, meter: Meter, *, sample: int = 0) -> None:
+        super().__init__(wrapped)
+        self.endpoint = endpoint
+        self.meter = meter
+        self.sample = sample
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        call = _Call(self.wrapped, self.endpoint, messages, model_settings, model_request_parameters)
+        asked = canonical_request(messages, model_settings, model_request_parameters)
+        reply = await complete(call, asked, sample=self.sample)
+        self.meter.asked.append((call, asked, self.sample))
+        response = _read(reply.text)
+        self.meter.add(metrics_of(response))
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request in the form of a judge, so that it takes the one way to a model."""
+
+    model: Model
+    endpoint: Endpoint
+    messages: list[ModelMessage]
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+    identity: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", self.endpoint.identity)
+
+    async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
+        if self.endpoint.missing_key is not None:
+            raise AgentError(f"{self.endpoint.name} needs a key: set {self.endpoint.missing_key}.")
+        try:
+            response = await self.model.request(self.messages, self.settings, self.parameters)
+        except DokimosError:
+            raise
+        except Exception as error:  # whatever a provider's client raises
+            raise AgentError(f"{self.endpoint.name}: {_told(error, self.endpoint.key)}") from None
+        return JudgeReply(_written(response), metrics_of(response))
+
+
+def metrics_of(response: ModelResponse) -> CallMetrics:
+    """Return the tokens of a reply, and its cost where the price of the model is known."""
+    usage = response.usage
+    if usage.unmeasured_requests or not usage.has_values():
+        return CallMetrics(model=response.model_name)
+    return usage_of(
+        usage.input_tokens,
+        usage.output_tokens,
+        cached=usage.cache_read_tokens,
+        reasoning=usage.output_reasoning_tokens,
+        cost_usd=_cost(response),
+        model=response.model_name,
+    )
+
+
+def _cost(response: ModelResponse) -> float | None:
+    try:
+        return float(response.cost().total_price)
+    except (AssertionError, LookupError, ValueError):
+        return None
+
+
+def _written(response: ModelResponse) -> str:
+    (tree,) = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    kept = {key: tree[key] for key in _KEPT if tree.get(key) is not None}
+    kept["parts"] = [_given(part) for part in kept["parts"]]
+    kept["usage"] = {key: count for key, count in kept["usage"].items() if count}
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _given(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a part says; the rest of it is None anyway."""
+    return {key: value for key, value in part.items() if value is not None}
+
+
+def _read(text: str) -> ModelResponse:
+    (message,) = ModelMessagesTypeAdapter.validate_json(f"[{text}]")
+    assert isinstance(message, ModelResponse), "only replies are kept"
+    return message
+
+
+def _told(error: Exception, key: str | None) -> str:
+    """Return what went wrong, without the key: some servers repeat it."""
+    text = error_text(error)
+    return text if not key else text.replace(key, HIDDEN)

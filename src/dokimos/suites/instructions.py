@@ -1,0 +1,80 @@
+"""What a declared agent is told: its text without front matter, and the version of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dokimos.suites.schema import Instructions
+
+_FRONT_MATTER: Final = re.compile(
+    r"\A---[ \t]*\r?\n(.*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """Instructions as they were read."""
+
+    text: str
+    version: str
+    """As the front matter says, else `auto-` and a mark of the text."""
+    front_matter: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_instructions(block: Instructions, folder: Path) -> Prompt:
+    """Read instructions; their file is relative to `folder`.
+
+    Raises:
+        ConfigurationError: where the file cannot be read, its front matter is no map, or no text is left.
+    """
+    if block.inline is not None:
+        return Prompt(text=block.inline, version=mark_of(block.inline))
+    path = folder / str(block.file)
+    try:
+        return prompt_of(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def prompt_of(content: str) -> Prompt:
+    """Take front matter off a text. Raises `ConfigurationError` where it is no map, or nothing is left."""
+    found = _FRONT_MATTER.match(content)
+    front_matter = _parsed(found[1]) if found else {}
+    text = content[found.end() :].strip() if found else content.strip()
+    if not text:
+        raise ConfigurationError("there are no instructions in it")
+    given = front_matter.get("version")
+    return Prompt(
+        text=text, version=mark_of(text) if given is None else str(given), front_matter=front_matter
+    )
+
+
+def mark_of(text: str) -> str:
+    """Return what tells one text from another where nobody has given it a version."""
+    return f"auto-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"the front matter is not valid YAML: {error}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigurationError("the front matter must be a map, such as version: 1.2")
+    return {str(key): value for key, value in tree.items()}

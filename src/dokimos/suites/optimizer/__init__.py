@@ -1,0 +1,1 @@
+"""The optimizer: better parameters and instructions of a suite, accepted on cases that it never saw."""

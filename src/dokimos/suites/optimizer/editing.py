@@ -1,0 +1,132 @@
+"""Values changed inside the text of a YAML file; all the rest of it stays as it is, to the letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dokimos.errors import ConfigurationError
+from dokimos.suites.problems import Steps, path_text
+
+_PLAIN: Final = re.compile(r"[A-Za-z][\w./-]*")
+_HEADER: Final = re.compile(r"[|>][-+0-9]*([ \t]+#[^\r\n]*)?")
+"""How a block of text begins, and the comment behind it."""
+_BREAKS: Final = "\x85\u2028\u2029"
+"""What YAML takes for line breaks too."""
+
+
+def scalar_text(text: str, steps: Steps) -> str | None:
+    """Return a scalar as it is written, with its variables; None where there is none."""
+    node, _ = _found(text, steps)
+    return str(node.value) if node is not None and node.id == "scalar" else None
+
+
+def edited(text: str, changes: Mapping[Steps, Any]) -> str:
+    """Return a file with some values changed, or added to a map that is there.
+
+    Raises:
+        ConfigurationError: where a value stands in no place of its own, such as behind an alias.
+    """
+    splices = sorted((_splice(text, steps, value) for steps, value in changes.items()), reverse=True)
+    for start, end, new in splices:
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _splice(text: str, steps: Steps, value: Any) -> tuple[int, int, str]:
+    node, parent = _found(text, steps)
+    if node is None:
+        return _insertion(text, parent, steps, value)
+    start, end = node.start_mark.index, node.end_mark.index
+    end = start + len(text[start:end].rstrip())
+    header = _HEADER.match(text, start) if node.id == "scalar" and node.style in ("|", ">") else None
+    is_wanted = isinstance(value, str) and (header is not None or "\n" in value.rstrip("\n"))
+    is_last = not text[end:].partition("\n")[0].strip()
+    in_map = parent is not None and parent.id == "mapping" and not parent.flow_style
+    if is_wanted and is_last and in_map and _fits_a_block(value):
+        return start, end, _block(text, parent, value, comment=header[1] or "" if header else "")
+    return start, end, _flow(value)
+
+
+def _found(text: str, steps: Steps) -> tuple[Any, Any]:
+    """Return the node at some steps, None where only its key is missing, and the one around it."""
+    import yaml
+
+    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    parent: Any = None
+    for place, step in enumerate(steps):
+        parent = node
+        node, earliest = _child(parent, step)
+        if node is None and place < len(steps) - 1:
+            raise ConfigurationError(f"{path_text(steps[: place + 1])} does not stand in this file.")
+        if node is not None and node.start_mark.index < earliest:
+            raise ConfigurationError(
+                f"{path_text(steps)} stands behind an alias, and cannot be changed alone; write it out."
+            )
+    return node, parent
+
+
+def _child(node: Any, step: str | int) -> tuple[Any, int]:
+    """Return what a node has at a step, and where it begins at the earliest unless it is an alias."""
+    if node.id == "sequence" and isinstance(step, int) and step < len(node.value):
+        ends = [earlier.end_mark.index for earlier in node.value[:step]]
+        return node.value[step], max([node.start_mark.index, *ends])
+    if node.id == "mapping":
+        for key, value in node.value:
+            if key.id == "scalar" and key.value == str(step):
+                return value, key.end_mark.index
+    return None, 0
+
+
+def _insertion(text: str, parent: Any, steps: Steps, value: Any) -> tuple[int, int, str]:
+    if parent is None or parent.id != "mapping":
+        raise ConfigurationError(f"{path_text(steps)} does not stand in this file.")
+    entry = f"{steps[-1]}: {_flow(value)}"
+    if not parent.value:
+        start = parent.start_mark.index + 1
+        return start, start, entry
+    first = parent.value[0][0].start_mark  # the map itself begins with its anchor, where it has one
+    behind = ", " if parent.flow_style else f"{_newline(text)}{' ' * first.column}"
+    return first.index, first.index, f"{entry}{behind}"
+
+
+def _block(text: str, parent: Any, value: str, *, comment: str) -> str:
+    """Return a text as a literal block."""
+    indent = " " * (parent.value[0][0].start_mark.column + 2)
+    lines = [indent + line if line else "" for line in value.rstrip("\n").split("\n")]
+    return _newline(text).join([("|" if value.endswith("\n") else "|-") + comment, *lines])
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _fits_a_block(value: str) -> bool:
+    body = value.rstrip("\n")
+    if not body or body[0] in " \t\n" or value not in (body, body + "\n"):
+        return False
+    return all(char in "\n\t" or (char.isprintable() and char not in _BREAKS) for char in body)
+
+
+def _flow(value: Any) -> str:
+    """Return a value on one line, as it may stand anywhere."""
+    import yaml
+
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value else _quoted(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    dumped: str = yaml.safe_dump(value)
+    return dumped.removesuffix("\n").removesuffix("\n...")
+
+
+def _quoted(text: str) -> str:
+    named = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return '"' + "".join(named.get(char) or _escaped(char) for char in text) + '"'
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() and char not in _BREAKS else f"\\U{ord(char):08x}"

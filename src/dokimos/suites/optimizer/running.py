@@ -1,0 +1,181 @@
+"""Candidates run as experiments: over one split, within the budget, stored like any other run."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.results import RunStatus
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import BudgetExceededError, ConfigurationError, JournalError
+from dokimos.judges.budget import Budget
+from dokimos.suites.loader import compile_suite
+from dokimos.suites.optimizer.objective import Failure, Measured, spent_by, sum_of_known
+
+if TYPE_CHECKING:
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.suites.optimizer.axes import AxisPlaces
+    from dokimos.suites.optimizer.journal import SearchJournal
+    from dokimos.suites.optimizer.objective import Objective
+    from dokimos.suites.optimizer.schema import OptimizerBlock
+    from dokimos.suites.optimizer.trial import Candidate, Split
+    from dokimos.suites.suite import Suite
+
+CUT: Final = "cut-"
+"""Steps that the budget ended before they had; what they spent counts until they are gone on with."""
+METADATA: Final = "optimizer"
+"""Under which a run says which search, trial and split it is of."""
+
+
+def split_cases(ids: Iterable[str], share: float, seed: int) -> dict[Split, tuple[str, ...]]:
+    """Divide cases by chance, the same way for the same seed; neither split is empty unless it has to be."""
+    cases = list(ids)
+    drawn = random.Random(seed).sample(cases, len(cases))
+    count = min(max(round(share * len(cases)), 1), len(cases) - 1) if share else 0
+    held = set(drawn[:count])
+    return {
+        "train": tuple(id for id in cases if id not in held),
+        "holdout": tuple(id for id in cases if id in held),
+    }
+
+
+@dataclass(kw_only=True)
+class Spending:
+    """What a search may spend, and has spent, by its journal."""
+
+    block: OptimizerBlock
+    journal: SearchJournal
+
+    @property
+    def spent(self) -> tuple[float | None, int | None]:
+        """Dollars and tokens, as far as they are known."""
+        steps = [step for prefix in ("train-", "holdout-", "text-") for step in self.journal.outcomes(prefix)]
+        steps += [step for step in self.journal.outcomes(CUT) if step["run"] not in self.journal]
+        return sum_of_known(s["cost_usd"] for s in steps), sum_of_known(s["tokens"] for s in steps)
+
+    def check(self) -> None:
+        """Raise `BudgetExceededError` where nothing is left."""
+        self.left()
+
+    def left(self, shares: int = 1) -> Budget | None:
+        """Return the budget of one run, where so many may go on at once; None is no limit.
+
+        Raises:
+            BudgetExceededError: where nothing is left.
+        """
+        budget = self.block.budget
+        if budget is None:
+            return None
+        cost, tokens = (amount or 0 for amount in self.spent)
+        dollars = None if budget.max_cost_usd is None else budget.max_cost_usd - cost
+        count = None if budget.max_tokens is None else budget.max_tokens - tokens
+        if (dollars is not None and dollars <= 0) or (count is not None and count <= 0):
+            raise BudgetExceededError(
+                f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens are spent"
+            )
+        return Budget(
+            max_cost_usd=None if dollars is None else dollars / shares,
+            max_tokens=None if count is None else max(1, int(count) // shares),
+        )
+
+
+@dataclass(kw_only=True)
+class SuiteBench:
+    """Runs candidates of one suite."""
+
+    places: AxisPlaces
+    splits: Mapping[Split, Sequence[str]]
+    objective: Objective
+    block: OptimizerBlock
+    journal: SearchJournal
+    spending: Spending
+    search: str
+    """The name of the search, which its runs carry."""
+    run_dir: str | Path | None = None
+    llm_timeout: float | None = None
+    unfinished: Mapping[tuple[int, Split], Path] = field(default_factory=dict)
+    """Runs that an earlier process has begun, by trial and split."""
+
+    async def run(self, trial: int, candidate: Candidate, split: Split) -> Measured:
+        """Run a candidate, or take what an earlier process found."""
+        return await self.journal.once(
+            f"{split}-{trial}", lambda: self._measured(trial, candidate, split), measured_from
+        )
+
+    async def _measured(self, trial: int, candidate: Candidate, split: Split) -> Measured:
+        budget = self.spending.left(self.block.parallel_trials)
+        try:
+            suite = compile_suite(self.places.changed(candidate), llm_timeout=self.llm_timeout)
+        except ConfigurationError as error:
+            return Measured(error=str(error))
+        try:
+            experiment = self._experiment(suite, trial, candidate, split, budget)
+            result = await self._carried_out(experiment, self.unfinished.get((trial, split)))
+        finally:
+            await let_go(suite.application)
+        if result.status is RunStatus.BUDGET_SPENT:
+            step = f"{split}-{trial}"
+            self.journal.put(f"{CUT}{step}", {"run": step, **spent_by(result)})
+            raise BudgetExceededError(f"the budget ended within trial {trial}: {result.warnings[0]}")
+        return self.objective.measured(result)
+
+    async def _carried_out(self, experiment: Experiment, unfinished: Path | None) -> Any:
+        options: dict[str, Any] = {"progress": False, "run_dir": self.run_dir}
+        if unfinished is not None:
+            try:
+                return await experiment.run_async(**options, resume=unfinished)
+            except JournalError:
+                pass  # it cannot be gone on with, so it is run anew
+        return await experiment.run_async(**options)
+
+    def _experiment(
+        self, suite: Suite, trial: int, candidate: Candidate, split: Split, budget: Budget | None
+    ) -> Experiment:
+        experiment = suite.experiment()
+        chosen = set(self.splits[split])
+        examples = [example for example in experiment.dataset if example.metadata["case"] in chosen]
+        about = {"search": self.search, "trial": trial, "split": split, "params": dict(candidate.numbers)}
+        options = experiment.options if budget is None else replace(experiment.options, budget=budget)
+        return replace(
+            experiment,
+            dataset=Dataset(examples, name=f"{suite.name} ({split})", description=suite.description),
+            name=f"{suite.name} (trial {trial}, {split})",
+            metadata={**experiment.metadata, METADATA: about},
+            runs=self.block.repeats,
+            options=options,
+        )
+
+
+def measured_from(tree: Mapping[str, Any]) -> Measured:
+    """Read what the journal has kept of a run."""
+    failures = tuple(Failure(**{**entry, "reasons": tuple(entry["reasons"])}) for entry in tree["failures"])
+    return Measured(**{**tree, "failures": failures})
+
+
+def begun_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
+    """Find the runs of a search that are stored, by trial and split; of several the last one."""
+    from dokimos.experiment.folders import list_run_folders
+    from dokimos.experiment.journal import read_manifest
+
+    found: dict[tuple[int, Split], Path] = {}
+    for folder in list_run_folders(root):
+        try:
+            about = (read_manifest(folder).get("metadata") or {}).get(METADATA)
+        except JournalError:
+            continue
+        if isinstance(about, Mapping) and about.get("search") == search:
+            found[about["trial"], about["split"]] = folder
+    return found
+
+
+async def let_go(application: Any) -> None:
+    """Close an application that holds something, such as connections and processes of its tools."""
+    close = getattr(application, "aclose", None) or getattr(application, "close", None)
+    if close is not None:
+        outcome = close()
+        if inspect.isawaitable(outcome):
+            await outcome

@@ -1,0 +1,1 @@
+"""Configurations of promptfoo, turned into suites; what has no counterpart is listed, never guessed."""

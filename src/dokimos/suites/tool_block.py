@@ -1,0 +1,20 @@
+"""What the tools of a declared agent have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from dokimos.suites.metric_schema import Block
+
+
+class ToolBlock(Block):
+    """What all tools have in common."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_]+$")]
+    """What the model calls it."""
+    description: str | None = None
+    """What the model is told of it."""
+    defer_loading: bool | None = None
+    """Accepted for old files; has no effect."""
