@@ -282,7 +282,7 @@ def test_ctrl_c_reports_what_there_is_exits_130_and_resume_does_the_rest(workpla
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 15
     assert process.returncode == 130
     assert "3 items" in out
     assert "interrupted" in out

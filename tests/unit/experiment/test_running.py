@@ -458,7 +458,7 @@ def test_calls_in_flight_do_not_keep_a_stopped_run(numbers: Numbers, monkeypatch
     start = time.perf_counter()
     with pytest.raises(TooManyErrors):
         plan(numbers(10), task, parallelism=2, max_errors=2).run()
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 30
 
 
 def test_a_run_in_which_everything_errored_is_broken_and_says_why(numbers: Numbers) -> None:

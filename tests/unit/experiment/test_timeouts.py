@@ -42,11 +42,11 @@ def number(example: Example) -> int:
 def check(result: ExperimentResult, hung: set[int]) -> None:
     for item in result.item_results:
         if item.index in hung:
-            assert item.error == "TimeoutError: no answer within 0.1 s; the call was abandoned"
+            assert item.error == "TimeoutError: no answer within 0.4 s; the call was abandoned"
         else:
             assert item.success is True
     calls = "1 call" if len(hung) == 1 else f"{len(hung)} calls"
-    assert f"Abandoned {calls} of the task that took longer than 0.1 s." in result.warnings
+    assert f"Abandoned {calls} of the task that took longer than 0.4 s." in result.warnings
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
@@ -59,8 +59,8 @@ def test_hung_sync_calls_are_abandoned_and_their_slots_replaced(
         return str(number(example))
 
     start = time.perf_counter()
-    check(run(numbers(8), task, parallelism=parallelism, timeout=0.1), {1, 3, 5})
-    assert time.perf_counter() - start < 1.5
+    check(run(numbers(8), task, parallelism=parallelism, timeout=0.4), {1, 3, 5})
+    assert time.perf_counter() - start < 15
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
@@ -76,9 +76,9 @@ def test_hung_async_calls_are_cancelled(numbers: Numbers, parallelism: int) -> N
         return str(number(example))
 
     start = time.perf_counter()
-    check(run(numbers(6), task, parallelism=parallelism, timeout=0.1), {1, 3})
+    check(run(numbers(6), task, parallelism=parallelism, timeout=0.4), {1, 3})
     assert sorted(cancelled) == [1, 3]
-    assert time.perf_counter() - start < 1.5
+    assert time.perf_counter() - start < 15
 
 
 def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(numbers: Numbers) -> None:
@@ -92,16 +92,16 @@ def test_async_calls_that_swallow_their_cancellation_do_not_keep_the_run(numbers
         return str(number(example))
 
     start = time.perf_counter()
-    check(run(numbers(4), task, timeout=0.1), {1})
-    assert time.perf_counter() - start < 2
+    check(run(numbers(4), task, timeout=0.4), {1})
+    assert time.perf_counter() - start < 15
 
 
 def test_the_wall_time_of_a_run_in_which_everything_hangs_is_bounded(
     numbers: Numbers, release: threading.Event
 ) -> None:
     start = time.perf_counter()
-    result = run(numbers(10), lambda example: release.wait(30), parallelism=5, timeout=0.1)
-    assert time.perf_counter() - start < 1.5
+    result = run(numbers(10), lambda example: release.wait(30), parallelism=5, timeout=0.4)
+    assert time.perf_counter() - start < 15
     assert result.error_count == 10
 
 
@@ -144,7 +144,7 @@ def test_a_timed_out_call_is_repeated_where_that_is_asked_for(
             release.wait(30)
         return str(number(example))
 
-    result = run(numbers(1), task, timeout=0.1, retries=1)
+    result = run(numbers(1), task, timeout=0.4, retries=1)
     assert result.pass_rate == 1.0
     assert len(result.warnings) == 2
 
@@ -161,7 +161,7 @@ def test_a_timeout_covers_one_attempt_and_not_the_item(
             raise ConnectionError("busy")
         return str(number(example))
 
-    assert run(numbers(1), task, timeout=0.1, retries=1).pass_rate == 1.0
+    assert run(numbers(1), task, timeout=0.4, retries=1).pass_rate == 1.0
 
 
 def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -> None:

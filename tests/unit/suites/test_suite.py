@@ -149,18 +149,18 @@ def test_an_applications_own_time_out_keeps_its_words(talks):
 def test_each_turn_has_the_time_limit_of_a_reply(talks):
     item = talks.item(
         conversation(
-            "{input: slow}", "{input: b}", agent="talks:slow", head="execution: {llm_timeout: 0.05}\n"
+            "{input: slow}", "{input: b}", agent="talks:slow", head="execution: {llm_timeout: 0.4}\n"
         )
     )
 
-    assert "TimeoutError: no reply within 0.05 s" in item.result("Turns Answered").reason
+    assert "TimeoutError: no reply within 0.4 s" in item.result("Turns Answered").reason
     assert item.actual_output == "b"
 
 
 def test_a_single_input_has_the_time_limit_too(talks):
-    item = talks.item("agent: talks:slow\nexecution: {llm_timeout: 0.05}\ntest_cases: [{input: slow}]\n")
+    item = talks.item("agent: talks:slow\nexecution: {llm_timeout: 0.4}\ntest_cases: [{input: slow}]\n")
 
-    assert item.error == "TimeoutError: no reply within 0.05 s"
+    assert item.error == "TimeoutError: no reply within 0.4 s"
 
 
 def test_tools_are_expected_turn_by_turn(folder):
