@@ -1,5 +1,6 @@
 """Settings that all tests share."""
 
+import contextlib
 import importlib.util
 import signal
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from dokimos.testing import plugin
+
 # The machine may be busy: how long an example takes says nothing about the code.
 settings.register_profile("dokimos", deadline=None)
 settings.load_profile("dokimos")
@@ -18,6 +21,15 @@ settings.load_profile("dokimos")
 in_main_thread = threading.current_thread() is threading.main_thread()
 if in_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _outside_the_checkout(tmp_path_factory):
+    """What tests run neither takes the checkout for its project nor leaves runs in it."""
+    folder = tmp_path_factory.mktemp("here")
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugin, "SESSIONS", [])
+        yield
 
 
 @pytest.fixture(scope="session")

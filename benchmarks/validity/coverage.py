@@ -71,6 +71,14 @@ def clustered(draw: Generator, n: int) -> Case:
     return clustered_mean_estimate(items).interval, 1.2 / 1.7
 
 
+def uneven(draw: Generator, n: int) -> Case:
+    """Scores of items, some of which were repeated far more often than others."""
+    means = draw.normal(0.6, 0.2, size=n)
+    repeats = draw.choice([1, 1, 2, 3, 6], size=n)
+    items = [draw.normal(mean, 0.1, size=times).tolist() for mean, times in zip(means, repeats, strict=True)]
+    return clustered_mean_estimate(items).interval, 0.6
+
+
 def changed_rate(draw: Generator, n: int) -> Case:
     worse, better = draw.uniform(0.02, 0.3, size=2)
     down, up, _ = map(int, draw.multinomial(n, [worse, better, 1 - worse - better]))
@@ -143,6 +151,8 @@ DESIGNS = (
     ("bootstrap | mean of skewed scores", 200, 0.97, bootstrap),
     ("cluster-robust | pass rate, 2 to 4 repeats", 30, 0.97, clustered),
     ("cluster-robust | pass rate, 2 to 4 repeats", 200, 0.97, clustered),
+    ("cluster-robust | mean score, 1 to 6 repeats", 8, 0.97, uneven),
+    ("cluster-robust | mean score, 1 to 6 repeats", 30, 0.97, uneven),
     ("Tango | change of the pass rate", 30, 0.97, changed_rate),
     ("Tango | change of the pass rate", 200, 0.97, changed_rate),
     ("paired | change of the pass rate, 3 repeats", 50, 0.97, repeated_verdicts),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dokimos.exporters.json import load_result as load_result
     from dokimos.gate.config import GateConfig as GateConfig
     from dokimos.gate.gate import RegressionGate as RegressionGate
+    from dokimos.gate.gate import assert_no_regression as assert_no_regression
     from dokimos.judges.budget import Budget as Budget
     from dokimos.judges.factory import judge as judge
     from dokimos.judges.model_task import model_task as model_task
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from dokimos.reporting.protocol import Reporter as Reporter
     from dokimos.reporting.protocol import RunHandle as RunHandle
     from dokimos.testing.assertions import assert_eval as assert_eval
-    from dokimos.testing.assertions import assert_no_regression as assert_no_regression
     from dokimos.testing.assertions import assert_scores as assert_scores
 
 _MODULE_OF: Final[dict[str, str]] = {
@@ -102,7 +102,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "ToolDefinition": "core.agent",
     "as_judge": "judges.protocol",
     "assert_eval": "testing.assertions",
-    "assert_no_regression": "testing.assertions",
+    "assert_no_regression": "gate.gate",
     "assert_scores": "testing.assertions",
     "compare_runs": "comparison.comparing",
     "evaluate": "experiment.experiment",

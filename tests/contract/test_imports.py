@@ -6,6 +6,8 @@ import json
 import runpy
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,65 @@ import dokimos.evaluators
 ROOT = Path(__file__).parents[2]
 HEAVY = {"pydantic", "aiohttp", "asyncio", "click", "rich", "yaml", "jsonschema_rs", "sacrebleu", "nltk"}
 CORE_PACKAGES = 24
+FRAMEWORKS = {"pydantic_ai", "openai", "anthropic", "httpx", "httpx2", "numpy", "optuna"}
+UNASKED = {
+    "dokimos.comparison", "dokimos.exporters.html", "dokimos.gate", "dokimos.judges.anthropic",
+    "dokimos.judges.cache", "dokimos.judges.embeddings", "dokimos.judges.ollama", "dokimos.simulation",
+    "dokimos.suites.argument_matchers", "dokimos.suites.dashboard",
+    "dokimos.suites.optimizer.search", "dokimos.suites.promptfoo", "dokimos.suites.retrieval.tool",
+    "dokimos.suites.tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
+}  # fmt: skip
+"""What a suite needs only where it says so, or not at all."""
+AGENT = """
+def agent(text):
+    return text
+"""
+CASES = """
+evaluations: {metrics: [{type: standard, metric: contains, values: [verdict]}]}
+test_cases: [{input: verdict}, {input: the verdict}]
+"""
 
 
-def modules_after(statement):
+def modules_after(statement, folder=None):
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
+    )
     return set(json.loads(outcome.stdout.splitlines()[-1]))
+
+
+def modules_of(folder, *arguments):
+    """Return what a command loads that ends well."""
+    return modules_after(
+        f"from dokimos.cli.main import run_command\nassert run_command({arguments}) == 0", folder
+    )
+
+
+def within(modules, packages):
+    """Return those of some modules that are in packages, or are them."""
+    return {name for name in modules for package in packages if f"{name}.".startswith(f"{package}.")}
+
+
+@pytest.fixture
+def endpoint():
+    """The URL of an application that gives one answer."""
+
+    class Application(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer = b'{"output": "the verdict"}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Application) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -48,6 +103,61 @@ def test_the_library_never_loads_the_command_line():
     statement = "import dokimos\nfor name in dokimos.__all__: getattr(dokimos, name)"
 
     assert modules_after(statement) & {"click", "dokimos.cli"} == set()
+
+
+def test_help_loads_the_commands_it_tells_of_and_nothing_they_need():
+    core = {name for name in modules_after("import dokimos.cli.main") if name.startswith("dokimos")}
+
+    assert core == {"dokimos", "dokimos.cli", "dokimos.cli.main", "dokimos.errors", "dokimos.version"}
+    for command in ("run", "test", "list", "gate"):
+        loaded = modules_after(f"from dokimos.cli.main import run_command\nrun_command([{command!r}, '-h'])")
+        assert within(loaded, HEAVY - {"click"} | {"dokimos.core.results", "dokimos.experiment"}) == set()
+
+
+def test_recorded_outputs_are_scored_without_pydantic_or_a_client(tmp_path):
+    rows = [{"input": word, "expected_output": word, "actual_output": word} for word in ("a", "b")]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    loaded = modules_of(tmp_path, "run", "answers.jsonl", "-e", "exact_match", "-q")
+
+    assert (
+        within(loaded, {"pydantic", "aiohttp", "yaml", "dokimos.suites", *FRAMEWORKS, *UNASKED} - {"rich"})
+        == set()
+    )
+
+
+def test_a_suite_loads_what_it_names(tmp_path):
+    (tmp_path / "app.py").write_text(AGENT)
+    (tmp_path / "suite.yaml").write_text(f"name: small\nagent: app.py:agent\n{CASES}")
+
+    loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
+
+    unasked = {*FRAMEWORKS, *UNASKED, "aiohttp", "dokimos.integrations", "dokimos.suites.declared"}
+    assert within(loaded, unasked) == set()
+
+
+def test_a_suite_of_an_endpoint_loads_one_client(tmp_path, endpoint):
+    (tmp_path / "suite.yaml").write_text(f"name: small\nagent: {endpoint}\n{CASES}")
+
+    loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
+
+    unasked = {*FRAMEWORKS, *UNASKED, "dokimos.integrations", "dokimos.suites.declared"}
+    assert within(loaded, unasked) == set()
+
+
+def test_a_declared_agent_loads_its_framework_and_the_provider_of_its_model(tmp_path):
+    pytest.importorskip("pydantic_ai")
+    servers = runpy.run_path(str(ROOT / "tests" / "servers" / "tool_calling.py"))
+    with servers["ToolCallingServer"]() as server:
+        model = f"model: {{provider: openai, name: small, base_url: '{server.base_url}', api_key: secret}}"
+        declared = f"name: small\n{model}\ninstructions: {{inline: Help.}}\n{CASES}"
+        (tmp_path / "suite.yaml").write_text(declared)
+
+        loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
+
+    others = {"dokimos.integrations.langchain", "dokimos.integrations.openai", "anthropic", "mcp", "fastmcp"}
+    assert "pydantic_ai" in loaded
+    assert within(loaded, others | UNASKED) == set()
 
 
 @pytest.mark.parametrize("name", dokimos.__all__)

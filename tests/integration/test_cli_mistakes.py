@@ -17,6 +17,7 @@ experiment = Experiment(Dataset([Example.of("q", "Q")]), on_input(str.upper), [E
 """
 FILES = {
     "evals.py": EXPERIMENT,
+    "later.py": "async def experiment(): ...",
     "syntax.py": "def (",
     "boom.py": "raise RuntimeError('out of paint')",
     "leave.py": "import sys; sys.exit('bye')",
@@ -59,6 +60,8 @@ MISTAKES = [
     (("run", "evals.py", "--columns", "a=b"), "--columns is for data files"),
     (("run", "nomodule:experiment"), "The module 'nomodule' cannot be imported"),
     (("run", "evals:one:two"), "No resolver found for URI 'evals:one:two'"),
+    (("run", "evals.py:one.two"), "evals has no 'one.two' (evals.py:one.two)"),
+    (("run", "later.py"), "later.py is an async function; make it a plain one"),
     (("run", "syntax.py"), "syntax.py cannot be imported: SyntaxError"),
     (("run", "boom.py"), "boom.py cannot be imported: RuntimeError: out of paint (boom.py:1)"),
     (("run", "leave.py"), "leave.py cannot be imported: SystemExit: bye"),
@@ -99,6 +102,8 @@ MISTAKES = [
     ((*SCORED, "--run-dir", "answers.csv"), "'answers.csv' is a file"),
     ((*SCORED, "--record", "a", "--replay", "b"), "Give --record or --replay, not both"),
     (("resume", "nope"), "No run 'nope' in"),
+    (("resume", ""), "No run '' in"),
+    (("resume", "folder"), "folder is not a run folder: it has no run.json"),
     (("list", "--keep", "3"), "--keep needs --prune"),
     (("show", "numbers.json"), "is not a JSON report"),
     (("show", "latest", "--item", "7", "-v"), "--item shows one item"),

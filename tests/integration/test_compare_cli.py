@@ -170,6 +170,20 @@ def test_noise_runs_the_system_several_times(run, project, capsys):
     assert dokimos("noise", "latest", "-e", "exact_match") == 2
 
 
+def test_noise_tells_what_errors_do_to_the_gate(run, project, capsys):
+    head, called = "def task(example):", "calls.append(example.id)"
+    once = f"    if example.id == 'id3' and 'id3' not in calls:\n        {called}\n        raise OSError"
+    (project / "evals.py").write_text(EXPERIMENT.replace(head, f"{head}\n{once}"))
+
+    assert dokimos("noise", "evals.py", "-k", "2") == 0
+
+    printed = capsys.readouterr().out
+    assert "! 1 of 20 items errored in some run: to guard 2 that is a drop" in printed
+    assert " for an error; scores alone need a margin of 0.00 for 5.0 %" in printed
+    assert "No margin helps against errors" in printed
+    assert "The margin in use is enough for the scores." in printed
+
+
 def test_a_plan_from_a_past_run_and_from_assumptions(run, project, capsys):
     run("a", 4)
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -411,38 +412,106 @@ def end() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run(transport="streamable-http", port=int(sys.argv[1]))
+        server.run(transport=sys.argv[2], port=int(sys.argv[1]))
     else:
         server.run(transport="stdio")
 '''
 
 
 def free_port():
-    import socket
-
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
 
 
-@pytest.fixture
-def over_http(workplace, wait_until):
-    import socket
+class McpServer:
+    """A server of MCP in a process of its own."""
 
-    write("mcp_server.py", MCP)
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "mcp_server.py", str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    def __init__(self, transport, wait_until):
+        self.transport = transport
+        self.wait_until = wait_until
+        self.port = free_port()
+        self.process = None
 
-    def answers():
+    def start(self):
+        arguments = [sys.executable, "mcp_server.py", str(self.port), self.transport]
+        self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.wait_until(self.answers, seconds=60)
+
+    def answers(self):
         with socket.socket() as attempt:
-            return attempt.connect_ex(("127.0.0.1", port)) == 0
+            return attempt.connect_ex(("127.0.0.1", self.port)) == 0
 
-    wait_until(answers, seconds=60)
-    yield f"http://127.0.0.1:{port}/mcp"
-    process.terminate()
-    process.wait(10)
+    def stop(self):
+        self.process.kill()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def mcp_server(workplace, wait_until):
+    write("mcp_server.py", MCP)
+    with contextlib.ExitStack() as stack:
+
+        def started(transport):
+            server = McpServer(transport, wait_until)
+            stack.callback(lambda: server.stop())
+            server.start()
+            return server
+
+        yield started
+
+
+@pytest.fixture
+def over_http(mcp_server):
+    return f"http://127.0.0.1:{mcp_server('streamable-http').port}/mcp"
+
+
+def test_a_server_of_mcp_is_spoken_to_over_sse(model, tool_calling, mcp_server, capsys):
+    url = f"http://127.0.0.1:{mcp_server('sse').port}/sse"
+    calls = (("add", {"a": 1, "b": 2}), ("find", {"query": "Oslo"}))
+    model.turns.extend([tool_calling.Turn(calls=calls), tool_calling.Turn("reply")])
+    agent(model, f"""
+        tools: [{{name: far, type: mcp, url: "{url}", is_retrieval: true, request_timeout: 60}}]
+    """, ONE)  # fmt: skip
+
+    assert dokimos("test", "-o", "report.json") == 0, capsys.readouterr()
+
+    outputs = outputs_in("report.json")
+    assert outputs["toolCalls"][0]["result"] == "3"
+    assert outputs["retrievalContext"] == ["3", "Oslo is in the north", "it is cold there"]
+
+
+@pytest.mark.parametrize(("transport", "path"), [("streamable-http", "mcp"), ("sse", "sse")])
+def test_a_server_that_was_started_anew_is_connected_to_anew(
+    model, tool_calling, mcp_server, transport, path, capsys
+):
+    server = mcp_server(transport)
+    add = tool_calling.Turn(calls=(("add", {"a": 1, "b": 2}),))
+
+    def turn(body):
+        last = body["messages"][-1]
+        if last["role"] == "tool":
+            return tool_calling.Turn("reply")
+        if last["content"] == "two":
+            server.stop()
+            server.start()
+        return add
+
+    model.turn_for = turn
+    agent(model, f"""
+        tools: [{{name: far, type: mcp, url: "http://127.0.0.1:{server.port}/{path}", request_timeout: 10}}]
+    """, EQUAL, """
+        test_cases:
+          - {input: one, ground_truth: reply}
+          - {input: two, ground_truth: reply}
+          - {input: three, ground_truth: reply}
+    """)  # fmt: skip
+
+    assert dokimos("test", "-o", "report.json") in (0, 1), capsys.readouterr()
+
+    first, during, after = load_result("report.json").item_results
+    assert (first.success, after.success) == (True, True)
+    assert during.error is None or "the server of far" in during.error
 
 
 def test_servers_of_mcp_are_spoken_to_over_stdio_and_http(model, tool_calling, over_http, capsys):

@@ -193,3 +193,111 @@ def test_a_process_ends_while_abandoned_threads_still_hang(tmp_path: Path) -> No
     assert (out, errors) == ("4 4 True\n", "")
     assert process.returncode == 0
     assert time.perf_counter() - began < PROMPT
+
+
+TWICE = (
+    HEAD
+    + """
+import signal
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+async def is_cancelled(example):
+    press()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        press()
+
+class Reporter:
+    def __init__(self, pressed):
+        self.pressed = pressed
+
+    def start_run(self, name, metadata):
+        from dokimos.reporting.protocol import RunHandle
+        return RunHandle("1")
+
+    def report_item(self, handle, item): pass
+    def flush(self): pass
+    def complete_run(self, handle, status): self.during("complete_run")
+    def close(self): self.during("close")
+
+    def during(self, method):
+        if method in self.pressed:
+            press()
+            if "hang" in self.pressed:
+                time.sleep(60)
+
+def plan(*pressed):
+    return Experiment(
+        data(2), is_cancelled, [ExactMatch()], reporters=[Reporter(pressed)], progress=False,
+        auto_close_reporters=True,
+    )
+
+def in_the_task(): return plan()
+def while_it_ends(): return plan("complete_run", "close")
+def while_reporters_hang(): return plan("complete_run", "close", "hang")
+
+def while_it_is_printed():
+    import dokimos.cli.outcome
+    dokimos.cli.outcome.print_result = lambda *_, **__: press()
+    return plan()
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]().run()
+"""
+)
+
+
+@pytest.mark.parametrize("moment", ["in_the_task", "while_it_ends", "while_reporters_hang"])
+def test_a_script_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path: Path, moment: str) -> None:
+    process = start(tmp_path, TWICE, moment)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0
+    [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
+    last = f"RunInterrupted: Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
+    assert errors.splitlines()[-1] == f"dokimos.errors.{last}"
+    assert "Exception ignored" not in errors
+    done = json.loads((folder / "journal.jsonl").read_text().splitlines()[-1])
+    assert (done["t"], done["status"]) == ("done", "interrupted")
+
+
+ASYNCHRONOUS = (
+    HEAD
+    + """
+import signal
+
+async def is_cancelled(example):
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(60)
+
+asyncio.run(Experiment(data(2), is_cancelled, [ExactMatch()], progress=False).run_async())
+"""
+)
+
+
+def test_a_cancelled_run_on_a_loop_of_ones_own_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(tmp_path, ASYNCHRONOUS)
+    _, errors = process.communicate(timeout=30)
+    [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
+    wanted = f"Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
+    assert wanted in errors.splitlines()
+
+
+@pytest.mark.parametrize(
+    "moment", ["in_the_task", "while_it_ends", "while_reporters_hang", "while_it_is_printed"]
+)
+def test_the_command_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path: Path, moment: str) -> None:
+    (tmp_path / "program.py").write_text(TWICE)
+    done = subprocess.run(
+        [sys.executable, "-m", "dokimos", "run", f"program.py:{moment}", "-q"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
+    wanted = f"Interrupted after 0 items. Go on with: dokimos resume {folder.name}"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, wanted)

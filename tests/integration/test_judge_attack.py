@@ -79,7 +79,8 @@ def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gul
     assert (status, report(tmp_path)["complete"]) == (0, True)
     assert "Interrupted" not in out
     assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["attack.json", "attack.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".dokimos", "attack.json", "attack.md"]
+    assert list((tmp_path / ".dokimos/attacks").iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
@@ -89,7 +90,8 @@ def test_a_killed_attack_asks_nothing_again_that_was_answered(tmp_path, gullible
         wait_until(lambda wanted=calls: len(gullible_server.received) >= wanted)
         process.kill()
         process.communicate(timeout=20)
-    kept = (tmp_path / "attack.calls.jsonl").read_bytes().count(b"\n")
+    [calls] = (tmp_path / ".dokimos/attacks").iterdir()
+    kept = calls.read_bytes().count(b"\n")
     assert 34 - 3 * PARALLELISM <= kept <= len(gullible_server.received)
 
     status, _, _ = finished(tmp_path, gullible_server.url, "-o", "attack.json")
@@ -112,4 +114,35 @@ def test_two_processes_do_not_write_to_one_file(tmp_path, gullible_server, wait_
     process.communicate(timeout=20)
 
     assert status == 2
-    assert "Another process is writing to attack.calls.jsonl" in errors
+    assert "Another process is writing to .dokimos" in errors
+
+
+def test_an_attack_without_a_report_goes_on_too(tmp_path, gullible_server, wait_until):
+    process = start(tmp_path, gullible_server.url)
+    wait_until(lambda: len(gullible_server.received) >= 30)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Interrupted. The same command goes on." in errors
+    assert (tmp_path / ".dokimos/.gitignore").read_text(encoding="utf-8").endswith("\n*\n")
+
+    status, _, _ = finished(tmp_path, gullible_server.url, "-o", "attack.json")
+    assert (status, report(tmp_path)["complete"]) == (0, True)
+    assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM
+
+
+def test_verdicts_that_errored_are_asked_for_again_and_no_others(tmp_path, gullible_server):
+    def answer(prompt):
+        return gullible(prompt) if len(gullible_server.received) < 30 else "I would rather not."
+
+    gullible_server.answer = answer
+    status, _, errors = finished(tmp_path, gullible_server.url)
+    assert status == 0
+    assert "verdicts are missing; the same command asks only for what is." in errors
+    answered = list(asked(gullible_server))[:25]
+
+    gullible_server.answer = gullible
+    status, _, errors = finished(tmp_path, gullible_server.url)
+    assert (status, "missing" in errors) == (0, False)
+    assert {asked(gullible_server)[prompt] for prompt in answered} == {1}
+    assert list((tmp_path / ".dokimos/attacks").iterdir()) == []

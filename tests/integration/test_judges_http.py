@@ -487,7 +487,9 @@ def test_a_slow_answer_times_out(scripted, server):
 
 
 def test_a_server_that_is_not_there_says_so():
-    with pytest.raises(JudgeUnavailableError, match=r"openai m: cannot connect \(.*\) \(tried 2 times\)"):
+    with pytest.raises(
+        JudgeUnavailableError, match=r"openai m: cannot connect to 127.0.0.1:9 \(.*\) \(tried 2 times\)"
+    ):
         completed(judge("http://127.0.0.1:9/v1#m", attempts=2))
 
 

@@ -112,3 +112,19 @@ def test_the_key_is_in_none_of_the_files(folder, optimized):
     assert len(files) > 10
     assert [path for path in files if KEY in path.read_text(errors="replace")] == []
     assert "api_key: ${TEST_KEY}" in optimized.best_file.read_text()
+
+
+def test_calls_of_agent_critic_and_applier_count_towards_the_budget(folder, model, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TEST_KEY", KEY)
+    before = len(model.received)
+
+    found = optimize_suite(
+        "agent.yaml",
+        settings={"budget": {"max_calls": 27}, "numeric_phase": {"max_trials": 1}},
+        output_dir=folder / "short",
+        run_dir=folder / "runs",
+    ).found
+
+    assert "budget" in found.stopped
+    assert 26 <= len(model.received) - before <= 27  # 3 trials of 8 cases, and 2 to write a text

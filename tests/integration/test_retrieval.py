@@ -53,6 +53,7 @@ def test_the_guide_is_found_by_what_is_asked_of_it(kind, tmp_path):
             block, tmp_path, embedder=as_embedder(hashed), cache_dir=tmp_path / "cache"
         )
         found = {page: await collection.search(question) for page, question in QUESTIONS.items()}
+        collection.close()
         return {page for page, each in found.items() if any(p.source.endswith(page) for p in each)}
 
     assert len(asyncio.run(hits())) >= len(QUESTIONS) - 1

@@ -498,3 +498,34 @@ def test_the_help_of_test_shows_every_subcommand(capsys):
     told = capsys.readouterr().out
     for name in ("run", "view", "optimize", "schema"):
         assert f"  {name} " in told
+
+
+def test_a_suite_is_validated_without_being_run(capsys):
+    write(MANY + "deployment: {runtime: docker}\n")
+
+    assert dokimos("validate", "agent.yaml") == 0
+
+    printed = capsys.readouterr()
+    assert printed.out == "many: 4 cases, 4 turns, of app:patient\n"
+    assert "the block deployment is outside evaluation" in printed.err
+
+
+def test_what_is_wrong_with_a_suite_is_told_when_it_is_validated(capsys):
+    write(MANY.replace("input: a", "inptu: a").replace("app:patient", "app:patiend"))
+
+    assert dokimos("validate", "agent.yaml") == 2
+
+    told = capsys.readouterr().err
+    assert "test_cases[0].inptu: there is no key 'inptu'. Did you mean 'input'?" in told
+    assert "agent: app has no 'patiend'. Did you mean 'patient'?" in told
+
+
+def test_what_an_application_leaves_open_is_written_out_at_the_end(workplace):
+    (workplace / "log.py").write_text(
+        "file = open('replies.txt', 'w')\ndef answer(text):\n    file.write(text)\n    return text\n"
+    )
+    write("name: open\nagent: log:answer\ntest_cases: [{input: hello}]\n")
+
+    subprocess.run([sys.executable, "-m", "dokimos", "test", "-q"], check=True)
+
+    assert (workplace / "replies.txt").read_text() == "hello"

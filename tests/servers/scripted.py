@@ -367,7 +367,8 @@ async def _misbehave(request, mishap):
         request.transport.abort()
         return response
     if mishap.raw is not None:
-        return web.Response(status=mishap.status, text=mishap.raw, content_type="application/json")
+        headers = {"Content-Type": "application/json", **mishap.headers}
+        return web.Response(status=mishap.status, text=mishap.raw, headers=headers)
     return _error(request.path, mishap)
 
 

@@ -37,7 +37,7 @@ def show(file: str | None) -> int:
         click.echo(f"There is no cache {path}; runs with --cache make it.")
         return 0
     state = _opened(path, lambda cache: cache.state())
-    size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:.0f} MB"
+    size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:g} MB"
     click.echo(f"{path}: {state.replies:,} replies, {size}")
     click.echo(f"answered {state.hits:,} calls, which saved {usd(state.saved_usd)} where the price is known")
     for judge, count in state.judges:

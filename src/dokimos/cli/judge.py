@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PLAIN_SECONDS: Final = 10.0
 """How often a plain line is written where there is no terminal."""
 FORMATS: Final = (".json", ".md")
+ATTACKS: Final = Path(".dokimos") / "attacks"
+"""Where the replies of attacks are that have not come to their end."""
 CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."
 
 
@@ -64,14 +67,15 @@ def attack(
 
     JUDGE is a model such as openai:gpt-5-mini or http://localhost:8080/v1#name, or a function of the prompt
     as file.py:function. The wrong answers are judged without an attack first; only those that fail are
-    attacked.
+    attacked. The judge's replies are kept in .dokimos/attacks until all verdicts are there: after Ctrl-C or
+    a crash, the same command goes on.
     """
     from dokimos.core.concurrency import run_sync
     from dokimos.judges.attack.corpus import corpus, spread
     from dokimos.judges.attack.runner import Attacking
 
     _check_outputs(outputs)
-    calls = _calls_beside(outputs)
+    calls = _calls_of(model, spec)
     with _progress() as shown:
         attacking = Attacking(
             _evaluator(spec, _judge_named(model)),
@@ -91,8 +95,17 @@ def attack(
     if not report.complete:
         return EXIT_INTERRUPTED
     if calls is not None:
-        calls.unlink(missing_ok=True)
+        _end(report, calls)
     return 0
+
+
+def _end(report: AttackReport, calls: Path) -> None:
+    """Let go of the replies, unless some verdicts are missing."""
+    if report.errors:
+        what = "1 verdict is" if report.errors == 1 else f"{report.errors} verdicts are"
+        click.echo(f"{what} missing; the same command asks only for what is.", err=True)
+    else:
+        calls.unlink(missing_ok=True)
 
 
 def _present(report: AttackReport, outputs: Sequence[str]) -> None:
@@ -102,12 +115,18 @@ def _present(report: AttackReport, outputs: Sequence[str]) -> None:
             _write(report, Path(output))
 
 
-def _calls_beside(outputs: Sequence[str]) -> Path | None:
-    """Return the file that keeps the judge's replies until the report is written, None without a report."""
-    if not outputs:
+def _calls_of(model: str, spec: str | None) -> Path | None:
+    """Return the file that keeps the replies of this attack, None where none can be written."""
+    from dokimos.gate.places import keep_out_of_git
+
+    attacked = json.dumps([model, spec]).encode()
+    path = ATTACKS / f"{hashlib.sha256(attacked).hexdigest()[:12]}.calls.jsonl"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        keep_out_of_git(path.parent)
+    except OSError as error:
+        click.echo(f"Replies are not kept: cannot write {path.parent} ({error.strerror or error}).", err=True)
         return None
-    path = Path(outputs[0]).with_suffix(".calls.jsonl")
-    _make_folder(path)
     return path
 
 

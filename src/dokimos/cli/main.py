@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import signal
 import sys
 from typing import Any, Final
 
@@ -93,7 +94,10 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
-    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+    status = run_command(sys.argv[1:] if arguments is None else arguments)
+    if status == EXIT_INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not break the way out
+    sys.exit(status)
 
 
 def run_command(arguments: list[str]) -> int:
@@ -137,6 +141,8 @@ def _print_error(error: Exception) -> None:
 
 
 def _interrupted(error: BaseException) -> int:
-    cause = error.__cause__ if isinstance(error, click.Abort) else error  # click wraps Ctrl-C
-    click.echo(str(cause) if isinstance(cause, RunInterrupted) else "Interrupted.", err=True)
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, RunInterrupted):
+        found = found.__cause__ or found.__context__  # click wraps Ctrl-C, and a second one hides the first
+    click.echo("Interrupted." if found is None else str(found), err=True)
     return EXIT_INTERRUPTED

@@ -99,39 +99,44 @@ def _write(report: NoiseReport, output: str) -> None:
 
 def _lines(report: NoiseReport) -> Iterator[str]:
     from dokimos.core.figures import percent, score
+    from dokimos.core.text import counted
 
     yield f"{report.items} items x {report.runs} runs of the same system"
     yield f"  {percent(report.pass_flips)} of the items do not always get the same verdict"
     for one in report.evaluators:
-        claim = f", {one.own_doing} of them with the same output" if one.own_doing else ""
+        claim = f" (on {one.own_doing} of them with the same output)" if one.own_doing else ""
         yield (
-            f"  {one.name}: repeats differ on {one.unstable_items} of {one.items} items, "
-            f"standard deviation {score(one.deviation)}{claim}"
+            f"  {one.name}: repeats differ on {one.unstable_items} of {one.items} items{claim}, "
+            f"standard deviation {score(one.deviation)}"
         )
     if report.errored:
-        yield f"  ! {report.errored} items had errors; a gate reports them as drops"
+        yield f"  ! {report.errored} of {report.items} items errored in some run: to guard 2 that is a drop"
     low, high = percent(report.guard1_interval.low), percent(report.guard1_interval.high)
     yield ""
     yield (
         f"Guard 1 (regression) fired on {percent(report.guard1_rate)} of {report.pairs} unchanged pairs "
         f"(95 % interval {low} to {high}); it is to stay below {percent(report.alpha)}"
     )
+    yield f"Guard 2 (single items, margin {score(report.severity_margin)}) fired on"
     for two in report.guard2:
+        errors = f", on {percent(two.error_rate)} for an error" if two.error_rate else ""
         yield (
-            f"Guard 2 (single items, margin {score(report.severity_margin)}) fired on "
-            f"{percent(two.fire_rate)} with {two.repeats} run{'' if two.repeats == 1 else 's'} on each side; "
-            f"{percent(report.alpha)} needs a margin of {score(two.margin)}"
+            f"  {percent(two.fire_rate)} with {counted(two.repeats, 'run')} on each side{errors}; "
+            f"{'scores alone need' if errors else 'it takes'} a margin of {score(two.margin)} "
+            f"for {percent(report.alpha)}"
         )
     if report.confirmed_rate is not None:
-        yield (f"Guard 2 with confirm=3 fired on {percent(report.confirmed_rate)} with 1 run on each side")
+        yield f"  {percent(report.confirmed_rate)} with 1 run on each side and confirm=3"
     yield ""
     yield from _proposal(report)
 
 
 def _proposal(report: NoiseReport) -> Iterator[str]:
+    if report.guard2[0].error_rate:
+        yield "No margin helps against errors: mend what fails, or let confirm=3 run it again."
     if report.margin <= report.severity_margin:
-        but = " but for its errors" if report.errored else ""
-        yield f"The margin in use is enough: guard 2 stays quiet on an unchanged system{but}."
+        quiet = "" if report.errored else ": guard 2 stays quiet on an unchanged system"
+        yield f"The margin in use is enough for the scores{quiet}."
         return
     if report.margin >= 1:
         yield (

@@ -28,6 +28,7 @@ _PHASES: Final = ("numeric", "textual")
 @click.option(
     "--budget-usd", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="For all trials."
 )
+@click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="For all trials.")
 @click.option(
     "-o", "--output-dir", default="results/optimizer", show_default=True, metavar="DIR",
     type=click.Path(file_okay=False), help="Where the folder of the search is made.",
@@ -95,8 +96,10 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         chosen = {name: limit for name, limit in limits.items() if limit is not None}
         if chosen:
             settings[f"{phase}_phase"] = chosen
-    if given["budget_usd"] is not None:
-        settings["budget"] = {"max_cost_usd": given["budget_usd"]}
+    budget = {"max_cost_usd": given["budget_usd"], "max_calls": given["max_calls"]}
+    chosen = {name: limit for name, limit in budget.items() if limit is not None}
+    if chosen:
+        settings["budget"] = chosen
     return settings
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dokimos.core.results import ExperimentResult
-
 if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
     from dokimos.judges.budget import Budget
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -267,6 +267,6 @@ def _selected(dataset: Any, settings: RunSettings) -> Any:
     chosen = list(islice((example for example in dataset if keep(example)), settings.limit))
     if not chosen:
         raise ConfigurationError(
-            f"--filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
+            f"The filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
         )
     return Dataset(chosen, name=dataset.name, description=dataset.description)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -26,7 +27,7 @@ def split_target(target: str) -> tuple[str, str] | None:
     `file.py` alone means its attribute `experiment`. A Windows drive letter is not taken for a module.
     """
     place, colon, attribute = target.rpartition(":")
-    if colon and attribute.isidentifier() and (place.endswith(".py") or _MODULE.fullmatch(place)):
+    if place.endswith(".py") or (attribute.isidentifier() and colon and _MODULE.fullmatch(place)):
         return None if place in ("file", "package") else (place, attribute)
     if target.endswith(".py"):
         return target, DEFAULT_ATTRIBUTE
@@ -122,6 +123,11 @@ def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experimen
         raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).{hint}") from None
     if callable(found) and not isinstance(found, Experiment):
         found = _called(found, target)
+    if inspect.iscoroutine(found):
+        found.close()
+        raise ConfigurationError(
+            f"{target} is an async function; make it a plain one that returns an Experiment."
+        )
     if not isinstance(found, Experiment):
         raise ConfigurationError(f"{target} is not an Experiment but {type(found).__name__}.")
     return found

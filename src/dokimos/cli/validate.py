@@ -1,9 +1,10 @@
-"""`dokimos validate`: read a data set to its end and say what is in it."""
+"""`dokimos validate`: read a data set to its end, or a suite, and say what is in it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -21,11 +22,16 @@ from dokimos.core.text import counted
 def validate(dataset: str, columns: Sequence[str]) -> int:
     """Read a data set and say what is in it; the first thing wrong is named with its line.
 
-    DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input.
+    DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input. Of a suite
+    (.yaml .yml) everything that is wrong is named, and nothing is run.
     """
     from dokimos.cli.specs import parse_columns
     from dokimos.datasets.dataset import Dataset
+    from dokimos.suites.loader import is_suite
 
+    if is_suite(dataset):
+        _say_suite(dataset)
+        return 0
     stream = Dataset.stream(dataset, columns=parse_columns(columns))
     found: Counter[str] = Counter()
     keys: Counter[str] = Counter()
@@ -48,3 +54,17 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
         click.echo(f"Error: {counted(many, 'example')} {verb} an id that came before.", err=True)
         return 2
     return 0
+
+
+def _say_suite(path: str) -> None:
+    """Load a suite, and say what there is in it and what is odd about it."""
+    from dokimos.suites.environment import export_dotenv
+    from dokimos.suites.loader import load_suite
+
+    export_dotenv(Path(path).resolve().parent)
+    suite = load_suite(path)
+    turns = sum(len(case.turns) for case in suite.cases)
+    cases = f"{counted(len(suite.cases), 'case')}, {counted(turns, 'turn')}"
+    click.echo(f"{suite.name}: {cases}, of {suite.agent}")
+    for warning in suite.warnings:
+        click.echo(f"! {warning}", err=True)

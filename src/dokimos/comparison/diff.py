@@ -109,14 +109,17 @@ class MetricChange:
     def interval(self) -> Interval | None:
         """95 % interval of the mean change, None where it cannot be told.
 
-        Tango's for verdicts of one run; else a percentile bootstrap, which is too narrow for few items: below
+        Tango's where every item changed by all of its score or not at all, as verdicts do: it has a width
+        also where nothing changed. Else a percentile bootstrap, which is too narrow for few items: below
         `FEW_ITEMS` it is Student's t.
         """
-        if self.method is Method.MCNEMAR:
-            return paired_rate_interval(self.worse, self.better, self.n)
         values = list(self.deltas.values())
-        if values and min(values) == max(values):
-            return Interval(values[0], values[0]) if len(values) > 1 else None
+        if len(values) < 2:
+            return None
+        if set(values) <= {-1.0, 0.0, 1.0}:
+            return paired_rate_interval(values.count(-1.0), values.count(1.0), len(values))
+        if min(values) == max(values):
+            return Interval(values[0], values[0])
         if len(values) < FEW_ITEMS:
             estimate = mean_estimate(values)
             return None if estimate is None else _within_scores(estimate.interval)

@@ -61,6 +61,38 @@ class ItemSnapshot:
     results: tuple[ItemResult, ...] = ()
     """Where it comes from a run: the whole results, to show them and to run the example again."""
 
+    @classmethod
+    def of(cls, repeats: Sequence[ItemResult]) -> Self:
+        """Join the repeats of one item."""
+        scores: dict[str, tuple[float, ...]] = {}
+        passes: dict[str, tuple[bool, ...]] = {}
+        thresholds: dict[str, float] = {}
+        errors: dict[str, str] = {}
+        for item in repeats:
+            if item.error is not None:
+                errors.setdefault(TASK, item.error)
+            for result in item.eval_results:
+                if result.score is not None:
+                    scores[result.name] = (*scores.get(result.name, ()), result.score)
+                if result.success is not None:
+                    passes[result.name] = (*passes.get(result.name, ()), result.success)
+                if result.threshold is not None:
+                    thresholds.setdefault(result.name, result.threshold)
+                if result.error is not None:
+                    errors.setdefault(result.name, result.error)
+        return cls(
+            index=repeats[0].index,
+            id=repeats[0].example.id,
+            input=inputs_text(repeats[0]),
+            verdicts=tuple(success for item in repeats if (success := item.success) is not None),
+            scores=scores,
+            thresholds=thresholds,
+            passes=passes,
+            errors=errors,
+            errored=all(item.errored for item in repeats),
+            results=tuple(repeats),
+        )
+
     @property
     def index_key(self) -> str:
         return f"item-{self.index}"
@@ -181,38 +213,7 @@ def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[It
                 f"There are {len(repeats)} results of {key!r} in {counted(runs, 'run')}: give each item an "
                 "id of its own."
             )
-    return tuple(sorted(map(_joined, groups.values()), key=lambda item: item.index))
-
-
-def _joined(repeats: Sequence[ItemResult]) -> ItemSnapshot:
-    scores: dict[str, tuple[float, ...]] = {}
-    passes: dict[str, tuple[bool, ...]] = {}
-    thresholds: dict[str, float] = {}
-    errors: dict[str, str] = {}
-    for item in repeats:
-        if item.error is not None:
-            errors.setdefault(TASK, item.error)
-        for result in item.eval_results:
-            if result.score is not None:
-                scores[result.name] = (*scores.get(result.name, ()), result.score)
-            if result.success is not None:
-                passes[result.name] = (*passes.get(result.name, ()), result.success)
-            if result.threshold is not None:
-                thresholds.setdefault(result.name, result.threshold)
-            if result.error is not None:
-                errors.setdefault(result.name, result.error)
-    return ItemSnapshot(
-        index=repeats[0].index,
-        id=repeats[0].example.id,
-        input=inputs_text(repeats[0]),
-        verdicts=tuple(success for item in repeats if (success := item.success) is not None),
-        scores=scores,
-        thresholds=thresholds,
-        passes=passes,
-        errors=errors,
-        errored=all(item.errored for item in repeats),
-        results=tuple(repeats),
-    )
+    return tuple(sorted(map(ItemSnapshot.of, groups.values()), key=lambda item: item.index))
 
 
 def keyed_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnapshot]:

@@ -18,6 +18,7 @@ from dokimos.core.keys import (
     TASKS,
     TOOL_CALLS,
     TOOLS,
+    UNKNOWN_ARGUMENTS,
 )
 from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError, TypeConversionError
@@ -54,6 +55,11 @@ class ToolCall(_Told):
         if type(self.arguments) is not dict:
             _check_arguments(self.name, self.arguments)
         object.__setattr__(self, "arguments", dict(self.arguments))
+        if self.result is not None and not isinstance(self.result, str):
+            raise ValueError(
+                f"The result of tool call {self.name!r} must be text, not {type(self.result).__name__}; "
+                "ToolCall.result_json(value) makes text of a value."
+            )
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any]) -> ToolCall:
@@ -115,6 +121,11 @@ class ToolCall(_Told):
         """What the model wrote in the place of arguments where that is no JSON object, else None."""
         return self.metadata.get(INVALID_ARGUMENTS)
 
+    @property
+    def has_unknown_arguments(self) -> bool:
+        """Whether nobody recorded the arguments, as in traces without content; `arguments` is empty then."""
+        return self.metadata.get(UNKNOWN_ARGUMENTS) is True
+
     @staticmethod
     def result_json(value: Any) -> str:
         """Return `value` as the compact one-line JSON that `result` holds (None as "null")."""
@@ -161,7 +172,7 @@ class ToolDefinition:
 
     @classmethod
     def from_map(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """Read a description of a tool: ours, or that of OpenAI (both APIs), Anthropic, MCP or Bedrock.
+        """Read a description of a tool: ours, or that of OpenAI (both), Anthropic, MCP, Bedrock or Gemini.
 
         Raises `ValueError` where there is no name, or the schema is no map.
         """

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import contextlib
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, ref
 
+from dokimos.core.interrupts import Interrupts
+
 T = TypeVar("T")
 
 GRACE_SECONDS = 0.7
 """How long leftover tasks get to end after their cancellation, before they are abandoned."""
-
-BUSY_SECONDS = 0.8
-"""How long after Ctrl-C code that keeps the event loop busy may go on."""
 
 LAST_SECONDS = 0.3
 """How long asynchronous generators get to clean up when a loop is closed."""
@@ -210,17 +209,20 @@ def _carried(error: BaseException) -> BaseException:
 def _nothing() -> None: ...
 
 
-def run_sync(main: Coroutine[Any, Any, T]) -> T:
+def run_sync(
+    main: Coroutine[Any, Any, T], *, interrupted: Callable[[], BaseException] = KeyboardInterrupt
+) -> T:
     """Run a coroutine to its end from sync code, also where this thread has a running loop (Jupyter).
 
     In that case it runs in a thread of its own with a loop of its own; the caller's loop waits. Ctrl-C
-    cancels the coroutine and raises `KeyboardInterrupt` once it has ended; a second one does not wait.
+    cancels the coroutine and, once it has ended or does not end soon, raises what `interrupted` returns; more
+    of them change nothing.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run_in_own_loop(main)
-    return _run_in_own_thread(main)
+        return _run_in_own_loop(main, interrupted)
+    return _run_in_own_thread(main, interrupted)
 
 
 _brief: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
@@ -231,65 +233,23 @@ def loop_ends_soon() -> bool:
     return asyncio.get_running_loop() in _brief
 
 
-def _run_in_own_loop(main: Coroutine[Any, Any, T]) -> T:
+def _run_in_own_loop(main: Coroutine[Any, Any, T], interrupted: Callable[[], BaseException]) -> T:
     loop = asyncio.new_event_loop()
     _brief.add(loop)
     executor = DaemonThreads("dokimos-executor")
     loop.set_default_executor(executor)
-    try:
-        asyncio.set_event_loop(loop)
-        task = loop.create_task(main)
-        with _interrupt_cancels(task, loop) as interrupted:
+    asyncio.set_event_loop(loop)
+    task = loop.create_task(main)
+    with Interrupts(task, loop) as interrupts:
+        try:
             try:
                 return loop.run_until_complete(task)
-            except asyncio.CancelledError:
-                if interrupted():
-                    raise KeyboardInterrupt from None
-                raise
-    finally:
-        _close(loop, executor)
-
-
-@contextlib.contextmanager
-def _interrupt_cancels(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Any:
-    """Let the first Ctrl-C cancel the task; yields a function that says whether that happened.
-
-    Code that keeps the loop busy would not hear of the cancellation, so what has not ended after a while is
-    interrupted where it is.
-    """
-    count = 0
-    last_call = threading.Timer(BUSY_SECONDS, _interrupt_main)
-    last_call.daemon = True
-
-    def on_interrupt(signum: int, frame: Any) -> None:
-        nonlocal count
-        count += 1
-        if count > 1 or task.done():
-            raise KeyboardInterrupt
-        task.cancel()
-        loop.call_soon_threadsafe(lambda: None)  # wakes the loop
-        last_call.start()
-
-    handles_signals = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if handles_signals:
-        signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: count > 0
-    finally:
-        last_call.cancel()
-        if handles_signals:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _interrupt_main() -> None:
-    """Send Ctrl-C to the main thread once more, also where it sleeps."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-    else:
-        _thread.interrupt_main()
+            finally:
+                _close(loop, executor)
+        except (asyncio.CancelledError, KeyboardInterrupt) as error:
+            if interrupts.happened or isinstance(error, KeyboardInterrupt):
+                raise interrupted() from None
+            raise
 
 
 def _close(loop: asyncio.AbstractEventLoop, executor: DaemonThreads) -> None:
@@ -318,7 +278,7 @@ def _leave_quietly(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _run_in_own_thread(main: Coroutine[Any, Any, T]) -> T:
+def _run_in_own_thread(main: Coroutine[Any, Any, T], interrupted: Callable[[], BaseException]) -> T:
     context = copy_context()
     outcome: Future[T] = Future()
     started = threading.Event()
@@ -333,7 +293,7 @@ def _run_in_own_thread(main: Coroutine[Any, Any, T]) -> T:
 
     def body() -> None:
         try:
-            outcome.set_result(context.run(_run_in_own_loop, announced()))
+            outcome.set_result(context.run(_run_in_own_loop, announced(), KeyboardInterrupt))
         except BaseException as error:
             outcome.set_exception(error)
         finally:
@@ -344,13 +304,15 @@ def _run_in_own_thread(main: Coroutine[Any, Any, T]) -> T:
         with _interrupt_raises():
             return outcome.result()
     except KeyboardInterrupt:
+        deadline = time.monotonic() + 2 * GRACE_SECONDS
         started.wait()
         for loop, task in inner:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)
-        with contextlib.suppress(Exception, asyncio.CancelledError):
-            outcome.result(timeout=2 * GRACE_SECONDS)
-        raise
+        while not outcome.done() and (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(KeyboardInterrupt):
+                wait((outcome,), timeout=left)
+        raise interrupted() from None
 
 
 @contextlib.contextmanager

@@ -280,7 +280,10 @@ def _is_told(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 def call_text(call: ToolCall, style: ToolCallStyle = "full") -> str:
     """Return `get_weather({"city":"Paris"})`, or the name alone."""
-    return f"{call.name}({text_form(call.arguments)})" if style == "full" else call.name
+    if style != "full":
+        return call.name
+    arguments = "not recorded" if call.has_unknown_arguments else text_form(call.arguments)
+    return f"{call.name}({arguments})"
 
 
 def _message_text(message: Message, tool_calls: ToolCallStyle) -> str:

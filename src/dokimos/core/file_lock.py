@@ -20,7 +20,8 @@ POLL_SECONDS: Final = 0.05
 @contextlib.contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Hold a lock file inside the block, waiting for whoever has it; it is there only meanwhile."""
-    file = _held(path)
+    while (file := _held(path, wait=True)) is None:
+        continue
     try:
         yield
     finally:
@@ -32,7 +33,7 @@ async def one_at_a_time_async(path: Path) -> AsyncIterator[None]:
     """Hold a lock file inside the block, as `one_at_a_time` does, without keeping the event loop waiting."""
     import asyncio
 
-    while (file := _seized(path)) is None:
+    while (file := _held(path, wait=False)) is None:
         await asyncio.sleep(POLL_SECONDS)
     try:
         yield
@@ -48,19 +49,21 @@ def _released(file: int, path: Path) -> None:
     os.close(file)
 
 
-def _seized(path: Path) -> int | None:
-    """Return the open lock file, None where another has it."""
+def _held(path: Path, *, wait: bool) -> int | None:
+    """Return the open lock file, None where another has it or has deleted it since it was opened."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        lock_file(file, wait=False)
+        lock_file(file, wait=wait)
     except OSError as error:
         if error.errno in NO_LOCKS_HERE:
             return file
         os.close(file)
+        if wait:
+            raise
         return None
     if _is_there(file, path):
         return file
-    os.close(file)
+    os.close(file)  # a lock on a deleted file keeps nobody out
     return None
 
 
@@ -85,21 +88,6 @@ def held_alone(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             unlock_file(file)
         os.close(file)
-
-
-def _held(path: Path) -> int:
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            lock_file(file, wait=True)
-        except OSError as error:
-            if error.errno in NO_LOCKS_HERE:
-                return file
-            os.close(file)
-            raise
-        if _is_there(file, path):
-            return file
-        os.close(file)  # whoever had it has deleted it meanwhile: this lock keeps nobody out
 
 
 def _is_there(file: int, path: Path) -> bool:

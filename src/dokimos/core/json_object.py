@@ -13,7 +13,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
     """Return the object that a JSON text holds, {} for blank text, None for anything else."""
     try:
         value = (_parser or _loaded_parser())(text)
-    except ValueError:
+    except (ValueError, TypeError):
         value = _parsed_slowly(text)
     return value if type(value) is dict else None
 
@@ -31,8 +31,8 @@ def unquoted(value: Any) -> Any:
         return value
     try:
         return (_parser or _loaded_parser())(value)
-    except ValueError:
-        return value
+    except (ValueError, TypeError) as error:
+        return _with_half_pairs(value, value) if _has_half_pairs(error) else value
 
 
 def _loaded_parser() -> Callable[[str], Any]:
@@ -44,11 +44,18 @@ def _loaded_parser() -> Callable[[str], Any]:
     return from_json
 
 
+def _has_half_pairs(error: Exception) -> bool:
+    """Say whether the fast parser refused halves of surrogate pairs, escaped or not."""
+    return isinstance(error, TypeError) or "hex escape" in str(error)
+
+
 def _parsed_slowly(text: str) -> Any:
-    """Read what the fast parser refuses, such as halves of surrogate pairs; None where it is no JSON."""
-    if not text.strip():
-        return {}
+    """Read what the fast parser refuses; None where it is no JSON."""
+    return _with_half_pairs(text, None) if text.strip() else {}
+
+
+def _with_half_pairs(text: str, otherwise: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return otherwise

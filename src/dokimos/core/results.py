@@ -352,7 +352,7 @@ class ExperimentResult:
         return replace(self, runs=tuple(runs))
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One flat dict per item and repeat, ready for a data frame."""
+        """One flat dict per item and repeat, ready for a data frame; `run` counts from 1, as in reports."""
         self._require_items("to_rows()")
         return [
             row_of(run.index, item, self.evaluator_names) for run in self.runs for item in run.item_results

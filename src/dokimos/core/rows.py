@@ -15,7 +15,7 @@ def row_of(run_index: int, item: ItemResult, names: Sequence[str]) -> dict[str, 
     """Return what is known of an item, with the score and verdict of each of the named evaluators."""
     metrics = item.metrics or CallMetrics()
     row: dict[str, Any] = {
-        "run": run_index,
+        "run": run_index + 1,
         "index": item.index,
         "id": item.example.id,
         "input": item.example.input,

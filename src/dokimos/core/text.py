@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
+from dokimos.core.secrets import without_secrets
 
 LONGEST_ERROR = 2000
 _LONGEST_LISTED = 60
@@ -52,9 +53,9 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return `Type: message`, the message cut where it is very long."""
+    """Return `Type: message` without the keys that are known, the message cut where it is very long."""
     try:
-        message = str(error)
+        message = without_secrets()(str(error))
     except Exception as broken:
         message = f"(no message: {type(broken).__name__} in __str__)"
     if len(message) > LONGEST_ERROR:

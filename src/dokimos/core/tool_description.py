@@ -11,14 +11,23 @@ from dokimos.core.agent import ToolDefinition
 from dokimos.core.docstrings import parameter_descriptions, purpose
 from dokimos.core.jsonable import jsonable
 
-_SCHEMA_KEYS: Final = ("inputSchema", "input_schema", "parameters")
-"""Ours and MCP's, Anthropic's and ours in Python, OpenAI's."""
+_SCHEMA_KEYS: Final = (
+    "inputSchema",
+    "input_schema",
+    "parameters",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+)
+"""Ours and MCP's, Anthropic's and ours in Python, OpenAI's, Gemini's on the wire and in Python."""
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def from_map(data: Mapping[str, Any]) -> ToolDefinition:
-    """Read a description in our form or that of OpenAI, Anthropic, MCP or Bedrock. Raises `ValueError`."""
+    """Read a description in our form or that of OpenAI, Anthropic, MCP, Bedrock or Gemini.
+
+    Raises `ValueError`.
+    """
     inner = data.get("function") or data.get("toolSpec")
     if isinstance(inner, Mapping):
         data = inner
@@ -29,7 +38,21 @@ def from_map(data: Mapping[str, Any]) -> ToolDefinition:
         raise ValueError(
             f"The schema of tool {data.get('name')!r} must be a map, not {type(schema).__name__}."
         )
+    if schema.get("type") == "OBJECT":
+        schema = _lower_types(schema)
     return ToolDefinition(data.get("name") or "", data.get("description") or "", input_schema=schema)
+
+
+def _lower_types(schema: Any) -> Any:
+    """Return a schema of Gemini's, which writes its types in capitals, as JSON Schema."""
+    if isinstance(schema, list):
+        return [_lower_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: value.lower() if key == "type" and isinstance(value, str) else _lower_types(value)
+        for key, value in schema.items()
+    }
 
 
 def from_object(tool: Any) -> ToolDefinition:

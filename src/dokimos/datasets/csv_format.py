@@ -123,7 +123,8 @@ class _Header:
             elif column.lower() in lowered:
                 mapped[lowered.index(column.lower())] = target_of(source, target)
             else:
-                self._fail(f"columns= names {source!r}, which is no column. There are: {self._listed()}.")
+                hint = self._other_delimiter() or f"There are: {self._listed()}."
+                self._fail(f"columns= names {source!r}, which is no column. {hint}")
         return mapped
 
     def _check(self, names: list[str], targets: list[Target | None]) -> None:
@@ -146,7 +147,10 @@ class _Header:
         found = next((mark for mark in ";\t|" if mark in self.names[0]), None)
         if found is None:
             return ""
-        return f"Dataset.from_csv(path, delimiter={found!r}) reads a table that is divided by {found!r}."
+        return (
+            f"The cells are divided by {found!r}: read the file with Dataset.from_csv(path, "
+            f"delimiter={found!r}), or save it with commas."
+        )
 
     def _listed(self) -> str:
         return ", ".join(repr(name.strip()) for name in self.names)

@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from dokimos.core import checks
 from dokimos.core.example import Example
+from dokimos.core.text import counted
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
 from dokimos.errors import ConfigurationError, DatasetError
@@ -55,7 +56,7 @@ class Dataset(Sequence[Example]):
         object.__setattr__(self, "description", description)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.name!r}, {len(self.examples)} examples)"
+        return f"Dataset({self.name!r}, {counted(len(self.examples), 'example')})"
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -99,10 +99,9 @@ def bad_utf8(error: UnicodeDecodeError, label: str | None, line: int) -> Dataset
 
 
 def stem(file_name: str) -> str:
-    """Return the file name without `.gz` and without the extension of a known format."""
-    name = file_name.removesuffix(".gz")
-    head, extension = os.path.splitext(name)
-    return head if extension.lower() in _FORMATS else os.path.splitext(name)[0]
+    """Return the file name without `.gz` and without the extension before it."""
+    name, extension = os.path.splitext(file_name)
+    return os.path.splitext(name)[0] if extension.lower() == ".gz" else name
 
 
 def format_of(file_name: str) -> FileFormat:

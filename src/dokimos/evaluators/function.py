@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, cast, overload
 
+from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -81,7 +82,7 @@ class FunctionEvaluator(Evaluator):
             object.__setattr__(self, "name", _name_of(function))
         super().__post_init__()
         object.__setattr__(self, "requires", _required_paths(self._parameters))
-        object.__setattr__(self, "is_async", _is_async(function))
+        object.__setattr__(self, "is_async", is_async(function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -217,13 +218,6 @@ def _name_of(function: Any) -> str:
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
     return "Function" if name == "<lambda>" else name.strip("_").replace("_", " ").title()
-
-
-def _is_async(function: Any) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may have an async __call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _check_parameter(owner: str, parameter: inspect.Parameter) -> None:

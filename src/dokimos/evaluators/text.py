@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
+from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
@@ -73,7 +74,11 @@ class Equality(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Regex(Evaluator):
-    """Passes when the pattern is found in the output, or, negated, when it is not."""
+    """Passes when the pattern is found in the output, or, negated, when it is not.
+
+    A search that is not decided after 2 s of CPU time is an error. In a thread, such as a notebook's, and on
+    Windows nothing can end it: write repeats within repeats as possessive (`(a++)+`) or atomic (`(?>a+)`).
+    """
 
     default_name = "Regex Match"
     requires = ("actual_output",)
@@ -101,7 +106,7 @@ class Regex(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         text = case.actual_output or ""
-        match = self._compiled.fullmatch(text) if self.full_match else self._compiled.search(text)
+        match = find(self._compiled, text, whole=self.full_match)
         passed = (match is None) if self.negate else (match is not None)
         return Score(float(passed), self._reason(text, match))
 

@@ -52,7 +52,7 @@ def find_run(run: str | Path, root: Path) -> Path:
     as_path = Path(run)
     if (as_path / MANIFEST_FILE).is_file():
         return as_path
-    folders = list_run_folders(root)
+    folders = list_run_folders(root) if str(run) else []
     if str(run) == "latest" and folders:
         return folders[-1]
     matching = [folder for folder in folders if folder.name.startswith(str(run))]
@@ -62,6 +62,8 @@ def find_run(run: str | Path, root: Path) -> Path:
     if matching:
         names = ", ".join(folder.name for folder in matching[:5])
         raise JournalError(f"Several runs in {root} start with {str(run)!r}: {names}.")
+    if as_path.is_dir() and str(run):
+        raise JournalError(f"{run} is not a run folder: it has no {MANIFEST_FILE}.")
     known = ", ".join(folder.name for folder in folders[-3:]) or "none"
     raise JournalError(f"No run {str(run)!r} in {root}. The last ones there are: {known}.")
 

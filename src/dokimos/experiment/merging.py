@@ -34,7 +34,7 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
         runs=tuple(_merge_run(index, shards, size) for index in range(first.run_count)),
         evaluators=tuple(infos.values()),
         status=status,
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys([*_uneven(shards), *warnings])),
         provenance=provenance,
     )
 
@@ -74,6 +74,26 @@ def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
             raise ConfigurationError(
                 f"{_named(first)} and {_named(other)} configured the evaluator {info.name!r} differently."
             )
+
+
+def _uneven(shards: Sequence[ExperimentResult]) -> list[str]:
+    """Name the evaluators that judged every item of some shards and none of the others."""
+    warnings = []
+    for name in dict.fromkeys(info.name for shard in shards for info in shard.evaluators):
+        judged = [_judged_by(name, shard) for shard in shards]
+        without = [_named(shard) for shard, found in zip(shards, judged, strict=True) if found == {False}]
+        if without and {True, False} not in judged:
+            warnings.append(f"The evaluator {name!r} was not part of {' and '.join(without)}.")
+    return warnings
+
+
+def _judged_by(name: str, shard: ExperimentResult) -> set[bool]:
+    return {
+        any(result.name == name for result in item.eval_results)
+        for run in shard.runs
+        for item in run.item_results
+        if item.eval_results
+    }
 
 
 def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> RunResult:

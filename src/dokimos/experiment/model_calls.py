@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from dokimos.core.run_scope import RunScope
+from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import ConfigurationError
 from dokimos.judges.budget import TASK, Ledger
-from dokimos.judges.cache import ReplyCache
 from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.mode import CassetteMode
-from dokimos.judges.recording import Clean, without_secrets
 from dokimos.judges.store import CALLS_FILE, RunCalls
 
 if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics
     from dokimos.experiment.options import RunOptions
     from dokimos.experiment.redaction import Redact
+    from dokimos.judges.cache import ReplyCache
 
 CASSETTE_VARIABLE: Final = "DOKIMOS_CASSETTE"
 MODE_VARIABLE: Final = "DOKIMOS_CASSETTE_MODE"
@@ -118,4 +118,6 @@ def _cassette_of(options: RunOptions, clean: Clean) -> Cassette | None:
 def _cache_of(options: RunOptions, clean: Clean) -> ReplyCache | None:
     if options.cache is False:
         return None
+    from dokimos.judges.cache import ReplyCache  # loads sqlite3
+
     return ReplyCache(None if options.cache is True else Path(options.cache), clean=clean)

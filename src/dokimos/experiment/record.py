@@ -28,6 +28,7 @@ from dokimos.experiment.journal import (
     truncate_torn_line,
     write_manifest,
 )
+from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
 from dokimos.experiment.redaction import Redaction, redacted_info, redacted_map, redacted_result
@@ -188,11 +189,13 @@ class RunRecord:
         if self._stored is not None:
             self._stored.close()
         if self._journal is not None:
+            not_run = result.metadata.get(NOT_RUN)
             self._journal.close(
                 status=result.status,
                 warnings=result.warnings,
                 provenance=result.provenance,
                 evaluators=result.evaluators,
+                **({} if not_run is None else {NOT_RUN: not_run}),
             )
 
     def _write_item(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ class Reporters:
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = reporters
+        self._open = deque(range(len(reporters)))
         self._handles: Handles = []
         self._problems: dict[int, tuple[int, str]] = {}
 
@@ -39,9 +41,9 @@ class Reporters:
             self._guarded(index, "flush")
 
     def close(self, wanted: bool) -> None:
-        if wanted:
-            for index in range(len(self._reporters)):
-                self._guarded(index, "close")
+        """Close each reporter once, however often this is called."""
+        while wanted and self._open:
+            self._guarded(self._open.popleft(), "close")
 
     def warnings(self) -> list[str]:
         """One sentence per reporter that failed."""

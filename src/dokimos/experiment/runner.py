@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.concurrency import run_sync
-from dokimos.core.provenance import EvaluatorInfo
+from dokimos.core.interrupts import undisturbed
+from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.run_scope import enter_scope
@@ -85,6 +87,8 @@ class Runner:
         self._runs: list[RunResult] = []
         self._first_failure: str | None = None
         """The item at which `fail_fast` stopped the run."""
+        self._begun = False
+        self._finishing = threading.Lock()
         self._progress: Progress = make_progress(plan, options)
 
     @property
@@ -94,12 +98,13 @@ class Runner:
 
     def run_sync(self) -> ExperimentResult:
         """Run from sync code; Ctrl-C raises `RunInterrupted` with the partial result."""
-        try:
-            return run_sync(self.run())
-        except KeyboardInterrupt:
-            if self.result is None:
-                raise
-            raise RunInterrupted(self._interrupted_message(), self.result) from None
+        return run_sync(self.run(), interrupted=self._interrupted)
+
+    def _interrupted(self) -> KeyboardInterrupt:
+        if not self._begun:
+            return KeyboardInterrupt()
+        result = self._finish(RunStatus.INTERRUPTED)
+        return RunInterrupted(self._interrupted_message(result), result)
 
     async def run(self) -> ExperimentResult:
         """Run all repeats. Raises `TooManyErrors`; a cancellation leaves the partial result in `result`.
@@ -115,6 +120,7 @@ class Runner:
 
     async def _carry_out(self) -> ExperimentResult:
         self._record.open()
+        self._begun = True
         try:
             self._calls.open(self._record.folder)
             if not self.counts_own_calls:
@@ -122,17 +128,17 @@ class Runner:
             with self._progress:
                 status = await self._run_all()
         except Exception as error:
-            self.result = self._finish(RunStatus.BROKEN, broken_by=error)
-            if isinstance(error, DokimosError) and self.result.summary.total:
-                error.result = self.result
+            result = self._finish(RunStatus.BROKEN, broken_by=error)
+            if isinstance(error, DokimosError) and result.summary.total:
+                error.result = result
             raise
-        except BaseException:
-            self.result = self._finish(RunStatus.INTERRUPTED)
+        except BaseException as error:
+            error.add_note(self._interrupted_message(self._finish(RunStatus.INTERRUPTED)))
             raise
-        self.result = self._finish(status)
+        result = self._finish(status)
         if status is RunStatus.STOPPED and self._first_failure is None:
-            raise TooManyErrors(self._stopped_message(), self.result)
-        return self.result
+            raise TooManyErrors(self._stopped_message(), result)
+        return result
 
     async def _run_all(self) -> RunStatus:
         for run_index in range(self.plan.runs):
@@ -148,9 +154,18 @@ class Runner:
                 self._infos[evaluator.name] = evaluator.info()
 
     def _finish(self, status: RunStatus, broken_by: Exception | None = None) -> ExperimentResult:
+        """Let go of everything and return the result; another call returns the same one."""
         self._reporters.close(self.options.auto_close_reporters)
-        self._calls.close(completed=status is RunStatus.COMPLETED)
         provenance = self._record.provenance()
+        with undisturbed(), self._finishing:
+            if self.result is None:
+                self.result = self._finished(status, broken_by, provenance)
+            return self.result
+
+    def _finished(
+        self, status: RunStatus, broken_by: Exception | None, provenance: Provenance
+    ) -> ExperimentResult:
+        self._calls.close(completed=status is RunStatus.COMPLETED)
         not_run = self._not_run()
         warnings = self._warnings(status, broken_by, not_run)
         result = ExperimentResult(
@@ -192,9 +207,8 @@ class Runner:
             found.insert(0, f"{message} {self._record.how_to_resume()}".rstrip())
         return tuple(found) if redact is None else (*map(redact, found), *redact.warnings())
 
-    def _interrupted_message(self) -> str:
-        done = sum(run.total_count for run in self._runs)
-        message = f"Interrupted after {counted(done, 'item')}."
+    def _interrupted_message(self, result: ExperimentResult) -> str:
+        message = f"Interrupted after {counted(result.summary.total, 'item')}."
         return f"{message} {self._record.how_to_resume()}".rstrip()
 
     def _stopped_message(self) -> str:

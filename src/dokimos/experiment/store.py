@@ -18,6 +18,7 @@ from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment.failures import CHOICE
 from dokimos.experiment.folders import list_run_folders
 from dokimos.experiment.journal import MANIFEST_FILE, Position, StoredRun, read_manifest
+from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.record import evaluator_infos
 
@@ -150,13 +151,18 @@ def _result(stored: StoredRun) -> ExperimentResult:
     return ExperimentResult(
         name=manifest.get("name", "unnamed"),
         description=manifest.get("description", ""),
-        metadata=manifest.get("metadata") or {},
+        metadata={**(manifest.get("metadata") or {}), **_left_out(outcome)},
         runs=tuple(RunResult(index=index, item_results=tuple(items.get(index, ()))) for index in indexes),
         provenance=_provenance(stored),
         evaluators=infos,
         status=RunStatus.INTERRUPTED if outcome is None else RunStatus(outcome["status"]),
         warnings=warnings,
     )
+
+
+def _left_out(outcome: dict[str, Any] | None) -> dict[str, Any]:
+    """Return which items the run did not come to, as its result said."""
+    return {} if outcome is None or NOT_RUN not in outcome else {NOT_RUN: outcome[NOT_RUN]}
 
 
 def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemResult | None:

@@ -168,7 +168,7 @@ def read_baseline(path: Path) -> Baseline:
         tree = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as cause:
         raise ConfigurationError(f"Cannot read the baseline {path}: {cause}.") from cause
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise ConfigurationError(f"The baseline {path} is not JSON: {cause}. Write it anew.") from cause
     return _Reading(path).baseline(tree)
 
@@ -207,7 +207,7 @@ class _Reading:
         if not is_baseline(tree):
             raise self.problem("it is no baseline: formatVersion and items are expected")
         version = tree["formatVersion"]
-        if not isinstance(version, int) or version > FORMAT_VERSION:
+        if version != FORMAT_VERSION:
             raise self.problem(f"its formatVersion is {version!r}; this dokimos reads {FORMAT_VERSION}")
         if tree.get("runsPerItem", 1) != 1:
             raise self.problem(f"runsPerItem must be 1, not {tree['runsPerItem']!r:.80}")

@@ -31,7 +31,7 @@ class RegressionGate:
     Args:
         baseline: A name for a file in `tests/baselines`, a path, or None for the name of the experiment.
         config: The gate's options.
-        root: The project; the nearest folder up with a `pyproject.toml` unless given.
+        root: The project; unless given, pytest's rootdir, else the nearest folder up with a `pyproject.toml`.
         verdict_dir: Where verdicts are written; `.dokimos/verdicts` unless given.
         accept_command: The command that accepts a change; found out unless given.
         rerun: How to run suspicious items again: the experiment, or a function of examples.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, variance
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from dokimos.comparison.snapshot import ItemSnapshot, Snapshot
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult
 from dokimos.errors import ConfigurationError
@@ -24,6 +24,8 @@ CONFIRM: Final = 3
 _EFFORT: Final = 2_000_000
 _GATE_EFFORT: Final = 100_000
 _MOST_GATES, _FEWEST_GATES = 200, 25
+_ERRED: Final = math.inf
+"""How far a score falls that is lost to an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,11 @@ class RepeatsNoise:
 
     repeats: int
     fire_rate: float
-    """How often it fires at the margin in use."""
+    """How often it fires at the margin in use, for whatever reason."""
+    error_rate: float
+    """How often an error makes it fire, against which no margin helps."""
     margin: float
-    """The margin at which it fires with a chance of alpha."""
+    """The margin, in hundredths, at which scores make it fire with a chance of alpha."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,7 @@ class NoiseReport:
     @property
     def repeats(self) -> int:
         """Repeats on each side that make the margin in use enough, extrapolated where runs do not reach."""
-        enough = next((one.repeats for one in self.guard2 if one.fire_rate <= self.alpha), None)
+        enough = next((one.repeats for one in self.guard2 if one.margin <= self.severity_margin), None)
         if enough is not None or not self.severity_margin:
             return enough or self.runs
         # The spread of a mean falls with the root of the number of repeats.
@@ -102,7 +106,12 @@ class NoiseReport:
                 "interval": [half_up(self.guard1_interval.low), half_up(self.guard1_interval.high)],
             },
             "guard2": [
-                {"repeats": one.repeats, "fireRate": half_up(one.fire_rate), "margin": half_up(one.margin)}
+                {
+                    "repeats": one.repeats,
+                    "fireRate": half_up(one.fire_rate),
+                    "errorRate": half_up(one.error_rate),
+                    "margin": half_up(one.margin),
+                }
                 for one in self.guard2
             ],
             "confirmedRate": None if self.confirmed_rate is None else half_up(self.confirmed_rate),
@@ -163,13 +172,14 @@ class _Dealing:
     def __init__(self, snapshot: Snapshot, draw: random.Random) -> None:
         self._snapshot = snapshot
         self._draw = draw
-        self._lower = frozenset(name for name, facts in snapshot.evaluators.items() if facts.lower_is_better)
-        self._scores = [
-            (name in self._lower, scores)
-            for item in snapshot.items
-            for name, scores in item.scores.items()
-            if len(set(scores)) > 1
+        self._items = [
+            (len(item.results), varying) for item in snapshot.items if (varying := self._varying(item))
         ]
+
+    def _varying(self, item: ItemSnapshot) -> list[_Scores]:
+        """Return the scores of an item that are not the same in all its runs."""
+        found = (_Scores.of(item, facts) for facts in self._snapshot.evaluators.values())
+        return [scores for scores in found if len(set(scores.values)) > 1]
 
     @property
     def gates(self) -> int:
@@ -186,17 +196,29 @@ class _Dealing:
         return any(one.guard is Guard.REGRESSION for one in found.fired)
 
     def _dealt(self, item: ItemSnapshot) -> tuple[ItemSnapshot, ItemSnapshot]:
-        first, second = self._draw.sample(range(self._snapshot.runs), 2)
-        return _only(item, first), _only(item, second)
+        if len(item.results) < 2:
+            return item, item
+        first, second = self._draw.sample(item.results, 2)
+        return ItemSnapshot.of([first]), ItemSnapshot.of([second])
 
     def guard2(self, repeats: int, config: GateConfig) -> RepeatsNoise:
         """Try guard 2 on many unchanged pairs with so many repeats on each side."""
-        worst = sorted(self._worst_drop(repeats) for _ in range(self._draws(2 * repeats)))
+        pairs = [list(self._falls(repeats)) for _ in range(self._draws(2 * repeats))]
+        worst = sorted(max((fall for fall in falls if fall < _ERRED), default=0.0) for falls in pairs)
         return RepeatsNoise(
             repeats=repeats,
-            fire_rate=_share(half_up(drop) > config.severity_margin for drop in worst),
-            margin=_above(percentile(worst, 1 - config.alpha)) if worst[-1] else 0.0,
+            fire_rate=_share(_is_severe(max(falls, default=0.0), config.severity_margin) for falls in pairs),
+            error_rate=_share(_ERRED in falls for falls in pairs),
+            margin=min(1.0, math.ceil(half_up(100 * percentile(worst, 1 - config.alpha))) / 100),
         )
+
+    def _falls(self, repeats: int) -> Iterator[float]:
+        """Yield how far each score falls from one side to the other."""
+        for runs, item in self._items:
+            if runs >= 2 * repeats:
+                dealt = self._draw.sample(range(runs), 2 * repeats)
+                for scores in item:
+                    yield scores.fall(dealt[:repeats], dealt[repeats:])
 
     def confirmed(self, config: GateConfig) -> float:
         """Try guard 2 on one run on each side, where the majority of three more has to agree."""
@@ -204,40 +226,50 @@ class _Dealing:
         return _share([self._confirms(config.severity_margin) for _ in draws])
 
     def _confirms(self, margin: float) -> bool:
-        for lower, scores in self._scores:
-            if len(scores) < 2 + CONFIRM:
+        for runs, item in self._items:
+            if runs < 2 + CONFIRM:
                 continue
-            before, now, *again = self._draw.sample(scores, 2 + CONFIRM)
-            sign = -1 if lower else 1
-            if half_up(sign * (before - now)) > margin:
-                shown = sum(half_up(sign * (before - score)) > margin for score in again)
-                if 2 * shown > CONFIRM:
+            before, now, *again = self._draw.sample(range(runs), 2 + CONFIRM)
+            for scores in item:
+                first, *more = (_is_severe(scores.fall([before], [run]), margin) for run in (now, *again))
+                if first and 2 * sum(more) > CONFIRM:
                     return True
         return False
 
     def _draws(self, runs: int) -> int:
-        return max(FEWEST_DRAWS, min(MOST_DRAWS, _EFFORT // max(1, len(self._scores) * runs)))
-
-    def _worst_drop(self, repeats: int) -> float:
-        worst = 0.0
-        for lower, scores in self._scores:
-            if len(scores) < 2 * repeats:
-                continue
-            dealt = self._draw.sample(scores, 2 * repeats)
-            change = (sum(dealt[:repeats]) - sum(dealt[repeats:])) / repeats
-            worst = max(worst, -change if lower else change)
-        return worst
+        scores = sum(len(item) for _, item in self._items)
+        return max(FEWEST_DRAWS, min(MOST_DRAWS, _EFFORT // max(1, scores * runs)))
 
 
-def _only(item: ItemSnapshot, run: int) -> ItemSnapshot:
-    """Return the item as one of its runs saw it; runs in which it errored are missing and wrap around."""
-    scores: Mapping[str, tuple[float, ...]] = {
-        name: (found[run % len(found)],) for name, found in item.scores.items()
-    }
-    verdicts: Sequence[bool] = item.verdicts
-    return replace(
-        item, scores=scores, verdicts=(verdicts[run % len(verdicts)],) if verdicts else (), errors={}
-    )
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """What one evaluator gave one item in each run."""
+
+    values: tuple[float | None, ...]
+    """How good each run is; None without a score."""
+    errs: bool
+    """Whether a score is missing because of an error, in any run."""
+
+    @classmethod
+    def of(cls, item: ItemSnapshot, facts: EvaluatorFacts) -> Self:
+        scores = [found.score if (found := run.result(facts.name)) else None for run in item.results]
+        sign = -1.0 if facts.lower_is_better else 1.0
+        return cls(
+            tuple(None if score is None else sign * score for score in scores),
+            item.error_of(facts.name) is not None,
+        )
+
+    def fall(self, before: Sequence[int], now: Sequence[int]) -> float:
+        """Return how much worse some runs are than as many others; `_ERRED` where more of them error."""
+        befores = [score for run in before if (score := self.values[run]) is not None]
+        nows = [score for run in now if (score := self.values[run]) is not None]
+        if befores and self.errs and len(nows) < len(befores):
+            return _ERRED
+        return fmean(befores) - fmean(nows) if befores and nows else 0.0
+
+
+def _is_severe(fall: float, margin: float) -> bool:
+    return fall == _ERRED or half_up(fall) > margin
 
 
 def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
@@ -252,11 +284,6 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
             )
-
-
-def _above(drop: float) -> float:
-    """Return the margin in hundredths above a drop."""
-    return min(1.0, (math.floor(half_up(drop * 100)) + 1) / 100)
 
 
 def _differ(item: ItemSnapshot, name: str) -> bool:

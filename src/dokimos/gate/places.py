@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from shlex import join, quote
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from dokimos.errors import ConfigurationError
 
@@ -32,6 +32,25 @@ _XDIST_GROUP: Final = re.compile(r"@[^\]/:]*$")
 """What xdist writes behind a node id with `--dist loadgroup`; pytest does not find the test by that."""
 
 
+class Session(NamedTuple):
+    """Where a session of pytest takes place."""
+
+    root: Path
+    """The project, to which the ids of tests are relative."""
+    start: Path
+    """The folder that the session was started in."""
+
+    @classmethod
+    def current(cls) -> Self | None:
+        """Return the innermost session that runs in this process; None outside pytest.
+
+        The plugin knows; it does not tell, since it loads nothing of ours in suites that do not use it.
+        """
+        plugin = sys.modules.get("dokimos.testing.plugin")
+        sessions = getattr(plugin, "SESSIONS", ())
+        return cls(*sessions[-1]) if sessions else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a gate takes from the process it runs in."""
@@ -40,12 +59,16 @@ class Surroundings:
     """The project: relative places are inside it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = ()
+    session: Session | None = None
+    """The test session that runs, where there is one."""
 
     @classmethod
     def here(cls, root: Path | None = None) -> Self:
-        """Take them from this process; the root is that of the project unless it is given."""
-        found = project_root(Path.cwd()) if root is None else Path(root)
-        return cls(root=found, environment=dict(os.environ), command=tuple(sys.argv))
+        """Take them from this process; the root is the test session's, else the project's, unless given."""
+        session = Session.current()
+        if root is None:
+            root = project_root(Path.cwd()) if session is None else session.root
+        return cls(root=Path(root), environment=dict(os.environ), command=tuple(sys.argv), session=session)
 
     @property
     def in_ci(self) -> bool:
@@ -100,8 +123,18 @@ class Surroundings:
     def accept_command(self) -> str:
         """Return the command that runs this again and accepts what it finds."""
         test = running_test(self.environment)
-        again = f"pytest {quote(test)}" if test else self._again()
+        again = f"pytest {quote(self._typed(test))}" if test else self._again()
         return f"{UPDATE_VARIABLE}=true {again}"
+
+    def _typed(self, test: str) -> str:
+        """Return the id of a test as it is typed where the session was started."""
+        if self.session is None:
+            return test
+        root, start = self.session
+        file, colons, name = test.partition("::")
+        if root.drive == start.drive and (root / file).exists():
+            file = Path(os.path.relpath(root / file, start)).as_posix()
+        return file + colons + name
 
     def _again(self) -> str:
         program, *arguments = self.command or ("",)

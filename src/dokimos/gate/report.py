@@ -70,7 +70,7 @@ def read_verdicts(folder: Path) -> list[ReadVerdict]:
 def _read(path: Path) -> ReadVerdict:
     try:
         tree = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as cause:
+    except (OSError, ValueError, RecursionError) as cause:
         raise ConfigurationError(f"Cannot read the verdict {path}: {cause}.") from cause
     if not isinstance(tree, dict) or str(tree.get("status")) not in _HEADINGS:
         raise ConfigurationError(f"{path} is not the verdict of a gate: its status is none of ours.")

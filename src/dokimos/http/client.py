@@ -12,17 +12,19 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Unsendable
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
+    UNREADABLE,
     Complaint,
     RequestRefused,
     complaint_in,
     complaint_of,
     phrase_of,
+    shown_content,
     status_inside,
 )
 from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
@@ -42,6 +44,7 @@ LONGEST_BACKOFF: Final = 30.0
 
 _RATE_LIMITED: Final = 429
 _OVERLOADED: Final = frozenset({503, 529})
+_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,15 +173,20 @@ class _Sending:
         if 200 <= answer.status < 300:
             try:
                 data = json.loads(answer.content)
-            except ValueError:
-                return self._failed("the answer is no JSON")
+            except UNREADABLE:
+                shown = shown_content(answer.content) or "it is empty"
+                return self._failed(f"the answer is no JSON: {shown}")
             status = status_inside(data)
             if status is None:
                 gate.went_well(round_sent)
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
             return self._refused(status, complaint_in(data), answer.headers, round_sent)
-        return self._refused(answer.status, complaint_of(answer.content), answer.headers, round_sent)
+        complaint = complaint_of(answer.content)
+        if answer.status in _ELSEWHERE and "Location" in answer.headers:
+            place = shown_url(urljoin(self._url, answer.headers["Location"]))
+            complaint = Complaint(f"the API is at {place} instead; give the base_url that leads there")
+        return self._refused(answer.status, complaint, answer.headers, round_sent)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
         pause = pause_asked(headers, self._line.gate.in_flight)
@@ -213,7 +221,8 @@ class _Sending:
             tried = "" if most == 1 else f" (tried {self._failures + self._refusals} times)"
             raise JudgeUnavailableError(f"{message}{tried}")
         if waited + delay > PATIENCE_SECONDS + self._target.timeout:
-            raise JudgeUnavailableError(f"{message} (it asks to wait {delay:.0f} s, after {waited:.0f} s)")
+            why = "" if wait is None else f"it asks to wait {wait:.0f} s, "
+            raise JudgeUnavailableError(f"{message} ({why}given up after {waited:.0f} s)")
         return delay
 
     def _message(self, problem: str) -> str:

@@ -13,6 +13,9 @@ from dokimos.core.text import shortened
 from dokimos.errors import JudgeUnavailableError
 
 SHOWN: Final = 300
+_MOST_SHOWN: Final = 100_000
+UNREADABLE: Final = (ValueError, RecursionError)
+"""What the JSON reader raises; the second one where lists are nested very deeply."""
 _FAILURE: Final = 500
 _NOT_IMPLEMENTED: Final = 501
 _WORTH_RETRYING: Final = frozenset({408, 409, 425, 429})
@@ -57,16 +60,22 @@ class RequestRefused(JudgeUnavailableError):
 
 def complaint_of(content: bytes) -> Complaint:
     """Read an error reply, in any of the forms that providers and local servers use."""
-    text = content.decode("utf-8", "replace").strip()
     try:
-        tree = json.loads(text)
-    except ValueError:
-        return Complaint(shortened(" ".join(text.split()), SHOWN))
+        tree = json.loads(content.decode("utf-8", "replace"))
+    except UNREADABLE:
+        return Complaint(shown_content(content))
     return complaint_in(tree)
 
 
+def shown_content(content: bytes) -> str:
+    """Return what a server sent that is no JSON, on one line and cut."""
+    return shortened(" ".join(content[:_MOST_SHOWN].decode("utf-8", "replace").split()), SHOWN)
+
+
 def complaint_in(tree: Any) -> Complaint:
-    """Find the provider's words in the JSON of an error."""
+    """Find the provider's words in the JSON of an error; Gemini's comes in a list."""
+    if isinstance(tree, list) and len(tree) == 1:
+        tree = tree[0]
     if not isinstance(tree, Mapping):
         return Complaint(_text(tree))
     error = tree.get("error") or tree

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-HIDDEN: Final = "[secret]"
+from dokimos.core.secrets import HIDDEN, SHORTEST_SECRET
+
 _SHORTEST: Final = 6
 """A shorter value is no key, and would be cut out of innocent text."""
-_SHORTEST_CREDENTIAL: Final = 16
-"""What is longer, without white space and no URL, is cut out of answers too; words of a title are not."""
+_HARMLESS: Final = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _LOOKS_LIKE_A_KEY: Final = re.compile(
     r"\b(?:sk|pk|key|api|gsk|xai)[-_][A-Za-z0-9_*.-]{8,}|\bBearer\s+\S{8,}", re.IGNORECASE
 )
@@ -41,6 +41,11 @@ class Secret:
         return bool(self._value)
 
 
+def secrets_in(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...]:
+    """Return the values of headers, any of which may be a key but for those about the form of an answer."""
+    return tuple(Secret(value) for name, value in headers.items() if name.lower() not in _HARMLESS)
+
+
 def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
     """Return `text` without the given secrets and without what looks like a key."""
     for secret in secrets:
@@ -51,10 +56,13 @@ def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
 
 
 def without_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
-    """Return an answer without the keys in `secrets`: some servers send back what they were sent."""
+    """Return an answer without the keys in `secrets`: some servers send back what they were sent.
+
+    A key has no white space and is no URL; the words of a title are not cut out.
+    """
     for secret in secrets:
         for word in secret.reveal().split():
-            if len(word) >= _SHORTEST_CREDENTIAL and "://" not in word:
+            if len(word) >= SHORTEST_SECRET and "://" not in word:
                 content = content.replace(word.encode(), HIDDEN.encode())
     return content
 

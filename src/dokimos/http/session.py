@@ -22,12 +22,10 @@ class Session:
     """Keeps the connections to one endpoint open."""
 
     def __init__(self, url: str) -> None:
-        proxy, auth = _proxy_for(url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=proxy,
-            proxy_auth=auth,
+            proxy=_proxy_for(url),
         )
         self._urls: dict[str, URL] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
@@ -68,22 +66,33 @@ class Session:
         return found
 
 
-def _proxy_for(url: str) -> tuple[URL | None, aiohttp.BasicAuth | None]:
-    """Return the proxy that the environment or the system names for a URL."""
+def _proxy_for(url: str) -> URL | None:
+    """Return the proxy that the environment or the system names for a URL. Raises `Unsendable`."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     named = proxies.get(parts.scheme) or proxies.get("all")
-    if not named or urllib.request.proxy_bypass(parts.hostname or ""):
-        return None, None
-    proxy = URL(named if "://" in named else f"http://{named}")
-    auth = aiohttp.BasicAuth(proxy.user, proxy.password or "") if proxy.user else None
-    return proxy.with_user(None), auth
+    if not named or any(map(urllib.request.proxy_bypass, (parts.hostname or "", parts.netloc))):
+        return None
+    try:
+        proxy = URL(named if "://" in named else f"http://{named}")
+    except ValueError:
+        raise Unsendable("the proxy that the environment names is no URL") from None
+    if proxy.scheme not in ("http", "https"):
+        raise Unsendable(f"the proxy that the environment names speaks {proxy.scheme}, not HTTP")
+    return proxy
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect ({error.os_error.strerror or error.os_error})"
+        place = f"{error.host}:{error.port}"  # the proxy's, where there is one
+        return f"cannot connect to {place} ({error.os_error.strerror or error.os_error})"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy refuses with {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError):  # the status that it has is not the server's
+        return f"the answer cannot be read as HTTP ({' '.join(error.message.split())})"
     text = str(error)
+    if "content-encoding" in text:
+        return "the answer cannot be decompressed"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionError):
         return "the connection was cut"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

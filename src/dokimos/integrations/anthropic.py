@@ -53,7 +53,7 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
     Results are found by the id of their call. Raises `ValueError` for what is no message.
     """
-    return trace_of_messages({"role": "assistant", **plain(message)} for message in listed(result))
+    return trace_of_messages(_of_somebody(plain(message)) for message in listed(result))
 
 
 def to_tool_definitions(tools: Iterable[Any] | ToolLoop) -> tuple[ToolDefinition, ...]:
@@ -146,6 +146,11 @@ class _Messages:
 
     def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
         return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
+def _of_somebody(message: Any) -> Any:
+    """Return a message with its role; what only has content is the assistant's."""
+    return {"role": "assistant", **message} if isinstance(message, Mapping) else message
 
 
 def _sent(block: Any) -> Mapping[str, Any]:

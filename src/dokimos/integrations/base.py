@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypedDict
 
 from dokimos.core.agent import AgentTrace
-from dokimos.core.concurrency import call_in_thread
+from dokimos.core.calling import called as called
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
@@ -22,6 +21,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
 from dokimos.errors import DokimosError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.means import exact_mean
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import (
     documents_of_tools,
@@ -253,14 +253,6 @@ def made(agent_or_factory: Any, method: str) -> Any:
     return agent
 
 
-async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function on the event loop where it is async, in a thread where it is not."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    value = await call_in_thread(partial(function, *args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
-
-
 def identity(framework: str, *parts: Any) -> str:
     """Return the text that tells an agent apart: short parts as they are, long ones by a mark."""
     return ":".join([framework, *(_short(part) for part in parts if part)])
@@ -302,4 +294,4 @@ def mean_score(scores: Mapping[str, Score]) -> Score:
         return next(iter(scores.values()))
     lines = [f"{name}: {score.value:g} {score.reason}".rstrip() for name, score in scores.items()]
     values = {name: score.value for name, score in scores.items()}
-    return Score(sum(values.values()) / len(values), "\n".join(lines), metadata={"scores": values})
+    return Score(exact_mean([*values.values()]), "\n".join(lines), metadata={"scores": values})

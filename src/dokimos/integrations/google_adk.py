@@ -226,19 +226,4 @@ def _definition(tool: Any) -> ToolDefinition:
     told = declare()
     if told is None:  # a tool that Google runs
         return ToolDefinition(tool.name, tool.description or "")
-    schema = get(told, "parameters_json_schema")
-    if schema is None and get(told, "parameters") is not None:
-        schema = _lower_types(told.parameters.model_dump(mode="json", exclude_none=True, by_alias=True))
-    return ToolDefinition(told.name, told.description or "", input_schema=schema or {})
-
-
-def _lower_types(schema: Any) -> Any:
-    """Return a schema of Gemini's, which writes its types in capitals, as JSON Schema."""
-    if isinstance(schema, list):
-        return [_lower_types(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: value.lower() if key == "type" and isinstance(value, str) else _lower_types(value)
-        for key, value in schema.items()
-    }
+    return ToolDefinition.from_map(told.model_dump(mode="json", exclude_none=True, by_alias=True))

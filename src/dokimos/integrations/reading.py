@@ -11,7 +11,6 @@ from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.traces.collector import TraceCollector
 
 UNNAMED: Final = "(unnamed)"
 """What a call is called for which the model wrote no name."""
@@ -224,6 +223,8 @@ def priced(
     """
     if usage is None:
         return None
+    from dokimos.traces.collector import TraceCollector
+
     collector = TraceCollector()
     collector.add_usage(usage)
     return collector.call_metrics(model, price_table)

@@ -133,9 +133,7 @@ class _Account:
         average = Spending(1, self.spent.tokens / self.answered, self.spent.cost_usd / self.answered)
         if not self.in_flight:
             return average
-        return Spending(
-            1, max(average.tokens, self.last.tokens), max(average.cost_usd, self.last.cost_usd)
-        )
+        return Spending(1, max(average.tokens, self.last.tokens), max(average.cost_usd, self.last.cost_usd))
 
 
 class Ledger:
@@ -157,12 +155,15 @@ class Ledger:
         self._mutex = threading.Lock()
         self._by_size = budget.max_cost_usd is not None or budget.max_tokens is not None
 
-    async def reserve(self, identity: str) -> Reservation:
-        """Set aside what a call will cost. Raises `BudgetExceededError` where too little is left."""
+    async def reserve(self, identity: str, *, nested: bool = False) -> Reservation:
+        """Set aside what a call will cost. Raises `BudgetExceededError` where too little is left.
+
+        A call `nested` in another one never waits: the one that it would wait for may wait for it.
+        """
         while True:
             with self._mutex:
                 account = self._account(identity)
-                reservation = self._reservation(identity, account)
+                reservation = self._reservation(identity, account, waits=not nested)
                 if reservation is not None:
                     return reservation
                 settled = account.settled = account.settled or Future()
@@ -213,9 +214,10 @@ class Ledger:
             account = self._accounts[identity] = _Account(is_task=identity == TASK)
         return account
 
-    def _reservation(self, identity: str, account: _Account) -> Reservation | None:
+    def _reservation(self, identity: str, account: _Account, *, waits: bool) -> Reservation | None:
         """None where a call in flight has to show its cost first."""
-        if account.in_flight and not account.answered and (self._by_size or account.is_task):
+        waits = waits and account.in_flight > 0
+        if waits and not account.answered and (self._by_size or account.is_task):
             return None
         estimate = account.estimate()
         problem = self._problem(identity, estimate)
@@ -223,7 +225,7 @@ class Ledger:
             account.in_flight += 1
             self._reserved.add(estimate)
             return Reservation(self, identity, estimate)
-        if account.in_flight:
+        if waits:
             return None
         self.refusal = problem
         raise BudgetExceededError(problem)

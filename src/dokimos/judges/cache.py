@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.jsonable import jsonable
+from dokimos.core.secrets import Clean, without_secrets
 from dokimos.core.wire import from_json
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import Clean, cleaned_reply, without_secrets
+from dokimos.judges.recording import cleaned_reply
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest
@@ -161,10 +162,14 @@ class ReplyCache:
         if self._database is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
-            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.executescript(_TABLE)
+            try:
+                database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = NORMAL")
+                database.executescript(_TABLE)
+            except sqlite3.Error:
+                database.close()
+                raise
             self._database = database
         return self._database
 

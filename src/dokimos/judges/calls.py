@@ -7,13 +7,13 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.fencing import with_marker
-from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, identity_of
+from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_reply, identity_of
 
 if TYPE_CHECKING:
     from dokimos.judges.budget import Reservation
@@ -44,7 +44,16 @@ class CallStore(Protocol):
         ...
 
 
-_asked: ContextVar[tuple[CallStore, ...]] = ContextVar("dokimos_asked_stores", default=())
+class _Outer(NamedTuple):
+    """A call that is being made, of whose judge further calls may come."""
+
+    key: str
+    stores: tuple[CallStore, ...]
+    """The judge's own."""
+
+
+_outer: ContextVar[tuple[_Outer, ...]] = ContextVar("dokimos_outer_calls", default=())
+"""The calls inside which this code runs, the innermost last."""
 
 
 class CallRequest:
@@ -99,14 +108,15 @@ async def complete(
     """
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
-    if scope.in_flight is None:
+    if scope.in_flight is None or any(outer.key == request.key for outer in _outer.get()):
+        # A wrapper that has its judge's identity makes a call inside the same call.
         return await _known_or_called(judge, request, scope)
     try:
         return await shared(scope.in_flight, request.key, lambda: _known_or_called(judge, request, scope))
     finally:
         future = scope.in_flight.get(request.key)
         if future is not None and future.done():
-            del scope.in_flight[request.key]
+            scope.in_flight.pop(request.key, None)
 
 
 async def reject(
@@ -171,15 +181,14 @@ async def keep(stores: Iterable[CallStore], request: CallRequest, reply: JudgeRe
 
 
 async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
-    token = _asked.set(_own_stores(judge))
-    try:
-        reply = await paid(
-            lambda: judge.complete(with_marker(request.prompt), schema=request.schema),
-            request.identity,
-            scope,
-        )
-    finally:
-        _asked.reset(token)
+    async def call() -> JudgeReply:
+        token = _outer.set((*_outer.get(), _Outer(request.key, _own_stores(judge))))
+        try:
+            return as_reply(await judge.complete(with_marker(request.prompt), schema=request.schema), judge)
+        finally:
+            _outer.reset(token)
+
+    reply = await paid(call, request.identity, scope)
     # None would say that this run did not make the call.
     return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
 
@@ -198,11 +207,13 @@ async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: Ru
     Raises:
         BudgetExceededError: when it does not.
     """
-    reservation = None if scope.budget is None else await scope.budget.reserve(identity)
+    nested = bool(_outer.get())
+    reservation = None if scope.budget is None else await scope.budget.reserve(identity, nested=nested)
     try:
         answer = await call()
     except JudgeReplyError as unusable:
-        unusable.metrics = unusable.metrics or CallMetrics()  # it is paid for like any other
+        if not isinstance(unusable.metrics, CallMetrics):
+            unusable.metrics = CallMetrics()  # it is paid for like any other
         _count(unusable.metrics, reservation)
         raise
     except BaseException:
@@ -234,4 +245,5 @@ def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
 
 def was_asked(store: CallStore) -> bool:
     """Tell whether the call that is being made has been looked for in a judge's own store."""
-    return any(asked is store for asked in _asked.get())
+    outer = _outer.get()
+    return bool(outer) and any(asked is store for asked in outer[-1].stores)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from dokimos.core.file_lock import one_at_a_time
+from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.fencing import MARKER
 from dokimos.judges.mode import CassetteMode
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
-from dokimos.judges.recording import Clean, Recording, without_secrets
+from dokimos.judges.recording import Recording
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest, CallStore

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
-from dokimos.core.concurrency import call_in_thread
+from dokimos.core.calling import called
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.calls import CallRequest, CallStore, keep, known_reply, paid
-from dokimos.judges.protocol import JudgeReply, identity_of
+from dokimos.judges.protocol import JudgeReply, check_metrics, identity_of
 
 Vector: TypeAlias = "array[float]"
 
@@ -72,10 +72,7 @@ class FunctionEmbedder:
         return self.name or identity_of(self.function)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings | Sequence[Sequence[float]]:
-        answer = await call_in_thread(self.function, list(texts))
-        if hasattr(answer, "__await__"):
-            answer = await answer
-        return cast("Embeddings | Sequence[Sequence[float]]", answer)
+        return cast("Embeddings | Sequence[Sequence[float]]", await called(self.function, list(texts)))
 
 
 def as_embedder(embedder: EmbedderLike) -> Embedder:
@@ -221,7 +218,10 @@ class _Calls:
 
     async def _answer(self, texts: list[str]) -> Embeddings:
         answer = await self._embedder.embed(texts)
-        return answer if isinstance(answer, Embeddings) else Embeddings(answer)
+        if not isinstance(answer, Embeddings):
+            return Embeddings(answer)
+        check_metrics(answer.metrics, self._embedder)
+        return answer
 
     def _vectors(self, given: Any, count: int) -> list[Vector]:
         if isinstance(given, str | Mapping) or not isinstance(given, Iterable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, overload
 
@@ -12,6 +13,14 @@ from dokimos.judges.cassette import CassetteJudge, with_cassette
 from dokimos.judges.mode import CassetteMode
 from dokimos.judges.provider import HttpJudge
 
+_CLASSES: Final = {
+    "openai-chat": ("openai", "OpenAIChat"),
+    "openai-responses": ("openai", "OpenAIResponses"),
+    "anthropic": ("anthropic", "AnthropicMessages"),
+    "azure": ("openai", "AzureOpenAI"),
+    "ollama": ("ollama", "OllamaNative"),
+}
+"""Module and class of each provider."""
 EXAMPLES: Final = "'openai:gpt-5-mini', 'anthropic:claude-sonnet-5' or 'http://localhost:8000/v1#my-model'"
 
 
@@ -58,25 +67,20 @@ def judge(
 
 
 def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
-    from dokimos.judges.anthropic import AnthropicMessages
-    from dokimos.judges.ollama import OllamaNative
-    from dokimos.judges.openai import OPENAI, AzureOpenAI, OpenAIChat, OpenAIResponses
+    if kind == "openai":
+        from dokimos.judges.openai import OPENAI
 
-    kinds: dict[str, type[HttpJudge]] = {
-        "openai": OpenAIResponses if OPENAI.owns(settings.get("base_url") or OPENAI.root()) else OpenAIChat,
-        "openai-chat": OpenAIChat,
-        "openai-responses": OpenAIResponses,
-        "anthropic": AnthropicMessages,
-        "azure": AzureOpenAI,
-        "ollama": OllamaNative,
-    }
-    if kind in kinds:
-        return kinds[kind]
-    near = difflib.get_close_matches(kind, kinds, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigurationError(
-        f"Unknown provider {kind!r}; there are {', '.join(kinds)} and http://host:port/v1#model.{hint}"
-    )
+        kind += "-responses" if OPENAI.owns(settings.get("base_url") or OPENAI.root()) else "-chat"
+    elif kind not in _CLASSES:
+        known = ("openai", *_CLASSES)
+        near = difflib.get_close_matches(kind, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(
+            f"Unknown provider {kind!r}; there are {', '.join(known)} and http://host:port/v1#model.{hint}"
+        )
+    module, name = _CLASSES[kind]
+    found: type[HttpJudge] = getattr(import_module(f"dokimos.judges.{module}"), name)
+    return found
 
 
 def _check_settings(made: type[HttpJudge], settings: dict[str, Any]) -> None:

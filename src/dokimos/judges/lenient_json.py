@@ -10,6 +10,7 @@ from typing import Any, Final
 from dokimos.core.jsonable import MAX_DEPTH
 
 _FENCE: Final = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
+_BRACKET: Final = re.compile(r"[{\[]")
 _BARE_KEY: Final = re.compile(r"[^\W\d][\w$-]*")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _SPACE: Final = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
@@ -17,7 +18,7 @@ _WORDS: Final = {
     "true": True, "false": False, "null": None, "True": True, "False": False, "None": None,
 }  # fmt: skip
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-MOST_CANDIDATES: Final = 200
+MOST_STARTS: Final = 200
 
 
 class NoJson(ValueError):
@@ -57,17 +58,21 @@ def _strict(text: str) -> Any:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """Yield the outermost objects and arrays that can be read, from left to right."""
+    """Yield the outermost objects and arrays that can be read, from left to right.
+
+    Of very many brackets the first and the last are tried: the answer is at either end of what was reasoned.
+    """
+    starts = [match.start() for match in _BRACKET.finditer(text)]
+    if len(starts) > 2 * MOST_STARTS:
+        starts = starts[:MOST_STARTS] + starts[-MOST_STARTS:]
     position = 0
-    for _ in range(MOST_CANDIDATES):
-        match = re.compile(r"[{\[]").search(text, position)
-        if match is None:
-            return
-        reader = _Reader(text, match.start())
+    for start in starts:
+        if start < position:
+            continue  # inside of a value that was read
+        reader = _Reader(text, start)
         try:
             value = reader.value(0)
         except _Unreadable:
-            position = match.end()
             continue
         position = reader.position
         yield value

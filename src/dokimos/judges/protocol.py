@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from dokimos.core.concurrency import call_in_thread
+from dokimos.core.calling import called
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, JudgeError
@@ -75,17 +74,26 @@ class FunctionJudge:
         return identity_of(self.function)
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
-        if _is_async(self.function):
-            answer = await self.function(prompt)
-        else:
-            answer = await call_in_thread(self.function, prompt)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        if isinstance(answer, JudgeReply):
-            return answer
-        if not isinstance(answer, str):
-            raise JudgeError(f"The judge {self.identity} returned {type(answer).__name__}, not text.")
+        return as_reply(await called(self.function, prompt), self)
+
+
+def as_reply(answer: Any, judge: Any) -> JudgeReply:
+    """Return what a judge answered, text or a reply. Raises `JudgeError` where it is neither."""
+    if isinstance(answer, str):
         return JudgeReply(answer)
+    if not isinstance(answer, JudgeReply) or not isinstance(answer.text, str):
+        text = answer.text if isinstance(answer, JudgeReply) else answer
+        raise JudgeError(f"The judge {identity_of(judge)} returned {type(text).__name__}, not text.")
+    check_metrics(answer.metrics, judge)
+    return answer
+
+
+def check_metrics(metrics: Any, model: Any) -> None:
+    """Raise `JudgeError` unless these are `CallMetrics` or None, before anyone counts with them."""
+    if metrics is not None and not isinstance(metrics, CallMetrics):
+        raise JudgeError(
+            f"The metrics of {identity_of(model)} must be CallMetrics or None, not {metrics!r:.80}."
+        )
 
 
 def as_judge(judge: JudgeLike) -> JudgeLM:
@@ -107,9 +115,3 @@ def as_judge(judge: JudgeLike) -> JudgeLM:
     raise ConfigurationError(
         f"A judge must be a model such as 'openai:gpt-5-mini', a JudgeLM or a function, not {judge!r:.80}."
     )
-
-
-def _is_async(function: Any) -> bool:
-    if inspect.isroutine(function):
-        return inspect.iscoroutinefunction(function)
-    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004 - it may be async

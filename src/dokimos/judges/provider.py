@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.core.secrets import remember_secret
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.client import ATTEMPTS, Reply, Target, close_sessions, post_json, tokens_used
 from dokimos.http.gate import Limits
 from dokimos.http.refusal import RequestRefused
-from dokimos.http.secret import Secret, shown_url
+from dokimos.http.secret import Secret, secrets_in, shown_url
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
@@ -232,7 +233,7 @@ class HttpJudge(ABC):
             ConfigurationError: when the key is missing.
         """
         key = self._key()
-        secrets = tuple(map(Secret, self.headers.values()))
+        secrets = secrets_in(self.headers)
         headers = {"Content-Type": "application/json", **self.fixed_headers}
         if key is not None:
             headers.update(self.authorization(key.reveal()))
@@ -327,8 +328,10 @@ _POSITIVE: Final = (
 
 
 def _key_of(value: str | Secret) -> Secret:
-    """Return a key without the line break at its end that files leave."""
-    return Secret(Secret(value).reveal().strip())
+    """Return a key without the line break at its end that files leave, known from now on as a secret."""
+    key = Secret(Secret(value).reveal().strip())
+    remember_secret(key.reveal())
+    return key
 
 
 def _check_numbers(judge: HttpJudge) -> None:

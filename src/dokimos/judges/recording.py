@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from dokimos.core.jsonable import jsonable
+from dokimos.core.secrets import Clean
 from dokimos.core.wire import from_json
 from dokimos.judges.protocol import JudgeReply
 
-Clean: TypeAlias = Callable[[str], str]
-"""Takes out of a text what must not be written down."""
-
 UNUSABLE: Final = "unusable"
 """Comes right after the key, where it is there at all."""
-HIDDEN: Final = "[secret]"
-SHORTEST_SECRET: Final = 16
-"""The value of an environment variable that is shorter is no key, and could be an ordinary word."""
-
-_KEY_STARTS: Final = (
-    "sk-", "sk_", "pk_", "hf_", "glpat-", "github_pat_", "xai-", *(f"gh{kind}_" for kind in "pousr"),
-    *(f"xox{kind}-" for kind in "abeprs"),
-)  # fmt: skip
-_OTHER_MARKS: Final = ("AKIA", "AIza", "eyJ", "earer ")
-_KEY_LIKE: Final = re.compile(
-    rf"\b(?:{'|'.join(_KEY_STARTS)}|gsk_|AKIA|AIza|eyJ)(?=[\w.-]*\d)[\w.-]{{16,}}"
-    r"|(?<=earer )[\w.~+/=-]{20,}"
-)
-_SECRET_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
-
 _encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encoded_sorted: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(", ", ": ")).encode
 
@@ -138,34 +118,6 @@ def cleaned_reply(reply: JudgeReply, clean: Clean) -> JudgeReply:
     if text == reply.text:
         return reply
     return JudgeReply(text, reply.metrics)
-
-
-def without_secrets() -> Clean:
-    """Return what cuts out API keys: the ones in the environment, and whatever looks like one."""
-    values = {
-        value
-        for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET
-    }
-
-    def clean(text: str) -> str:
-        for value in values:
-            if value in text:
-                text = text.replace(value, HIDDEN)
-        return _KEY_LIKE.sub(HIDDEN, text) if _may_hold_key(text) else text
-
-    return clean
-
-
-def _may_hold_key(text: str) -> bool:
-    """Look for the start of a key, a tenth as long as the pattern takes: every prompt is looked at."""
-    for separator in "-_":
-        place = text.find(separator)
-        while place >= 0:
-            if text.endswith(_KEY_STARTS, 0, place + 1):
-                return True
-            place = text.find(separator, place + 1)
-    return any(mark in text for mark in _OTHER_MARKS)
 
 
 def _cleaned_text(text: str, clean: Clean) -> str:

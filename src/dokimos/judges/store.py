@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import UNUSABLE, Clean, Recording, without_secrets
+from dokimos.judges.recording import UNUSABLE, Recording
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest

@@ -35,17 +35,26 @@ def clustered_mean_estimate(
     """Return the mean of all observations with an interval that knows which of them belong together.
 
     The repeats of an item are a cluster: they tell less than as many items would. The standard error is the
-    cluster-robust one with the correction for few clusters (K.-Y. Liang, S. L. Zeger, 1986), the interval
-    that of Student's t with one degree of freedom per cluster but one. None for fewer than two clusters.
+    cluster-robust one (K.-Y. Liang, S. L. Zeger, 1986), corrected for few clusters and for clusters of
+    unlike size, which also take degrees of freedom from Student's t (R. M. Bell, D. F. McCaffrey, 2002);
+    clusters of one size leave one for each but one. None for fewer than two clusters.
     """
     full = [cluster for cluster in clusters if cluster]
     if len(full) < 2:
         return None
-    n = sum(map(len, full))
+    sizes = [len(cluster) for cluster in full]
+    n = sum(sizes)
     centre = math.fsum(map(math.fsum, full)) / n
-    squares = math.fsum((math.fsum(cluster) - len(cluster) * centre) ** 2 for cluster in full)
-    error = math.sqrt(len(full) / (len(full) - 1) * squares) / n
-    return t_estimate(centre, error, len(full) - 1, confidence)
+    # A cluster draws the mean towards itself, by its share in it, and so hides how far off it is.
+    squares = math.fsum((math.fsum(its) - len(its) * centre) ** 2 / (1 - len(its) / n) for its in full)
+    return t_estimate(centre, math.sqrt(squares) / n, _cluster_freedom(sizes, n), confidence)
+
+
+def _cluster_freedom(sizes: Sequence[int], n: int) -> float:
+    """Return the degrees of freedom of the squares of clusters, by their mean and variance if all is noise."""
+    pulls = [size * size / (n - size) for size in sizes]
+    own = math.fsum(size * size - pull * pull for size, pull in zip(sizes, pulls, strict=True))
+    return n * n / (own + math.fsum(pulls) ** 2)
 
 
 def paired_estimate(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from dokimos.core.patterns import find
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.value_matching import as_value_matcher
@@ -56,7 +57,7 @@ def _regex(content: Any) -> Check:
         pattern = re.compile(content)
     except re.error as error:
         raise ConfigurationError(f"regex {quoted(content)} is not a regular expression: {error}.") from None
-    return lambda actual: pattern.fullmatch(str(actual)) is not None
+    return lambda actual: find(pattern, str(actual), whole=True) is not None
 
 
 def _ready_made(form: str) -> Callable[[Any], Check]:

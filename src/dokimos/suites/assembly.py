@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dokimos.evaluators.base import Evaluator
 from dokimos.suites.metrics import BuiltMetric
 from dokimos.suites.plan import TurnPlan
-from dokimos.suites.tools import NAME, ToolsCalled
 from dokimos.suites.turn_metric import TRAJECTORY_PATH, ConversationMetric, TurnMetric, TurnsAnswered
 
 
@@ -18,7 +17,8 @@ class TurnMetrics:
 
     turn: TurnPlan
     metrics: Sequence[BuiltMetric]
-    tools: ToolsCalled | None = None
+    tools: Evaluator | None = None
+    """Whether the tools were called that the turn expects, where it expects any."""
 
 
 def assembled(groups: Sequence[TurnMetrics], *, conversation: bool) -> tuple[Evaluator, ...]:
@@ -52,9 +52,10 @@ def _joined(name: str, parts: list[TurnMetric]) -> Evaluator:
 def _named(group: TurnMetrics, conversation: bool) -> Iterator[tuple[str, TurnMetric]]:
     seen: dict[str, int] = {}
     if group.tools is not None:
-        yield NAME, TurnMetric(name=NAME, inner=group.tools, turn=group.turn, conversation=conversation,
+        name = group.tools.name
+        yield name, TurnMetric(name=name, inner=group.tools, turn=group.turn, conversation=conversation,
                                threshold=1.0, fail_on_error=True)  # fmt: skip
-        seen[NAME] = 1
+        seen[name] = 1
     for built in group.metrics:
         number = seen[built.name] = seen.get(built.name, 0) + 1
         name = built.name if number == 1 else f"{built.name} ({number})"

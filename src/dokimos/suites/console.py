@@ -12,8 +12,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shortened
 from dokimos.reporting.console import Signs
-from dokimos.suites.plan import TURN_ERROR, TURNS
-from dokimos.suites.tools import NAME as TOOLS_NAME
+from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS
 
 LONGEST: Final = 300
 _TURNS_ANSWERED: Final = "Turns Answered"
@@ -92,7 +91,7 @@ def _turn_lines(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
 
 
 def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
-    found = item.result(TOOLS_NAME)
+    found = item.result(EXPECTED_TOOLS)
     calls = item.actual_outputs.get("toolCalls") or ()
     names = [call["name"] if isinstance(call, Mapping) else call.name for call in calls]
     if found is None and not names:
@@ -116,7 +115,7 @@ def _metric_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
 
 
 def _is_shown(result: EvalResult) -> bool:
-    if result.name == TOOLS_NAME:
+    if result.name == EXPECTED_TOOLS:
         return False
     return result.name != _TURNS_ANSWERED or result.success is False
 

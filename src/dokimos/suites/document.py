@@ -24,6 +24,11 @@ _HALVES: Final = re.compile(
     r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
 
+_HINTS: Final = {
+    "cannot start any token": "; indent with blanks, never with tabs, and quote texts that begin with @ or `",
+    "another document": "; a file holds one suite, so that --- stands at its beginning or nowhere",
+}
+
 Lookup = Callable[[str], str | None]
 """Gives the value of an environment variable, None where it is not set."""
 
@@ -104,7 +109,8 @@ def _syntax(path: Path, error: Any, first_line: int) -> Problem:
     mark = getattr(error, "problem_mark", None)
     place = Place(path, mark.line + first_line, mark.column + 1) if mark else Place(path, first_line, 1)
     what = getattr(error, "problem", None) or str(error)
-    return Problem(f"this is not valid YAML: {what}", place)
+    hint = next((hint for told, hint in _HINTS.items() if told in what), "")
+    return Problem(f"this is not valid YAML: {what}{hint}", place)
 
 
 class _Reader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -9,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.errors import ConfigurationError
 from dokimos.suites.document import Document, Lookup, merged, read_yaml
-from dokimos.suites.problems import Problem
+from dokimos.suites.problems import Place, Problem, Steps
 
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _COMMENT: Final = re.compile(r"\s+#.*$")
@@ -19,7 +22,8 @@ CONFIG_NAMES: Final = ("config.yml", "config.yaml")
 CONFIG_KEYS: Final = ("providers", "vectorstores", "execution", "deployment", "mcp_servers")
 _PREFIXES: Final = ("DOKIMOS_", "HOLODECK_")
 _SWITCHES: Final = ("cache_enabled", "verbose", "quiet")
-_AMOUNTS: Final = ("file_timeout", "llm_timeout", "download_timeout", "parallel_test_cases")
+_COUNT: Final = "parallel_test_cases"
+_AMOUNTS: Final = ("file_timeout", "llm_timeout", "download_timeout", _COUNT)
 
 
 def dotenv_values(folder: Path) -> dict[str, str]:
@@ -50,6 +54,7 @@ class Settings:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    places: Mapping[Steps, Place] = field(default_factory=dict)
 
     def of_provider(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the settings of a model's provider: the entry of its name, else one that names it."""
@@ -67,30 +72,46 @@ def settings_for(folder: Path, lookup: Lookup) -> Settings:
     documents = [document for place in (folder, *_user_folders()) if (document := _config(place, lookup))]
     values: dict[str, Any] = {}
     problems: list[Problem] = []
+    places: dict[Steps, Place] = {}
     for document in documents:
         problems += document.problems
+        places = {**document.places, **places}
         if isinstance(document.value, Mapping):
             problems += _unknown_keys(document)
             values = merged(values, document.value)
         elif document.value is not None:
             problems.append(document.problem((), "the configuration must be a map"))
-    return Settings(values, tuple(problems))
+    return Settings(values, tuple(problems), places)
 
 
 def execution_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the execution settings that variables give, such as `DOKIMOS_LLM_TIMEOUT`."""
+    """Return the execution settings that variables give, such as `DOKIMOS_LLM_TIMEOUT`.
+
+    Raises:
+        ConfigurationError: for a variable that should be a number and is none.
+    """
     found: dict[str, Any] = {}
     for name in (*_AMOUNTS, *_SWITCHES, "cache_dir"):
-        given = [environment[key] for p in _PREFIXES if (key := p + name.upper()) in environment]
-        if not given:
+        variable = next((key for p in _PREFIXES if (key := p + name.upper()) in environment), None)
+        if variable is None:
             continue
+        given = environment[variable]
         if name in _SWITCHES:
-            found[name] = given[0].strip().lower() in ("true", "1", "yes", "on")
+            found[name] = given.strip().lower() in ("true", "1", "yes", "on")
         elif name == "cache_dir":
-            found[name] = given[0]
-        elif given[0].strip().isdecimal():
-            found[name] = int(given[0])
+            found[name] = given
+        elif given.strip():
+            found[name] = _amount(variable, given, int if name == _COUNT else float)
     return found
+
+
+def _amount(variable: str, given: str, kind: type[int] | type[float]) -> float:
+    with contextlib.suppress(ValueError):
+        amount = kind(given)
+        if 0 < amount < math.inf:
+            return amount
+    what = "a whole number" if kind is int else "a number"
+    raise ConfigurationError(f"The variable {variable} must be {what} above 0, not {given!r}.")
 
 
 def _config(folder: Path, lookup: Lookup) -> Document | None:

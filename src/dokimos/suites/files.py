@@ -47,6 +47,9 @@ def with_settings(document: Document, settings: Settings, from_environment: Mapp
     own = suite.get("execution")
     if layers and (own is None or isinstance(own, Mapping)):
         suite["execution"] = merged(own or {}, layers)
+        for steps, place in settings.places.items():
+            if steps[:1] == ("execution",):
+                document.places.setdefault(steps, place)
 
 
 def _models(suite: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -106,9 +109,11 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
             continue
         found = _cases_of(path, lookup)
         document.problems += found.problems
-        for index, case in enumerate(found.value or []):
-            document.graft(found, source=(index,), target=(CASES, len(cases)))
-            cases.append(case)
+        for steps, place in found.places.items():
+            match steps:
+                case (int(index), *below):
+                    document.places[(CASES, len(cases) + index, *below)] = place
+        cases += found.value or []
     document.places.setdefault((CASES,), document.place((CASES_FILE,)))
     suite[CASES] = cases
 

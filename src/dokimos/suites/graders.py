@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
+from dokimos.core.calling import is_async
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.test_case import EvalTestCase
@@ -80,7 +81,7 @@ class GraderEvaluator(SettlingEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "is_async", _is_async(self.grader))
+        object.__setattr__(self, "is_async", is_async(self.grader))
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         outcome = self.grader(context_of(case))
@@ -147,8 +148,3 @@ def _details(name: str, details: Any) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise EvaluationError(f"{name} gave details that are not JSON: {error}.") from None
     return {"details": details}
-
-
-def _is_async(grader: Any) -> bool:
-    call = getattr(type(grader), "__call__", None)  # noqa: B004 - an object may have an async __call__
-    return inspect.iscoroutinefunction(grader) or inspect.iscoroutinefunction(call)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.errors import ConfigurationError
+from dokimos.core.garbage import collection_held_back
+from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.document import Document
 from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
 from dokimos.suites.files import read_suite, with_settings
 from dokimos.suites.problems import Problem, Steps, refuse
+from dokimos.suites.stand_ins import without_faults
 
 if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
@@ -32,6 +34,7 @@ def is_suite(target: str) -> bool:
     return target.lower().endswith(ENDINGS)
 
 
+@collection_held_back()
 def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     """Load a suite; nothing of it is run, but its graders and its agent are imported.
 
@@ -69,12 +72,31 @@ def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Su
     Raises:
         ConfigurationError: with everything that is wrong with it.
     """
-    file = validated(document)
-    return _Compiler(document, file, document.file.resolve().parent).suite(llm_timeout)
+    file, problems = _checked(document)
+    if file is None:
+        refuse(problems)
+        raise AssertionError("a file without problems is valid")
+    try:
+        return _Compiler(document, file, document.file.resolve().parent, problems).suite(llm_timeout)
+    except MissingExtraError:
+        refuse(problems)
+        raise
 
 
 def validated(document: Document) -> SuiteFile:
     """Check the values of a suite. Raises `ConfigurationError` with everything that is wrong with them."""
+    file, problems = _checked(document)
+    refuse(problems)
+    assert file is not None, "a file without problems is valid"
+    return file
+
+
+def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
+    """Return a valid file and what is wrong with the values that it was made from.
+
+    Something harmless stands in it for each case, metric or tool at fault, so that what the others name can
+    be looked up. It is None where the faults are elsewhere.
+    """
     from pydantic import ValidationError
 
     from dokimos.suites.schema import SuiteFile
@@ -83,27 +105,34 @@ def validated(document: Document) -> SuiteFile:
     try:
         file = SuiteFile.model_validate(document.value)
     except ValidationError as error:
-        for detail in error.errors():
-            missing = str(detail["loc"][-1]) if detail["type"] == "missing" and detail["loc"] else ""
-            message = "this is missing" if missing else detail["msg"].removeprefix("Value error, ")
-            steps = tuple(detail["loc"])
-            problems.append(document.problem(steps, message, missing=missing))
-        refuse(problems)
-        raise
-    refuse(problems)
-    return file
+        faults = error.errors()
+    else:
+        return (None if problems else file), problems
+    for detail in faults:
+        missing = str(detail["loc"][-1]) if detail["type"] == "missing" and detail["loc"] else ""
+        message = "this is missing" if missing else detail["msg"].removeprefix("Value error, ")
+        problems.append(document.problem(tuple(detail["loc"]), message, missing=missing))
+    if document.problems:
+        return None, problems
+    mended = without_faults(document.value, [document.known(tuple(detail["loc"])) for detail in faults])
+    try:
+        return SuiteFile.model_validate(mended), problems
+    except ValidationError:
+        return None, problems
 
 
 class _Compiler:
     """Looks up what a valid file names, and collects what cannot be found."""
 
-    def __init__(self, document: Document, file: SuiteFile, folder: Path) -> None:
+    def __init__(
+        self, document: Document, file: SuiteFile, folder: Path, problems: Iterable[Problem] = ()
+    ) -> None:
         from dokimos.suites.metrics import Judges
 
         self._document = document
         self._file = file
         self._folder = folder
-        self._problems: list[Problem] = []
+        self._problems: list[Problem] = list(problems)
         self._warnings: dict[str, None] = {}
         self._built: dict[int, BuiltMetric | None] = {}
         evaluations = file.evaluations.model if file.evaluations else None
@@ -190,7 +219,7 @@ class _Compiler:
         builder = AgentBuilder(self._document, self._file, self._warn)
         agent = builder.build(timeout)
         self._problems += builder.problems
-        self._agent_keys = tuple(builder.keys())
+        self._agent_keys = () if agent is None else tuple(builder.keys())
         return agent
 
     def _warn_of_declaration(self) -> None:
@@ -294,10 +323,12 @@ class _Compiler:
         return self._built[id(metric)]
 
     def _tools(self, turn: Turn, steps: Steps) -> Any:
+        expected = turn.expected_tools
+        if expected is None and not turn.forbidden_tools:
+            return None
         from dokimos.suites.argument_matchers import argument_check
         from dokimos.suites.tools import ToolsCalled
 
-        expected = turn.expected_tools
         for index, tool in enumerate(expected.tools if expected else []):
             for name, wanted in (tool.args or {}).items():
                 try:

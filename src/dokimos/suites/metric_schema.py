@@ -49,6 +49,14 @@ class Block(BaseModel):
             message = f"there is no key {unknown!r}.{near(unknown, names)} Keys: {', '.join(names)}."
         elif kind == "literal_error":
             kind, message = "choice", _choice(message, detail)  # told once, not at every level above
+        elif kind in _KINDS:
+            kind, message = "kind", message + near(_type_in(detail["input"]), _KINDS[kind])
+        elif kind == "string_pattern_mismatch":
+            kind, message = "pattern", _pattern(detail)
+        elif kind == "string_too_short":
+            kind, message = "blank", "this must not be blank."
+        elif kind in _SHAPES:
+            kind, message = "shape", f"this must be {_SHAPES[kind]}, not {detail['input']!r:.60}."
         told = PydanticCustomError(kind, "{told}", {"told": message})
         return InitErrorDetails(type=told, loc=detail["loc"], input=detail["input"])
 
@@ -57,6 +65,45 @@ def _choice(message: str, detail: Mapping[str, Any]) -> str:
     expected = str(detail.get("ctx", {}).get("expected", ""))
     options = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
     return f"{message}, not {detail['input']!r:.60}.{near(detail['input'], options)}"
+
+
+_KINDS: Final = {
+    "metric_type": ("standard", "geval", "rag", "code", "evaluator"),
+    "tool_type": ("function", "mcp", "prompt", "vectorstore", "hierarchical_document"),
+}
+_SHAPES: Final = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a map",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a map",
+    "string_type": "a text",
+}
+"""What a value has to be, by the kind of the error that says that it is not."""
+GRADER: Final = r"^[\w.]+:[\w.]+$"
+_CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
+_FORMS: Final = {
+    r"\S": "must not be blank",
+    GRADER: "must be written as module.path:callable",
+    _CALLABLE: "must be written as module:name, file.py:name or a URL",
+    r"^https?://\S+$": "must begin with http:// or https://",
+    r"^[0-9A-Za-z_]+$": "must consist of the letters A to Z, digits and _",
+}
+
+
+def _type_in(value: Any) -> Any:
+    return value.get("type") if isinstance(value, Mapping) else value
+
+
+def _pattern(detail: Mapping[str, Any]) -> str:
+    pattern = str(detail["ctx"]["pattern"])
+    form = _FORMS.get(pattern, f"must match {pattern}")
+    return f"{detail['input']!r:.60} {form}."
 
 
 class ModelBlock(Block):
@@ -168,7 +215,7 @@ class CodeMetric(Metric):
     """A Python function that grades a turn."""
 
     type: Literal["code"] = "code"
-    grader: Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
+    grader: Annotated[str, StringConstraints(pattern=GRADER)]
 
 
 class EvaluatorMetric(Metric):

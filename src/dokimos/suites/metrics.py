@@ -11,7 +11,6 @@ from typing import Any, Final
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
-from dokimos.suites.graders import GraderEvaluator
 from dokimos.suites.metric_schema import (
     CodeMetric,
     EvaluatorMetric,
@@ -213,6 +212,8 @@ def _rag(metric: RagMetric, judges: Judges) -> BuiltMetric:
 
 
 def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
+    from dokimos.suites.graders import GraderEvaluator
+
     if metric.model is not None or metric.response_path is not None:
         raise ConfigurationError("a code grader has neither a model nor a response_path.")
     grader = load_callable(metric.grader, folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from dokimos.core.example import Example
@@ -16,9 +15,10 @@ TURNS: Final = "turns"
 """Where the outputs of a conversation have its turns, each with its own outputs."""
 TURN_ERROR: Final = "error"
 """In the outputs of a turn: why there is no reply."""
+EXPECTED_TOOLS: Final = "Expected Tools"
+"""The result that says whether the tools were called that a turn expects."""
 RETRIEVAL_CONTEXT: Final = "retrievalContext"
 FILE_CONTENTS: Final = "fileContents"
-_READABLE: Final = ("text", "csv")
 SEPARATOR: Final = "\n---\n"
 
 
@@ -44,8 +44,6 @@ class TurnPlan:
         known = {} if context is None else {CONTEXT: list(context), RETRIEVAL_CONTEXT: list(context)}
         about: dict[str, Any] = {"caseName": self.case_name, "turnIndex": self.index}
         about |= {"turnConfig": dict(self.turn_config), "files": list(self.files)}
-        if self.files:
-            about[FILE_CONTENTS] = [_content(file) for file in self.files]
         return EvalTestCase(
             {INPUT: self.input},
             {TOOL_CALLS: [], **outputs, **known},
@@ -55,6 +53,15 @@ class TurnPlan:
             metrics=case.metrics,
             run_index=case.run_index,
         )
+
+    def file_contents(self) -> list[str]:
+        """Return what a judge is shown of the files: their text, or what is said about those without any.
+
+        Raises:
+            DocumentError: where a file cannot be read.
+            MissingExtraError: where the package that reads it is not installed.
+        """
+        return [_content(file) for file in self.files]
 
     def context(self, outputs: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return what was retrieved: as the suite says, else as the agent tells."""
@@ -120,7 +127,9 @@ def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> M
 
 
 def _content(file: Mapping[str, Any]) -> str:
-    """Return what a judge is shown of a file: its text, or what is said about one that is no text."""
-    if file.get("type") in _READABLE and "path" in file:
-        return Path(file["path"]).read_text(encoding="utf-8", errors="replace")
+    if file.get("type") != "image" and "path" in file:
+        from dokimos.suites.retrieval.convert import to_text
+
+        part = {name: file.get(name) for name in ("pages", "sheet", "range")}
+        return to_text(file["path"], kind=file["type"], **part)
     return str(file.get("description") or file.get("path") or file.get("url"))

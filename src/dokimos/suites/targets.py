@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from dokimos.core.calling import is_async
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.keys import CONTEXT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
@@ -141,9 +142,7 @@ def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply
         first, rest = arguments(request)
         return await function(*first, **rest)
 
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may have an async __call__
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-    return ask_async if is_async else ask
+    return ask_async if is_async(function) else ask
 
 
 def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[bool, tuple[str, ...]]:
@@ -190,13 +189,13 @@ class Endpoint:
         from dokimos.http.client import Target, post_json
         from dokimos.http.gate import Limits
         from dokimos.http.refusal import RequestRefused
-        from dokimos.http.secret import Secret, shown_url
+        from dokimos.http.secret import secrets_in, shown_url
 
         label = f"the agent at {shown_url(self.url)}"
         target = Target(base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1)
         content = json.dumps(request.to_json(), ensure_ascii=False).encode()
         headers = {"content-type": "application/json", **self.headers}
-        secrets = tuple(Secret(value) for value in self.headers.values())
+        secrets = secrets_in(self.headers)
         try:
             answer = await post_json(target, self.url, content, headers=headers, secrets=secrets)
         except (JudgeUnavailableError, RequestRefused) as error:

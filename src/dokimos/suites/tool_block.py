@@ -17,4 +17,4 @@ class ToolBlock(Block):
     description: str | None = None
     """What the model is told of it."""
     defer_loading: bool | None = None
-    """Accepted for old files; has no effect."""
+    """Whether the model is told of it only after it has looked for it, so that many tools fill no context."""

@@ -13,9 +13,8 @@ from dokimos.core.text import counted, listed, quoted
 from dokimos.evaluators.agent.values import ABSENT
 from dokimos.evaluators.base import Evaluator
 from dokimos.suites.argument_matchers import argument_check
+from dokimos.suites.plan import EXPECTED_TOOLS
 from dokimos.suites.schema import ExpectedTool, ExpectedTools
-
-NAME = "Expected Tools"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class ToolsCalled(Evaluator):
     is `exact`.
     """
 
-    default_name = NAME
+    default_name = EXPECTED_TOOLS
 
     wanted: tuple[WantedCall, ...] = ()
     forbidden: tuple[str, ...] = ()

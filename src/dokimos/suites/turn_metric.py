@@ -11,7 +11,8 @@ from dokimos.core.concurrency import call_in_thread
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import counted, error_text
+from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.means import exact_mean
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
@@ -54,13 +55,25 @@ class TurnMetric(SettlingEvaluator):
     def result(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case without waiting for anything."""
         view, reason = self._view(case)
-        return self._skipped(reason) if view is None else self._told(self.inner.evaluate(view))
+        if view is None:
+            return self._skipped(reason)
+        if self._reads_files:
+            try:
+                view = _with_files(view, self.turn.file_contents())
+            except DokimosError as error:
+                return self._unreadable(error)
+        return self._told(self.inner.evaluate(view))
 
     async def result_async(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case; an evaluation that errors is repeated as often as asked for."""
         view, reason = self._view(case)
         if view is None:
             return self._skipped(reason)
+        if self._reads_files:
+            try:
+                view = _with_files(view, await call_in_thread(self.turn.file_contents))
+            except DokimosError as error:
+                return self._unreadable(error)
         result = await self._attempt(view)
         for _ in range(self.retries):
             if result.error is None:
@@ -90,20 +103,31 @@ class TurnMetric(SettlingEvaluator):
         outputs = turn_outputs(case, self.turn, conversation=self.conversation)
         if outputs is None:
             return None, "The agent gave no reply in this turn."
-        required = self.inner.evaluation_params or self.inner.requires
+        required = self._required
         if TRAJECTORY_PATH in required:
             return case, ""
         needs_truth = self.needs_truth or "expected_output" in required
         if needs_truth and self.turn.ground_truth is None:
             return None, "There is no ground truth."
-        if FILES_PATH in required and not self.turn.files:
+        if self._reads_files and not self.turn.files:
             return None, "There is no context: the turn has no files."
         if self.needs_context and self.turn.context(outputs) is None:
             return None, "There is no retrieval context."
         return self.turn.view(case, outputs), ""
 
+    @property
+    def _required(self) -> tuple[str, ...]:
+        return tuple(self.inner.evaluation_params or self.inner.requires)
+
+    @property
+    def _reads_files(self) -> bool:
+        return FILES_PATH in self._required
+
     def _skipped(self, reason: str) -> EvalResult:
         return EvalResult(self.name, threshold=self.threshold, skipped=reason)
+
+    def _unreadable(self, error: DokimosError) -> EvalResult:
+        return self._told(EvalResult(self.name, error=error_text(error)))
 
     def _told(self, result: EvalResult) -> EvalResult:
         counts = self.threshold is not None or self.decides
@@ -114,6 +138,10 @@ class TurnMetric(SettlingEvaluator):
             success=result.success if counts else None,
             fail_on_error=self.fail_on_error,
         )
+
+
+def _with_files(view: EvalTestCase, contents: list[str]) -> EvalTestCase:
+    return replace(view, metadata={**view.metadata, FILE_CONTENTS: contents})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +194,7 @@ class ConversationMetric(SettlingEvaluator):
     def _reason(self, results: list[EvalResult]) -> str:
         failed = [n for n, result in enumerate(results) if result.success is False]
         if failed:
-            return " ".join(f"{self._turn(n)}: {results[n].reason}" for n in failed)
+            return " ".join(f"{self._turn(n)}: {_why(results[n])}" for n in failed)
         scored = sum(result.score is not None for result in results)
         return f"The mean over {counted(scored, 'turn')}."
 
@@ -185,6 +213,11 @@ class ConversationMetric(SettlingEvaluator):
             "metadata": dict(result.metadata) or None,
         }
         return {key: value for key, value in row.items() if value not in (None, "")}
+
+
+def _why(result: EvalResult) -> str:
+    """Return why a turn failed: what the evaluator says, else its score."""
+    return result.reason or f"The score is {0.0 if result.score is None else result.score:.2f}."
 
 
 @dataclass(frozen=True, kw_only=True)

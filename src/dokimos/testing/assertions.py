@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.run_scope import current_scope, enter_scope
@@ -17,11 +14,6 @@ from dokimos.experiment.evaluating import all_inline, evaluate_all, evaluate_inl
 from dokimos.experiment.wanted import Wanted, compare
 from dokimos.testing.cassettes import current_cassette
 from dokimos.testing.recorder import current_recorder
-
-if TYPE_CHECKING:
-    from dokimos.core.example import Example
-    from dokimos.experiment.experiment import Experiment
-    from dokimos.gate import GateConfig, GateVerdict
 
 
 def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]) -> tuple[EvalResult, ...]:
@@ -70,33 +62,6 @@ def assert_scores(
         raise ConfigurationError("; ".join([*problems, *misses]))
     if misses:
         raise EvalAssertionError("\n".join(misses))
-
-
-def assert_no_regression(
-    result: ExperimentResult,
-    name: str | Path | None = None,
-    *,
-    config: GateConfig | None = None,
-    rerun: Experiment | Callable[[Sequence[Example]], ExperimentResult] | None = None,
-) -> GateVerdict:
-    """Check that a result is not worse than its baseline, write the verdict and return it.
-
-    Args:
-        result: What the candidate achieved.
-        name: The baseline's name, or the path of its file; the result's own name unless given.
-        config: How to decide; the documented defaults unless given.
-        rerun: What runs suspicious items again, where the configuration asks for that.
-
-    Raises:
-        RegressionError: when the gate fails, with what regressed and how to accept it.
-        ConfigurationError: when the result has no name to find its baseline by.
-    """
-    __tracebackhide__ = True
-    from dokimos.gate import assert_no_regression as check
-
-    plugin = sys.modules.get("dokimos.testing.plugin")
-    root, accept = (plugin.current_root(), plugin.current_accept_command()) if plugin else (None, None)
-    return check(result, name, config=config, root=root, accept_command=accept, rerun=rerun)
 
 
 def _checked(case: EvalTestCase) -> EvalTestCase:

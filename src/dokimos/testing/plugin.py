@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -22,10 +21,13 @@ if TYPE_CHECKING:
 UPDATE_VARIABLE: Final = "DOKIMOS_UPDATE_BASELINE"
 MODES: Final = ("record", "replay", "auto")
 
+SESSIONS: Final[list[tuple[Path, Path]]] = []
+"""The root of each session that is running and the folder that it was started in; several where a test runs
+pytest itself, the innermost last. `dokimos.gate.places` looks here."""
+
 _session = pytest.StashKey["SessionRecord"]()
 _recorder = pytest.StashKey["ItemRecorder"]()
 _previous = pytest.StashKey["str | None"]()
-_configs: list[pytest.Config] = []  # several where a test runs pytest itself
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "dokimos_live(env): skip the test where one of these environment variables is not set"
     )
-    _configs.append(config)
+    SESSIONS.append(_places(config))
     config.addinivalue_line("markers", "dokimos_case(position, index, run_index): set by dokimos")
     if config.getoption("dokimos_update_baseline"):
         config.stash[_previous] = os.environ.get(UPDATE_VARIABLE)
@@ -70,8 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if config in _configs:
-        _configs.remove(config)
+    if _places(config) in SESSIONS:
+        SESSIONS.remove(_places(config))
     if _previous in config.stash:
         before = config.stash[_previous]
         os.environ.pop(UPDATE_VARIABLE, None)
@@ -79,23 +81,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             os.environ[UPDATE_VARIABLE] = before
 
 
-def current_root() -> Path | None:
-    """Return the root folder of the session that is running, None outside pytest."""
-    return _configs[-1].rootpath if _configs else None
-
-
-def current_accept_command() -> str | None:
-    """Return what accepts a change in the running test, typed where the session was started; None outside."""
-    from dokimos.gate.places import running_test
-
-    test = running_test(os.environ)
-    if not (_configs and test):
-        return None
-    root, start = _configs[-1].rootpath, _configs[-1].invocation_params.dir
-    file, colons, name = test.partition("::")
-    if root.drive == start.drive and (root / file).exists():
-        file = Path(os.path.relpath(root / file, start)).as_posix()
-    return f"{UPDATE_VARIABLE}=true pytest {quote(file + colons + name)}"
+def _places(config: pytest.Config) -> tuple[Path, Path]:
+    return config.rootpath, config.invocation_params.dir
 
 
 class _Collector:
@@ -106,7 +93,7 @@ class _Collector:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         case = getattr(report, "dokimos", None)
-        if case is not None:
+        if case is not None and report.outcome != "rerun":  # what plugins for flaky tests call it
             _session_of(self._config).add(case)
 
 
@@ -142,6 +129,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _recorder in item.stash:
+        del item.stash[_recorder]  # of an earlier attempt
+    if _is_recorded(item):
+        from dokimos.testing.recorder import set_current_recorder
+
+        set_current_recorder(_recorder_of(item))
     for marker in item.iter_markers("dokimos_live"):
         reason = _missing_for(marker)
         if reason is not None and item.config.getoption("dokimos_cassette") != "replay":
@@ -150,15 +143,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    mode = item.config.getoption("dokimos_cassette")
-    marked = item.get_closest_marker("dokimos") is not None
-    if not (mode or marked or _session in item.config.stash):
+    if not _is_recorded(item):
         return (yield)
     from dokimos.testing.cassettes import cassette_of_module, use_cassette, use_no_cassette
     from dokimos.testing.recorder import set_current_recorder
 
-    recorder = _recorder_of(item)
-    set_current_recorder(recorder)
+    mode = item.config.getoption("dokimos_cassette")
     source = _source_of(item)
     if source.reporter is not None and not hasattr(item.config, "workerinput"):
         _session_of(item.config).note_reporter(item, source)
@@ -223,6 +213,12 @@ def _session_of(config: pytest.Config) -> SessionRecord:
         except DokimosError as error:
             raise pytest.UsageError(str(error)) from None
     return config.stash[_session]
+
+
+def _is_recorded(item: pytest.Item) -> bool:
+    """Say whether anybody hears of what a test finds."""
+    marked = item.get_closest_marker("dokimos") is not None
+    return marked or _session in item.config.stash or bool(item.config.getoption("dokimos_cassette"))
 
 
 def _recorder_of(item: pytest.Item) -> ItemRecorder:

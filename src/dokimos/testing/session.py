@@ -78,7 +78,7 @@ class SessionRecord:
         self._reports = reports
         self._wanted = parse_wanted(fail_under, "--dokimos-fail-under")
         self._started = _now()
-        self._cases: list[_Case] = []
+        self._cases: dict[tuple[str, int, str], _Case] = {}
         self._evaluators: dict[str, EvaluatorInfo] = {}
         self._sources: dict[str, CaseSource] = {}
         self._runs: dict[str, _OpenRun] = {}
@@ -102,7 +102,7 @@ class SessionRecord:
             run=case["run"],
             item=from_json(ItemResult, case["item"]),
         )
-        self._cases.append(found)
+        self._cases[found.test, found.run, found.item.key] = found  # of several attempts the last
         for info in from_json(tuple[EvaluatorInfo, ...], case["evaluators"]):
             self._evaluators.setdefault(info.name, info)
         run = self._run_of(found.test, case["module"])
@@ -157,7 +157,7 @@ class SessionRecord:
             terminal.line(f"FAILED  {problem}", red=True)
 
     def _repeats(self) -> Iterator[RunResult]:
-        cases = sorted(self._cases, key=lambda case: (case.test, case.position, case.item.key))
+        cases = sorted(self._cases.values(), key=lambda case: (case.test, case.position, case.item.key))
         keys = dict.fromkeys(case.item.key for case in cases)
         place = {key: index for index, key in enumerate(keys)}
         for run_index in sorted({case.run for case in cases}):

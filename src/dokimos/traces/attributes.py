@@ -15,13 +15,17 @@ Attributes = Mapping[str, Any]
 
 MAX_LITERAL: Final = 100_000
 """Python's own literals are slow to read; longer text than this is no tool's arguments."""
+MAX_PATH: Final = 32
+"""Keys with more steps than this below their prefix are no convention's, and are left out."""
+MAX_DIGITS: Final = 9
+"""Longer numbers than this are names, not places in a list."""
 
 
 def first(attributes: Attributes, keys: Iterable[str]) -> Any:
-    """Return the value of the first key that has one; blank text, empty lists and None are none."""
+    """Return the value of the first key that has one; empty text, empty lists and None are none."""
     for key in keys:
         value = attributes.get(key)
-        if value or value == 0:
+        if value or value in (0, {}):
             return value
     return None
 
@@ -33,7 +37,7 @@ def literal(value: Any) -> Any:
         return value
     try:
         return ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return value
 
 
@@ -65,7 +69,7 @@ class FlatMemory:
         rest = pairs[len(known) :]
         if not rest:
             return rest
-        if not all(path[0].isdecimal() for path, _ in (*known, *rest)):
+        if not all(_is_place(path[0]) for path, _ in (*known, *rest)):
             return None
         highest = max(int(path[0]) for path, _ in known)
         return rest if min(int(path[0]) for path, _ in rest) > highest else None
@@ -93,7 +97,14 @@ def unflattened(
 @lru_cache(maxsize=16_384)  # all spans of an instrumentation have the same keys
 def _split(key: str, pattern: re.Pattern[str]) -> tuple[str, tuple[str, ...]] | None:
     found = pattern.match(key)
-    return None if found is None else (found[0], tuple(key[found.end() :].split(".")))
+    if found is None:
+        return None
+    path = tuple(key[found.end() :].split("."))
+    return None if len(path) > MAX_PATH else (found[0], path)
+
+
+def _is_place(step: str) -> bool:
+    return step.isdecimal() and len(step) <= MAX_DIGITS
 
 
 def _put_together(pairs: _Pairs) -> Any:
@@ -119,6 +130,6 @@ def _listed(node: dict[str, Any]) -> Any:
     for key, value in node.items():
         if type(value) is dict:
             node[key] = _listed(value)
-    if node and all(map(str.isdecimal, node)):
+    if node and all(map(_is_place, node)):
         return [node[key] for key in sorted(node, key=int)]
     return node

@@ -10,7 +10,7 @@ from typing import Any
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CALL_ERROR
+from dokimos.core.keys import CALL_ERROR, UNKNOWN_ARGUMENTS
 from dokimos.core.told import Answers, ToldCall, ToldResult, tool_call_of
 from dokimos.traces.attributes import literal
 from dokimos.traces.messages import result_text
@@ -51,6 +51,8 @@ class MadeCall:
 
     def _metadata(self) -> dict[str, Any]:
         metadata = {**self.told.metadata, CALL_ID: self.told.id} if self.told.id else {**self.told.metadata}
+        if self._arguments() is None:
+            metadata[UNKNOWN_ARGUMENTS] = True
         if self.ran is not None and self.ran.error is not None:
             return {**metadata, CALL_ERROR: self.ran.error}
         failed = self.result is not None and self.result.failed

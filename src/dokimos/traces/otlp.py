@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
+import gzip
+import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.errors import TraceError
 from dokimos.traces.sdk import is_printed, printed_span
-from dokimos.traces.span import LogRecord, Span, SpanEvent, SpanStatus, with_logs
+from dokimos.traces.span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 Encoding: TypeAlias = Literal["json", "protobuf"]
 Signal: TypeAlias = Literal["traces", "logs"]
@@ -56,7 +57,9 @@ def read_otlp(
     """
     if isinstance(body, Mapping):
         return _from_tree(body)
-    data = body.encode() if isinstance(body, str) else _unpacked(body, max_bytes)
+    if isinstance(body, str):
+        return _from_json(body.encode("utf-8", "surrogatepass"))
+    data = _unpacked(body, max_bytes)
     if (encoding or _encoding_of(data)) == "protobuf":
         from dokimos.traces.otlp_protobuf import read_protobuf
 
@@ -84,25 +87,29 @@ def _from_file(path: Path) -> SpanBatch:
 
 def _unpacked(data: bytes, max_bytes: int) -> bytes:
     if data[:2] == _GZIP:
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            data = unpacker.decompress(data, max_bytes + 1)
-        except zlib.error as error:
-            raise TraceError(f"The gzip data is damaged: {error}.") from error
-        if not unpacker.eof and len(data) <= max_bytes:
-            raise TraceError("The gzip data is cut off.")
+        data = _gunzipped(data, max_bytes + 1)
     if len(data) > max_bytes:
         raise TraceError(f"The export is larger than {max_bytes:,} bytes.")
     return data
 
 
+def _gunzipped(data: bytes, most: int) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            return unpacked.read(most)
+    except EOFError as error:
+        raise TraceError("The gzip data is cut off.") from error
+    except (OSError, zlib.error) as error:
+        raise TraceError(f"The gzip data is damaged: {error}.") from error
+
+
 def _encoding_of(data: bytes) -> Encoding:
-    # A JSON text starts with a bracket. A protobuf export starts with 0x0A, which is also a line feed, and a
-    # length; only where that is a bracket too must more be looked at.
+    # A protobuf export starts with 0x0A, which is also a line feed, and a length; only where that is a
+    # bracket too must more be looked at.
     text = data.lstrip()
-    if text[:1] not in (b"{", b"["):
-        return "protobuf" if text else "json"
-    return "json" if _is_text(text) else "protobuf"
+    if data[:1] != b"\n" or not text:
+        return "json"
+    return "json" if text[:1] in (b"{", b"[") and _is_text(text) else "protobuf"
 
 
 def _is_text(data: bytes) -> bool:
@@ -132,19 +139,15 @@ def _from_line(number: int, line: bytes) -> SpanBatch:
 
 
 def _from_tree(tree: Any) -> SpanBatch:
-    if isinstance(tree, list):
-        return _sum(_from_tree(each) for each in tree)
+    return _sum(map(_from_map, tree)) if isinstance(tree, list) else _from_map(tree)
+
+
+def _from_map(tree: Any) -> SpanBatch:
     if not isinstance(tree, Mapping):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    if is_printed(tree):
-        return SpanBatch((printed_span(tree),))
-    spans, rejected = [], 0
-    for span in _spans(tree):
-        if span is None:
-            rejected += 1
-        else:
-            spans.append(span)
-    return SpanBatch(tuple(spans), tuple(_logs(tree)), rejected)
+    read = [printed_span(tree)] if is_printed(tree) else list(_spans(tree))
+    spans = tuple(span for span in read if span is not None)
+    return SpanBatch(spans, tuple(_logs(tree)), len(read) - len(spans))
 
 
 def _sum(batches: Iterable[SpanBatch]) -> SpanBatch:
@@ -234,8 +237,9 @@ def identity(value: Any, size: int) -> str:
         return ""
     text = value.strip()
     if len(text) == _base64_length(size):
-        with contextlib.suppress(binascii.Error):
-            text = base64.b64decode(text, validate=True).hex()
+        with contextlib.suppress(ValueError):
+            decoded = base64.b64decode(text, validate=True)
+            text = decoded.hex() if len(decoded) == size else text
     return "" if not text.strip("0") else text.lower()
 
 
@@ -244,11 +248,9 @@ def _base64_length(size: int) -> int:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """Return nanoseconds, which JSON has as text; 0 and what is no number mean not known."""
-    try:
-        return int(value) or None
-    except (TypeError, ValueError, OverflowError):
-        return None
+    """Return nanoseconds, which JSON has as text; 0 and what is no such number mean not known."""
+    number = _integer(value)
+    return number if number is not None and 0 < number < 1 << 64 else None
 
 
 def _kind(value: Any) -> str | None:
@@ -271,56 +273,62 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """Return attributes, which OTLP has as a list of keys and values, as a map."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {str(each.get("key")): _any(each.get("value")) for each in _maps(value)}
+    return _entries(value)
 
 
-def _any(value: Any) -> Any:
-    """Return what an OTLP value holds: it is a map with one key, which tells the type."""
+def _any(value: Any, depth: int = 0) -> Any:
+    """Return what an OTLP value holds: it is a map with one key, which tells the type.
+
+    What is nested deeper than `MAX_DEPTH` is left out.
+    """
     if not isinstance(value, Mapping):
         return value
     for name, content in value.items():
+        if name in _ARRAYS:
+            values = _map(content).get("values")
+            nested = values if isinstance(values, list) and depth < MAX_DEPTH else ()
+            return [_any(each, depth + 1) for each in nested]
+        if name in _MAPS:
+            return _entries(_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
         reader = _READERS.get(name)
         if reader is not None:
             return reader(content)
     return None
 
 
-def _integer(value: Any) -> Any:
+def _entries(value: Any, depth: int = 0) -> dict[str, Any]:
+    return {str(each.get("key")): _any(each.get("value"), depth) for each in _maps(value)}
+
+
+def _integer(value: Any) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _double(value: Any) -> Any:
+def _double(value: Any) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _array(value: Any) -> list[Any]:
-    values = _map(value).get("values")
-    return [_any(each) for each in values] if isinstance(values, list) else []
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
-def _pairs(value: Any) -> dict[str, Any]:
-    return attributes_of(_map(value).get("values"))
-
-
-_READERS: Final[dict[str, Any]] = {
-    "stringValue": lambda value: value,
-    "string_value": lambda value: value,
-    "boolValue": lambda value: value,
-    "bool_value": lambda value: value,
+_ARRAYS: Final = ("arrayValue", "array_value")
+_MAPS: Final = ("kvlistValue", "kvlist_value")
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "stringValue": _as_it_is,
+    "string_value": _as_it_is,
+    "boolValue": _as_it_is,
+    "bool_value": _as_it_is,
     "intValue": _integer,
     "int_value": _integer,
     "doubleValue": _double,
     "double_value": _double,
-    "arrayValue": _array,
-    "array_value": _array,
-    "kvlistValue": _pairs,
-    "kvlist_value": _pairs,
-    "bytesValue": lambda value: value,
-    "bytes_value": lambda value: value,
+    "bytesValue": _as_it_is,
+    "bytes_value": _as_it_is,
 }

@@ -54,10 +54,10 @@ def _span(span: Any, resource: dict[str, Any], scope: str) -> Span | None:
         span_id,
         name=span.name,
         parent_id=_identity(span.parent_span_id) or None,
-        kind=_KINDS[span.kind] if span.kind < len(_KINDS) else None,
+        kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else None,
         start_ns=span.start_time_unix_nano or None,
         end_ns=span.end_time_unix_nano or None,
-        status=_STATUSES[span.status.code] if span.status.code < len(_STATUSES) else "unset",
+        status=_STATUSES[span.status.code] if 0 <= span.status.code < len(_STATUSES) else "unset",
         status_message=span.status.message,
         attributes=_attributes(span.attributes),
         events=tuple(

@@ -182,6 +182,7 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
     )
 
 
+_LARGEST: Final = 1e300
 _NO_CALL: Final = ToldCall("")
 _NO_RESULT: Final = ToldResult(None)
 
@@ -195,8 +196,9 @@ def _own_description(source: SpanSource) -> Any:
 
 
 def _tool_name(source: SpanSource, called: str) -> str:
-    named = source.first(TOOL_NAME) or called or source.get("traceloop.entity.name")
-    return str(named or source.span.name.removeprefix("execute_tool "))
+    names = (source.first(TOOL_NAME), called, source.get("traceloop.entity.name"))
+    named = next((str(name) for name in names if name is not None and str(name).strip()), None)
+    return named or source.span.name.removeprefix("execute_tool ").strip() or source.span.name
 
 
 def _unless_schema(value: Any) -> Any:
@@ -265,7 +267,7 @@ def _document(data: Any) -> Document | None:
     return Document(
         text_form(content) or "",
         None if identity is None else str(identity),
-        float(score) if isinstance(score, int | float) else None,
+        float(score) if isinstance(score, int | float) and abs(score) < _LARGEST else None,
     )
 
 
@@ -278,7 +280,7 @@ def _tools(described: Any) -> Iterator[ToolDefinition]:
     for each in described if isinstance(described, list | tuple) else ():
         try:
             yield ToolDefinition.from_map(_described(each))
-        except (ValueError, AttributeError):
+        except (ValueError, TypeError, AttributeError):
             continue  # a tool of the provider's own without a name, or no description at all
 
 
@@ -317,7 +319,7 @@ def _count(value: Any) -> int | None:
 
 
 def _positive(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and 0 < value < 1e300 else None
+    return value if isinstance(value, int | float) and 0 < value < _LARGEST else None
 
 
 def _text(value: Any) -> str | None:
@@ -346,11 +348,15 @@ def _plain(source: SpanSource, keys: Iterable[str]) -> str | None:
 def _entity_text(value: Any) -> str | None:
     """Return what a traced function was given or gave, where that is one text."""
     tree = _bound(unquoted(value))
-    if isinstance(tree, dict) and set(tree) == {"args"} and len(tree["args"]) == 1:
+    if isinstance(tree, dict) and set(tree) == {"args"} and _is_one(tree["args"]):
         tree = tree["args"][0]
     elif isinstance(tree, dict) and len(tree) == 1:
         tree = next(iter(tree.values()))
     return tree if isinstance(tree, str) and tree.strip() else None
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 1
 
 
 def _last_text(messages: Iterable[ToldMessage]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dokimos.traces.span import LogRecord, Span, SpanEvent, SpanStatus, with_logs
+from dokimos.traces.span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 _STATUSES: Final[dict[str, SpanStatus]] = {"OK": "ok", "ERROR": "error"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,12 +55,14 @@ def _log(record: Any) -> LogRecord:
     return LogRecord(event, f"{record.trace_id or 0:032x}", f"{record.span_id or 0:016x}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value with maps and sequences of the SDK's own as dicts and lists."""
+    if depth > MAX_DEPTH:
+        return None
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(each, depth + 1) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(each) for each in value]
+        return [_plain(each, depth + 1) for each in value]
     return value
 
 
@@ -70,21 +72,24 @@ def is_printed(tree: Mapping[str, Any]) -> bool:
     return isinstance(context, Mapping) and "trace_id" in context and "span_id" in context and "name" in tree
 
 
-def printed_span(tree: Mapping[str, Any]) -> Span:
-    """Read a span as `ReadableSpan.to_json()` writes it."""
+def printed_span(tree: Mapping[str, Any]) -> Span | None:
+    """Read a span as `ReadableSpan.to_json()` writes it; None for one without ids or name."""
     context, status = tree["context"], _map(tree.get("status"))
-    parent = tree.get("parent_id")
+    trace_id, span_id = _hexadecimal(context["trace_id"]), _hexadecimal(context["span_id"])
+    name = tree["name"]
+    if not (trace_id and span_id and isinstance(name, str) and name.strip()):
+        return None
     return Span(
-        _hexadecimal(context["trace_id"]),
-        _hexadecimal(context["span_id"]),
-        name=str(tree["name"]),
-        parent_id=_hexadecimal(parent) if parent else None,
+        trace_id,
+        span_id,
+        name=name,
+        parent_id=_hexadecimal(tree.get("parent_id")) or None,
         kind=str(tree.get("kind") or "").removeprefix("SpanKind.").lower() or None,
         start_ns=_nanoseconds(tree.get("start_time")),
         end_ns=_nanoseconds(tree.get("end_time")),
         status=_STATUSES.get(str(status.get("status_code")), "unset"),
         status_message=str(status.get("description") or ""),
-        attributes=_map(tree.get("attributes")),
+        attributes=_plain(_map(tree.get("attributes"))),
         events=tuple(_printed_event(event) for event in _maps(tree.get("events"))),
         resource=_map(_map(tree.get("resource")).get("attributes")),
     )
@@ -92,7 +97,7 @@ def printed_span(tree: Mapping[str, Any]) -> Span:
 
 def _printed_event(event: Mapping[str, Any]) -> SpanEvent:
     time = _nanoseconds(event.get("timestamp"))
-    return SpanEvent(str(event.get("name") or ""), _map(event.get("attributes")), time_ns=time)
+    return SpanEvent(str(event.get("name") or ""), _plain(_map(event.get("attributes"))), time_ns=time)
 
 
 def _map(value: Any) -> Mapping[str, Any]:
@@ -104,7 +109,8 @@ def _maps(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _hexadecimal(value: Any) -> str:
-    return str(value).lower().removeprefix("0x")
+    text = value.lower().removeprefix("0x") if isinstance(value, str) else ""
+    return text if text.strip("0") else ""
 
 
 def _nanoseconds(text: Any) -> int | None:

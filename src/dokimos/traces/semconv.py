@@ -84,7 +84,6 @@ ARGUMENTS: Final = (
     "tool_call.function.arguments",
     "input.value",
     "traceloop.entity.input",
-    "gcp.vertex.agent.tool_call_args",
     "mcp.request.argument",
     "dokimos.input",
     "input",
@@ -94,7 +93,6 @@ RESULT: Final = (
     "tool_response",
     "output.value",
     "traceloop.entity.output",
-    "gcp.vertex.agent.tool_response",
     "mcp.response.value",
     "dokimos.output",
     "output",
@@ -155,6 +153,8 @@ EVENT_ROLES: Final = {
     "gen_ai.tool.message": "tool",
 }
 CHOICE: Final = "gen_ai.choice"
+ELIDED: Final = "<elided>"
+"""What Google's instrumentations write in the place of content that they do not capture."""
 CHOICE_COUNT: Final = ("gen_ai.request.choice.count", "gen_ai.request.n")
 DETAILS: Final = frozenset(
     {"gen_ai.client.inference.operation.details", "gen_ai.content.prompt", "gen_ai.content.completion"}

@@ -9,12 +9,14 @@ from typing import Any
 
 from dokimos.core.json_object import structured
 from dokimos.core.told import ToldMessage
+from dokimos.traces import adk
 from dokimos.traces.attributes import Attributes, first, unflattened
 from dokimos.traces.messages import History, parse_messages, text_of
 from dokimos.traces.semconv import (
     CHOICE,
     CHOICE_COUNT,
     DETAILS,
+    ELIDED,
     EVENT_ROLES,
     FLAT_INPUTS,
     FLAT_OUTPUTS,
@@ -42,6 +44,8 @@ class SpanSource:
             if event.name in DETAILS:
                 body = event.body if isinstance(event.body, dict) else {}
                 attributes = {**body, **event.attributes, **attributes}
+        if adk.EVENT_ID in attributes:
+            attributes = adk.conventional(attributes)
         return cls(span, attributes, history)
 
     def get(self, key: str) -> Any:
@@ -56,10 +60,12 @@ class SpanSource:
 
     @cached_property
     def events(self) -> tuple[tuple[str, Any], ...]:
-        """The name and the content of each event that is a message, in order."""
+        """The name and the content of each event that is a message, in order, if its content was captured."""
         told = [(event.name, _content(event)) for event in self.span.events if _is_message(event.name)]
-        for event in structured(self.get("events")) or ():
-            if isinstance(event, dict) and _is_message(event.get("event.name", "")):
+        told = [(name, content) for name, content in told if content.get("content") != ELIDED]
+        listed = structured(self.get("events"))
+        for event in listed if isinstance(listed, list) else ():
+            if isinstance(event, dict) and _is_message(event.get("event.name")):
                 told.append((event["event.name"], event))
         return tuple(told)
 
@@ -109,7 +115,7 @@ class SpanSource:
 
 
 def _is_message(name: Any) -> bool:
-    return name in EVENT_ROLES or name == CHOICE
+    return isinstance(name, str) and (name in EVENT_ROLES or name == CHOICE)
 
 
 def _content(event: SpanEvent) -> Mapping[str, Any]:
@@ -119,4 +125,9 @@ def _content(event: SpanEvent) -> Mapping[str, Any]:
     )
     if content is None:
         return {key: value for key, value in event.attributes.items() if not key.startswith("gen_ai.")}
-    return content if isinstance(content, dict) else {"content": content}
+    if not isinstance(content, dict):
+        return {"content": content}
+    inner = content.get("content")
+    if isinstance(inner, dict) and "parts" in inner:  # a whole message of Gemini's
+        return {**{key: value for key, value in content.items() if key != "content"}, **inner}
+    return content

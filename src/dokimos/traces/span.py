@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.quick_init import quick_init
 
 SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
+
+MAX_DEPTH: Final = 64
+"""How deep the value of an attribute may be nested; what is deeper is left out. Protobuf allows less."""
 
 
 @quick_init
@@ -104,15 +107,19 @@ def _start(span: Span) -> int:
 
 
 class SpanTree:
-    """The spans of one trace and who is above whom; they may come in any order."""
+    """The spans of one trace and who is above whom; they may come in any order.
+
+    Where parents go round in a circle, the first span of it has none.
+    """
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self.spans = tuple(spans)
-        self._by_id = {span.span_id: span for span in self.spans}
+        self._parents = _parents(self.spans)
         self._children: dict[str, list[Span]] = {}
         for span in self.spans:
-            if self.parent(span) is not None:
-                self._children.setdefault(span.parent_id or "", []).append(span)
+            above = self._parents.get(span.span_id)
+            if above is not None:
+                self._children.setdefault(above.span_id, []).append(span)
 
     @property
     def roots(self) -> tuple[Span, ...]:
@@ -121,18 +128,16 @@ class SpanTree:
 
     def parent(self, span: Span) -> Span | None:
         """Return the parent, None if the span has none or it is not among these."""
-        return self._by_id.get(span.parent_id or "")
+        return self._parents.get(span.span_id)
 
     def children(self, span: Span) -> tuple[Span, ...]:
         """Return the spans right below."""
         return tuple(self._children.get(span.span_id, ()))
 
     def ancestors(self, span: Span) -> Iterator[Span]:
-        """Yield the spans above, nearest first; a circle of parents ends it."""
-        seen = {span.span_id}
+        """Yield the spans above, nearest first."""
         above = self.parent(span)
-        while above is not None and above.span_id not in seen:
-            seen.add(above.span_id)
+        while above is not None:
             yield above
             above = self.parent(above)
 
@@ -143,3 +148,20 @@ class SpanTree:
             for span in self.spans
             if span.span_id == span_id or any(each.span_id == span_id for each in self.ancestors(span))
         )
+
+
+def _parents(spans: Sequence[Span]) -> dict[str, Span]:
+    """Return the parent of each span by the id of the span, without those that close a circle."""
+    places = {span.span_id: place for place, span in enumerate(spans)}
+    by_id = {span.span_id: span for span in spans}
+    parents = {span.span_id: by_id[span.parent_id] for span in spans if span.parent_id in by_id}
+    settled: set[str] = set()
+    for each in by_id:
+        path: list[str] = []
+        while each in parents and each not in settled:
+            settled.add(each)
+            path.append(each)
+            each = parents[each].span_id
+        if each in path:
+            del parents[min(path[path.index(each) :], key=places.__getitem__)]
+    return parents

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.example import Example
-from dokimos.core.keys import CONTEXT, INPUT, RETRIEVED, TOOLS
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, RETRIEVED, TOOLS
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.traces.calls import made_calls
@@ -50,7 +50,10 @@ def call_metrics(spans: Iterable[Span], prices: PriceTable | None = None) -> Cal
 
 
 def to_test_case(spans: Iterable[Span], prices: PriceTable | None = None) -> EvalTestCase:
-    """Return one trace as a case: input, output, calls, retrieved context, tools and metrics."""
+    """Return one trace as a case: input, output, calls, retrieved context, tools and metrics.
+
+    There is no output where the last call of a model was recorded without what it answered.
+    """
     return _case_of(_only(spans), prices)
 
 
@@ -200,6 +203,8 @@ def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable
     trace = _trace_of(transcript)
     given, tools = _input(transcript), _tools(transcript)
     outputs = {**trace.to_outputs(), **dict(_retrieved(transcript))}
+    if trace.final_response is None and _is_silent_at_its_end(transcript):
+        del outputs[OUTPUT]
     kept = {key: value for key, value in trace.metadata.items() if key not in outputs}
     metadata = {**kept, SPAN_ID: _judged_span(transcript).span_id}
     return Example(
@@ -211,6 +216,17 @@ def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable
     )
 
 
+def _is_silent_at_its_end(transcript: Transcript) -> bool:
+    """Say whether the last call of a model tells neither what it answered nor an error."""
+    models = transcript.spans_of(SpanRole.MODEL)
+    outermost = [span for span in models if not transcript.above(span, SpanRole.MODEL)]
+    if not outermost:
+        return False
+    last = outermost[-1]
+    within = [span for span in models if span is last or last in transcript.above(span, SpanRole.MODEL)]
+    return not any(transcript.reading(span).outputs or transcript.reading(span).error for span in within)
+
+
 def _judged_span(transcript: Transcript) -> Span:
     """Return the span that stands for a trace: the last outermost agent, else the first root."""
     outermost = [s for s in transcript.spans_of(SpanRole.AGENT) if not transcript.above(s, SpanRole.AGENT)]
@@ -219,26 +235,25 @@ def _judged_span(transcript: Transcript) -> Span:
 
 def _metrics_of(transcript: Transcript, prices: PriceTable | None) -> CallMetrics:
     used = CallMetrics()
-    for root in transcript.tree.roots:
-        for each in _usage_below(root, transcript, set()):
-            used += _priced(each, prices)
+    for each in _used(transcript):
+        used += _priced(each, prices)
     starts = [span.start_ns for span in transcript.tree.spans if span.start_ns is not None]
     ends = [span.end_ns for span in transcript.tree.spans if span.end_ns is not None]
     latency = max(0, max(ends) - min(starts)) / 1e6 if starts and ends else None
     return replace(used, latency_ms=latency)
 
 
-def _usage_below(span: Span, transcript: Transcript, seen: set[str]) -> list[CallMetrics]:
-    """Return what was used at or below a span, each use once."""
-    if span.span_id in seen:
-        return []
-    seen.add(span.span_id)
-    reading = transcript.reading(span)
-    own = [reading.usage] if reading.usage.tokens is not None else []
-    if reading.role is SpanRole.MODEL and own:
-        return own
-    below = [use for child in transcript.tree.children(span) for use in _usage_below(child, transcript, seen)]
-    return below or own
+def _used(transcript: Transcript) -> Iterator[CallMetrics]:
+    """Yield what was used, each use once: what models say, else what the innermost above them says."""
+    tree = transcript.tree
+    telling = [span for span in tree.spans if transcript.reading(span).usage.tokens is not None]
+    models = {span.span_id for span in telling if transcript.reading(span).role is SpanRole.MODEL}
+    around = {above.span_id for span in telling for above in tree.ancestors(span)}
+    for span in telling:
+        if any(above.span_id in models for above in tree.ancestors(span)):
+            continue
+        if span.span_id in models or span.span_id not in around:
+            yield transcript.reading(span).usage
 
 
 def _priced(used: CallMetrics, prices: PriceTable | None) -> CallMetrics:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from dokimos.core.jsonable import text_form
@@ -56,10 +55,8 @@ class Thread:
         place = _last_place(told, lambda key: key == self.keys[-1])
         return None if place is None else place + 1
 
-    def branches_in(self, told: Sequence[Key], owner: str) -> int | None:
-        """Return the same where what is told goes on from somewhere in this thread, for the same agent."""
-        if owner != self.owner:
-            return None
+    def branches_in(self, told: Sequence[Key]) -> int | None:
+        """Return the same where what is told goes on from somewhere in this thread."""
         shared = set(self.keys)
         place = _last_place(told, lambda key: key in shared)
         return None if place is None else place + 1
@@ -68,6 +65,51 @@ class Thread:
         for message in messages:
             self.entries.append(Entry(message, time_ns))
             self.keys.append(_key(message))
+
+
+@dataclass(slots=True)
+class Threads:
+    """The threads of a trace so far, found by the messages from which they may go on."""
+
+    found: list[Thread] = field(default_factory=list)
+    _ending: dict[Key, set[int]] = field(default_factory=dict)
+    """The places of the threads that end with a message."""
+    _holding: dict[tuple[str, Key], int] = field(default_factory=dict)
+    """The place of an agent's last thread that has a message."""
+
+    def begin(self, thread: Thread) -> int:
+        """Add a thread without messages, and return its place."""
+        self.found.append(thread)
+        return len(self.found) - 1
+
+    def add(self, place: int, messages: Iterable[ToldMessage], time_ns: int) -> None:
+        """Add messages to a thread."""
+        thread = self.found[place]
+        known = len(thread.keys)
+        if known:
+            self._ending[thread.keys[-1]].discard(place)
+        thread.add(messages, time_ns)
+        for key in thread.keys[known:]:
+            held = (thread.owner, key)
+            self._holding[held] = max(place, self._holding.get(held, place))
+        if thread.keys:
+            self._ending.setdefault(thread.keys[-1], set()).add(place)
+
+    def join(self, messages: Sequence[ToldMessage], owner: str, time_ns: int) -> int | None:
+        """Add what is new in `messages` to the last thread that they continue, and return its place.
+
+        That is one that they go on from the end of, else one of the same agent that they branch off from.
+        """
+        told = [_key(message) for message in messages]
+        ending = [place for key in told for place in self._ending.get(key, ())]
+        held = (self._holding.get((owner, key)) for key in told)
+        places = ending or [place for place in held if place is not None]
+        if not places:
+            return None
+        thread = self.found[max(places)]
+        new = thread.new_in(told) if ending else thread.branches_in(told)
+        self.add(max(places), messages[new:], time_ns)
+        return max(places)
 
 
 @dataclass(frozen=True)
@@ -85,10 +127,10 @@ class Transcript:
         history = History()
         readings = {span.span_id: read_span(span, history) for span in tree.spans}
         transcript = cls(tree, readings, ())
-        threads: list[Thread] = []
+        threads = Threads()
         for span in transcript.tellers():
             transcript._tell(span, threads)
-        return cls(tree, readings, tuple(threads))
+        return cls(tree, readings, tuple(threads.found))
 
     def reading(self, span: Span) -> SpanReading:
         return self.readings[span.span_id]
@@ -126,37 +168,22 @@ class Transcript:
         reading = self.reading(span)
         return bool(reading.inputs or reading.outputs)
 
-    def _tell(self, span: Span, threads: list[Thread]) -> None:
+    def _tell(self, span: Span, threads: Threads) -> None:
         reading = self.reading(span)
         agents = self.above(span, SpanRole.AGENT)
         if reading.role is SpanRole.AGENT:
             agents.insert(0, span)
         owner = agents[0].span_id if agents else ""
         given = [message for message in reading.inputs if message.role != "system"]
-        thread = _join(threads, given, owner, span.start_ns or 0)
-        if thread is None:
+        place = threads.join(given, owner, span.start_ns or 0)
+        if place is None:
             depth = len(self.above(span, SpanRole.AGENT, SpanRole.TOOL)) + (reading.role is SpanRole.AGENT)
-            thread = Thread(depth, owner, start=_start_of_turn(given))
-            thread.add(given, span.start_ns or 0)
-            threads.append(thread)
+            place = threads.begin(Thread(depth, owner, start=_start_of_turn(given)))
+            threads.add(place, given, span.start_ns or 0)
+        thread = threads.found[place]
         if not thread.system:
             thread.system = [m.text for m in reading.inputs if m.role == "system" and m.text]
-        thread.add(reading.outputs, span.end_ns or span.start_ns or 0)
-
-
-def _join(
-    threads: Sequence[Thread], messages: Sequence[ToldMessage], owner: str, time_ns: int
-) -> Thread | None:
-    """Add what is new in `messages` to the thread that they continue, and return that, if there is one."""
-    told = [_key(message) for message in messages]
-    branches = partial(Thread.branches_in, told=told, owner=owner)
-    for continues in (partial(Thread.new_in, told=told), branches):
-        for thread in reversed(threads):
-            place = continues(thread)
-            if place is not None:
-                thread.add(messages[place:], time_ns)
-                return thread
-    return None
+        threads.add(place, reading.outputs, span.end_ns or span.start_ns or 0)
 
 
 def _start_of_turn(messages: Sequence[ToldMessage]) -> int:

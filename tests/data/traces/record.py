@@ -11,6 +11,8 @@ Large ones are kept with `gzip -9n`. Each needs an environment of its own with `
 - `openllmetry-old`: traceloop-sdk==0.46.0, openai<2, opentelemetry-sdk==1.37.0, and the exporter's packages
   without their dependencies
 - `pydantic-ai`: pydantic-ai-slim[openai]
+- `google-adk`, `google-adk-1` (the schema of its spans before version 2) and `google-adk-silent` (which
+  captures no content): google-adk, litellm, mcp
 - `langgraph-openinference`: langchain, langchain-openai, openinference-instrumentation-langchain
 - `langgraph-openllmetry`: langchain, langchain-openai, opentelemetry-instrumentation-langchain
 
@@ -257,6 +259,63 @@ def record_pydantic_ai(url):
     return spans, logs
 
 
+def record_google_adk(url):
+    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_ONLY"
+    return record_adk(url)
+
+
+def record_google_adk_1(url):
+    os.environ["ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN"] = "1"
+    return record_adk(url)
+
+
+def record_google_adk_silent(url):
+    os.environ["ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"] = "false"
+    return record_google_adk_1(url)
+
+
+def record_adk(url):
+    from opentelemetry import _logs, trace
+
+    tracing, logging, spans, logs = providers()
+    trace.set_tracer_provider(tracing)
+    _logs.set_logger_provider(logging)
+
+    from google.adk.agents import LlmAgent
+    from google.adk.models.lite_llm import LiteLlm
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    async def get_weather(city: str) -> dict:
+        await asyncio.sleep(0.02 if city == "Paris" else 0)
+        return json.loads(RESULTS["call_paris" if city == "Paris" else "call_rome"])
+
+    def search_guides(query: str) -> list[str]:
+        return json.loads(RESULTS["call_guide"])
+
+    def book_taxi(time: str) -> str:
+        return RESULTS["call_taxi"]
+
+    def send_message(to: str) -> str:
+        return "sent"
+
+    async def plan():
+        tools = [get_weather, search_guides, book_taxi, send_message]
+        model = LiteLlm(model="openai/scripted", api_base=f"{url}/v1", api_key="none")
+        agent = LlmAgent(name="journeys", model=model, static_instruction=SYSTEM, tools=tools)
+        runner = InMemoryRunner(agent=agent)
+        session = await runner.session_service.create_session(app_name=runner.app_name, user_id="u")
+        where = {"user_id": "u", "session_id": session.id}
+        with tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
+            for question in (FIRST, SECOND):
+                message = types.Content(role="user", parts=[types.Part(text=question)])
+                async for _ in runner.run_async(**where, new_message=message):
+                    pass
+
+    asyncio.run(plan())
+    return spans, logs
+
+
 def record_langgraph_openinference(url):
     from openinference.instrumentation.langchain import LangChainInstrumentor
 
@@ -304,7 +363,7 @@ def record_langgraph(url, instrumentor):
 def versions():
     wanted = ("openai", "opentelemetry-sdk", "openinference", "opentelemetry-instrumentation-openai")
     wanted += ("opentelemetry-instrumentation-langchain", "langchain", "langgraph")
-    wanted += ("opentelemetry-util-genai", "traceloop-sdk", "pydantic-ai")
+    wanted += ("google-adk", "litellm", "opentelemetry-util-genai", "traceloop-sdk", "pydantic-ai")
     found = {}
     for each in importlib.metadata.distributions():
         name = each.metadata["Name"]

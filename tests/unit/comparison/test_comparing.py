@@ -345,9 +345,30 @@ def test_an_interval_of_few_items_is_students(result):
 
 
 def test_an_interval_never_leaves_what_scores_can_differ_by(result):
-    metric = compare_runs(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.0, 0.0, 1.0]})).evaluator("A")
+    metric = compare_runs(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.1, 0.1, 1.0]})).evaluator("A")
 
-    assert (metric.interval.low, metric.interval.high) == (-1.0, pytest.approx(0.77, abs=0.01))
+    assert (metric.interval.low, metric.interval.high) == (-1.0, pytest.approx(0.69, abs=0.01))
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_verdicts_that_never_change_have_an_interval_with_a_width(runs, repeats):
+    several = runs([{"A": [1] * 40}] * repeats)
+    found = compare_runs(several, several)
+
+    for metric in (found.pass_rate, found.evaluator("A")):
+        assert (metric.interval.low, metric.interval.high) == pytest.approx((-0.0876, 0.0876), abs=1e-4)
+
+
+def test_the_interval_of_scores_that_fell_by_all_is_that_of_verdicts(runs):
+    before, after = (
+        runs([{"A": [0] * 10}] * 2, lower=["A"]),
+        runs([{"A": [1] * 3 + [0] * 7}] * 2, lower=["A"]),
+    )
+    found = compare_runs(before, after)
+
+    rate, score = found.pass_rate.interval, found.evaluator("A").interval
+    assert (score.low, score.high) == pytest.approx((-rate.high, -rate.low))
+    assert score.low < 0.3 < score.high
 
 
 def test_the_detectable_drop_shrinks_with_more_items(result):

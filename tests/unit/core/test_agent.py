@@ -51,6 +51,12 @@ def test_result_json(value, text):
     assert ToolCall.result_json(value) == text
 
 
+@pytest.mark.parametrize("result", [{"a": 1}, ["a"], 3, b"text"])
+def test_a_result_that_is_no_text_is_refused(result):
+    with pytest.raises(ValueError, match=r"The result of tool call 'a' must be text, not .*result_json"):
+        ToolCall("a", result=result)
+
+
 def test_a_result_is_parsed_and_converted():
     call = ToolCall("weather", {"city": "Oslo"}, result='{"city": "Oslo", "degrees": 4}')
 

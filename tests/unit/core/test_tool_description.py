@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from dokimos import ToolDefinition
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+GEMINI_SCHEMA = {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]}
 WEATHER = ToolDefinition("get_weather", "The weather now.", input_schema=SCHEMA)
 
 
@@ -175,6 +176,8 @@ class TestFromOthers:
             WEATHER.to_mcp(),
             {"name": "get_weather", "description": "The weather now.", "inputSchema": SCHEMA},
             {"name": "get_weather", "description": "The weather now.", "input_schema": SCHEMA},
+            {"name": "get_weather", "description": "The weather now.", "parametersJsonSchema": SCHEMA},
+            {"name": "get_weather", "description": "The weather now.", "parameters": GEMINI_SCHEMA},
         ],
     )
     def test_every_dialect_reads_back(self, told):

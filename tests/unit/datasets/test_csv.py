@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example
@@ -173,6 +175,12 @@ def test_the_name_is_the_stem(tmp_path):
     path = tmp_path / "a.csv.csv"
     path.write_text("input\n")
     assert Dataset.from_csv(path).name == "a.csv"
+
+
+def test_the_name_is_the_stem_in_capitals_too(tmp_path):
+    path = tmp_path / "A.CSV.GZ"
+    path.write_bytes(gzip.compress(b"input\na\n"))
+    assert Dataset.load(str(path)).name == "A"
 
 
 def test_columns_give_names_a_meaning():

@@ -46,6 +46,7 @@ def test_a_dataset_cannot_be_changed():
 
 def test_the_repr_is_short():
     assert repr(TEN) == "Dataset('ten', 10 examples)"
+    assert repr(TEN[:1]) == "Dataset('ten', 1 example)"
 
 
 def test_duplicate_ids_name_both_positions():
@@ -169,3 +170,6 @@ def test_a_table_that_another_mark_divides_says_how_to_read_it(mark):
         Dataset.from_csv(text=text)
     assert f"delimiter={mark!r}" in str(caught.value)
     assert list(Dataset.from_csv(text=text, delimiter=mark)) == [Example.of("a", "b")]
+    with pytest.raises(DatasetError) as caught:
+        Dataset.from_csv(text=text, columns={"input": "input"})
+    assert f"delimiter={mark!r}" in str(caught.value)

@@ -6,6 +6,7 @@ from dokimos import Dataset, Example, Experiment, on_input
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, TooManyErrors
 from dokimos.evaluators import ExactMatch
+from dokimos.experiment.store import load_run
 
 
 def experiment(answer, **settings):
@@ -30,6 +31,18 @@ def test_a_run_stops_at_the_first_failure_and_says_what_is_left(tmp_path):
         "Stopped at the first failure, 'case-2'. 3 items were not run: 'case-3', 'case-4', 'case-5'. Go on"
     )
     assert result.metadata["notRun"] == ["case-3", "case-4", "case-5"]
+
+
+def test_a_stored_run_says_what_is_left_until_it_has_been_run(tmp_path):
+    plan = experiment(wrong_at(2))
+    first = run(plan, fail_fast=True, run_dir=tmp_path)
+
+    stored = load_run(tmp_path / first.run_id)
+    run(plan, run_dir=tmp_path, resume=first.run_id)
+
+    assert stored.metadata == first.metadata
+    assert stored.metadata["notRun"] == ["case-3", "case-4", "case-5"]
+    assert "notRun" not in load_run(tmp_path / first.run_id).metadata
 
 
 def test_failures_that_are_known_do_not_stop_a_resumed_run(tmp_path):

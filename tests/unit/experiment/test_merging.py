@@ -123,6 +123,23 @@ def test_shards_of_differently_configured_evaluators_are_refused(numbers: Number
         merge_results([first, other.run(shard=(2, 2))])
 
 
+def test_an_evaluator_that_only_some_shards_ran_is_named(numbers: Numbers) -> None:
+    whole = plan(numbers(4), journal=False)
+    first = whole.run(shard=(1, 2))
+    second = replace(whole, evaluators=whole.evaluators[:1]).run(shard=(2, 2))
+    [warning] = merge_results([first, second]).warnings
+    name = whole.evaluators[1].name
+    assert warning == f"The evaluator {name!r} was not part of run {second.run_id} (shard 2/2)."
+
+
+def test_evaluators_chosen_for_each_example_need_not_be_in_every_shard(numbers: Numbers) -> None:
+    chosen = {"0": [ExactMatch(), Contains(values=["0"])]}
+    whole = replace(
+        plan(numbers(4), journal=False), evaluators=lambda example: chosen.get(example.input, [ExactMatch()])
+    )
+    assert merge_results([whole.run(shard=(1, 2)), whole.run(shard=(2, 2))]).warnings == ()
+
+
 def test_results_that_were_not_kept_cannot_be_merged_from_memory(
     numbers: Numbers, comparable: Comparable
 ) -> None:

@@ -549,7 +549,7 @@ def test_a_slow_source_that_fails_breaks_the_run_with_what_was_finished():
 
     stream = DatasetStream(rows, name="pipe", waits=True)
     with pytest.raises(
-        DatasetError, match="'pipe' failed after 1 examples: OSError: the pipe burst"
+        DatasetError, match="'pipe' failed after 1 example: OSError: the pipe burst"
     ) as broken:
         Experiment(stream, lambda example: "done", [ExactMatch()]).run(journal=False)
     assert broken.value.result.total_count == 1

@@ -1,11 +1,15 @@
 """What repeats of an unchanged system say about its gate."""
 
+import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
+from dokimos.comparison.snapshot import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
+from dokimos.gate.decision import Guard, decide
 from dokimos.gate.noise import noise
 
 
@@ -81,6 +85,68 @@ def test_the_report_as_json_has_a_proposal(runs):
 
     assert tree["proposed"]["severityMargin"] > 0.15
     assert [one["repeats"] for one in tree["guard2"]] == [1, 2]
+
+
+def result_of(joined, *several, evaluators=("Match",)):
+    """A result of several runs of given items."""
+    made = [joined(*items, evaluators=evaluators) for items in several]
+    runs = tuple(replace(one.runs[0], index=index) for index, one in enumerate(made))
+    return replace(made[0], runs=runs)
+
+
+def test_an_error_makes_guard_2_fire_as_it_does_in_the_gate(joined, item):
+    """One item of two runs, of which one errors: the other way round the baseline has no score."""
+    scored = item(0, {"Match": 0.9})
+    report = noise(result_of(joined, [scored], [item(0, {}, errors={"Match": "judge down"})]))
+
+    assert report.guard2[0].fire_rate == report.guard2[0].error_rate == pytest.approx(0.5, abs=0.1)
+    assert report.guard2[0].margin == 0.0
+    assert (report.margin, report.errored) == (0.15, 1)
+
+
+def test_an_error_of_the_task_counts_once_for_all_evaluators(joined, item):
+    scored = item(0, {"Match": 0.9, "Other": 0.8})
+    report = noise(
+        result_of(joined, [scored], [item(0, {}, error="task down")], evaluators=("Match", "Other"))
+    )
+
+    assert report.guard2[0].error_rate == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_score_that_is_missing_without_an_error_is_no_drop(joined, item):
+    report = noise(result_of(joined, [item(0, {"Match": 0.9})], [item(0, {})]))
+
+    assert report.guard2[0].fire_rate == 0.0
+
+
+def test_the_rates_are_those_of_the_gate_over_all_ways_to_deal_the_runs(joined, item):
+    draw = random.Random(5)
+    several = [
+        [
+            item(i, {}, errors={"Match": "judge down"})
+            if draw.random() < 0.1
+            else item(i, {"Match": draw.choice([0.6, 0.75, 0.9])})
+            for i in range(3)
+        ]
+        for _ in range(3)
+    ]
+    fired = []
+    for ways in itertools.product(itertools.permutations(range(3), 2), repeat=3):
+        before, now = (joined(*(several[way[side]][i] for i, way in enumerate(ways))) for side in (0, 1))
+        found = decide(Snapshot.of(before), Snapshot.of(now), GateConfig())
+        fired.append(any(one.guard is Guard.SEVERITY for one in found.fired))
+
+    report = noise(result_of(joined, *several))
+
+    assert 0.2 < sum(fired) / len(fired) < 0.95
+    assert report.guard2[0].fire_rate == pytest.approx(sum(fired) / len(fired), abs=0.06)
+
+
+def test_a_drop_as_large_as_the_margin_needs_no_larger_one(runs):
+    report = noise(runs([{"A": [0.9, 0.9]}, {"A": [0.75, 0.75]}]))
+
+    assert report.guard2[0].fire_rate == 0.0
+    assert (report.guard2[0].margin, report.margin, report.repeats) == (0.15, 0.15, 1)
 
 
 def test_one_run_makes_no_noise_to_measure(result):

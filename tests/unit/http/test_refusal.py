@@ -13,6 +13,7 @@ from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
         (b'{"error": "model not found, try pulling it first"}', "model not found, try pulling it first"),
         (b'{"object": "error", "message": "bad request", "code": 400}', "bad request"),
         (b'{"detail": [{"loc": ["body"], "msg": "extra"}]}', '[{"loc": ["body"], "msg": "extra"}]'),
+        (b'[{"error": {"code": 400, "message": "Unknown name: seed"}}]', "Unknown name: seed"),
         (b"<html>\n <b>Bad Gateway</b></html>", "<html> <b>Bad Gateway</b></html>"),
         (b"", ""),
         (b"\xff\xfe", "��"),

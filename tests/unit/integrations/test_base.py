@@ -230,6 +230,7 @@ def test_several_scores_are_their_mean_and_none_is_an_error():
 
     assert (score.value, score.metadata) == (0.75, {"scores": {"a": 1.0, "b": 0.5}})
     assert score.reason == "a: 1\nb: 0.5 Half."
+    assert mean_score({name: numeric_score(0.7) for name in "abc"}).value == 0.7
     with pytest.raises(EvaluationError, match="no score"):
         mean_score({})
 

@@ -66,12 +66,7 @@ def test_thoughts_are_written_tokens_whether_or_not_they_are_counted_apart():
 
 def test_schemas_of_gemini_become_json_schema():
     schema = {"type": "OBJECT", "properties": {"days": {"type": "ARRAY", "items": {"type": "INTEGER"}}}}
-    told = SimpleNamespace(
-        name="get",
-        description="Get.",
-        parameters_json_schema=None,
-        parameters=SimpleNamespace(model_dump=lambda **options: schema),
-    )
+    told = SimpleNamespace(model_dump=lambda **options: {"name": "get", "parameters": schema})
     tool = SimpleNamespace(name="get", description="Get.", _get_declaration=lambda: told)
     hosted = SimpleNamespace(name="search", description="Find.", _get_declaration=lambda: None)
 

@@ -70,6 +70,21 @@ def test_a_call_that_is_being_made_is_shared():
     assert judge.calls == 1
 
 
+def test_a_wrapper_that_passes_for_its_judge_does_not_wait_for_its_own_call():
+    class Passing:
+        def __init__(self, judge):
+            self.judge, self.identity = judge, judge.identity
+
+        async def complete(self, prompt, *, schema=None):
+            return await complete(self.judge, prompt, schema=schema)
+
+    async def ask_through():
+        enter_scope(RunScope(in_flight={}))
+        return await asyncio.wait_for(complete(Passing(Counting()), "Is it?"), 60)
+
+    assert asyncio.run(ask_through()).text == "yes"
+
+
 def test_outside_a_run_every_call_is_made():
     judge = Counting()
 

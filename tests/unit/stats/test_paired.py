@@ -5,7 +5,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import linalg, optimize, stats
 from statsmodels.regression.linear_model import OLS
 
 from dokimos.stats.paired import (
@@ -36,13 +36,11 @@ def test_the_interval_of_a_mean_is_that_of_scipy(confidence):
     assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_clustered_error_is_that_of_statsmodels(seed):
-    groups = clusters(seed)
+def test_the_clustered_error_of_as_many_repeats_is_that_of_statsmodels():
+    groups = [(group * 3)[:3] for group in clusters(0)]
     values = numpy.concatenate(groups)
-    labels = numpy.repeat(range(len(groups)), [len(group) for group in groups])
     oracle = OLS(values, numpy.ones(len(values))).fit(
-        cov_type="cluster", cov_kwds={"groups": labels}, use_t=True
+        cov_type="cluster", cov_kwds={"groups": numpy.repeat(range(len(groups)), 3)}, use_t=True
     )
 
     found = clustered_mean_estimate(groups)
@@ -50,6 +48,45 @@ def test_the_clustered_error_is_that_of_statsmodels(seed):
     assert found.value == pytest.approx(oracle.params[0], abs=1e-12)
     assert found.standard_error == pytest.approx(oracle.bse[0], abs=1e-12)
     assert (found.interval.low, found.interval.high) == pytest.approx(tuple(oracle.conf_int()[0]), abs=1e-9)
+
+
+def bell_mccaffrey(groups):
+    """Standard error and degrees of freedom by their definition, in matrices of all values."""
+    values, n = numpy.concatenate(groups), sum(map(len, groups))
+    label = numpy.repeat(range(len(groups)), [len(group) for group in groups])
+    residual_maker = numpy.eye(n) - 1 / n
+    columns = []
+    for one in range(len(groups)):
+        rows = numpy.flatnonzero(label == one)
+        root = linalg.inv(linalg.sqrtm(residual_maker[numpy.ix_(rows, rows)]).real)
+        columns.append(residual_maker[:, rows] @ root @ numpy.ones(len(rows)) / n)
+    parts = numpy.array(columns) @ values
+    spectrum = linalg.eigvalsh(numpy.array(columns) @ numpy.array(columns).T)
+    return (parts @ parts) ** 0.5, spectrum.sum() ** 2 / (spectrum**2).sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_the_clustered_interval_is_that_of_the_definition(seed, n):
+    groups = clusters(seed, n)
+    error, freedom = bell_mccaffrey(groups)
+
+    found = clustered_mean_estimate(groups)
+
+    assert found.value == pytest.approx(fmean(numpy.concatenate(groups)), abs=1e-12)
+    assert found.standard_error == pytest.approx(error, abs=1e-12)
+    assert found.interval.high - found.value == pytest.approx(stats.t.ppf(0.975, freedom) * error, rel=1e-8)
+
+
+def test_unlike_numbers_of_repeats_leave_the_clustered_interval_its_coverage():
+    draw = random.Random(5)
+    covered = 0
+    for _ in range(2_000):
+        items = [draw.gauss(0, 1) for _ in range(8)]
+        groups = [[draw.gauss(m, 0.3) for _ in range(draw.choice([1, 1, 2, 3, 6]))] for m in items]
+        interval = clustered_mean_estimate(groups).interval
+        covered += interval.low <= 0 <= interval.high
+    assert 0.93 <= covered / 2_000 <= 0.97
 
 
 def test_copies_of_a_score_tell_no_more_than_one():

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from dokimos.errors import ConfigurationError
+from dokimos.suites import files
 
 METRICS = """
 evaluations:
@@ -219,6 +220,36 @@ def test_settings_come_from_suite_project_user_and_environment_in_this_order(fol
     assert (suite.timeout, suite.parallelism, suite.retries, suite.quiet) == (4, 3, 2, True)
 
 
+def test_a_wrong_value_in_the_configuration_is_told_with_its_place(folder):
+    folder.write("config.yml", "execution:\n  llm_timeout: soon\n")
+
+    assert "config.yml:2:3: execution.llm_timeout: this must be a number, not 'soon'." in refused(
+        folder, "execution: {retries: 1}\ntest_cases: []\n"
+    )
+
+
+@pytest.mark.parametrize("variable", ["DOKIMOS_LLM_TIMEOUT", "HOLODECK_LLM_TIMEOUT"])
+def test_a_time_limit_from_the_environment_may_have_a_fraction(folder, monkeypatch, variable):
+    monkeypatch.setenv(variable, "0.5")
+
+    assert folder.suite("test_cases: []\n").timeout == 0.5
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("DOKIMOS_LLM_TIMEOUT", "soon", "must be a number above 0, not 'soon'"),
+        ("HOLODECK_FILE_TIMEOUT", "-1", "must be a number above 0, not '-1'"),
+        ("DOKIMOS_DOWNLOAD_TIMEOUT", "nan", "must be a number above 0, not 'nan'"),
+        ("DOKIMOS_PARALLEL_TEST_CASES", "1.5", "must be a whole number above 0, not '1.5'"),
+    ],
+)
+def test_a_variable_that_is_no_number_is_refused(folder, monkeypatch, variable, value, told):
+    monkeypatch.setenv(variable, value)
+
+    assert f"The variable {variable} {told}." in refused(folder, "test_cases: []\n")
+
+
 def test_a_typo_in_the_configuration_is_refused(folder):
     folder.write("config.yaml", "providrs: {}\n")
 
@@ -285,3 +316,60 @@ def test_the_json_schema_knows_all_blocks():
 
     assert {"name", "agent", "evaluations", "test_cases"} <= set(schema["properties"])
     assert compiled(schema_text(schema), check_formats=False) is not None
+
+
+def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
+    folder.write("other.py", "x = 1\n")
+    message = refused(
+        folder,
+        """
+            evaluations:
+              metrics:
+                - {type: standard, metric: numerc}
+                - {type: standard, metric: numeric, tolerance: 1}
+                - {type: code, grader: "other:missing"}
+            test_cases:
+              - {input: a, tags: none}
+              - input: b
+                expected_tools: [{nme: a}, {name: c, args: {k: {regex: "("}}}]
+              - turns: [{inptu: a}, {input: b, files: [{path: no.pdf, type: pdf}]}]
+        """,
+    )
+
+    lines = message.splitlines()
+    paths = [line.split(": ")[1] for line in lines[1:]]
+    assert lines[0] == "10 problems in the suite:"
+    assert paths == [
+        "evaluations.metrics[0].metric",
+        "evaluations.metrics[1]",
+        "evaluations.metrics[2]",
+        "test_cases[0].tags",
+        "test_cases[1].expected_tools[0].name",
+        "test_cases[1].expected_tools[0].nme",
+        "test_cases[1].expected_tools[1].args.k",
+        "test_cases[2].turns[0].input",
+        "test_cases[2].turns[0].inptu",
+        "test_cases[2].turns[1].files[0].path",
+    ]
+
+
+def test_the_places_of_a_file_of_cases_are_read_once(folder, monkeypatch):
+    reads = []
+
+    class Places(dict):
+        def items(self):
+            reads.append(len(self))
+            return super().items()
+
+    cases_of = files._cases_of
+
+    def counted(path, lookup):
+        document = cases_of(path, lookup)
+        document.places = Places(document.places)
+        return document
+
+    monkeypatch.setattr(files, "_cases_of", counted)
+    folder.write("cases.jsonl", '{"input": "2 + 2"}\n' * 50)
+
+    assert len(folder.suite("test_cases_file: cases.jsonl\n").cases) == 50
+    assert len(reads) == 1

@@ -1,5 +1,8 @@
 """The metrics of a suite: families, overrides, outcomes, precedence of judges."""
 
+import zipfile
+from dataclasses import replace
+
 import pytest
 
 from dokimos.errors import ConfigurationError
@@ -272,3 +275,63 @@ def test_a_metric_can_be_limited_in_time_and_repeated(folder):
 
     assert slow.error == "TimeoutError: no result within 0.05 s."
     assert flaky.success is True
+
+
+SLIDE = (
+    '<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><p:cSld><p:spTree><p:sp><p:txBody>'
+    "<a:p><a:r><a:t>A room costs 140 euros.</a:t></a:r></a:p>"
+    "</p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
+)
+
+
+def judged_files(folder, files):
+    """Run a judge that sees the files, and return its prompts and the result."""
+    prompts = []
+
+    def judge(prompt):
+        prompts.append(prompt)
+        return '{"score": 8, "reason": "It fits."}'
+
+    suite = folder.suite(f"""
+        model: {{provider: ollama, name: m}}
+        evaluations:
+          metrics:
+            - type: geval
+              name: G
+              criteria: Good.
+              evaluation_steps: [Look at it.]
+              evaluation_params: [actual_output, context]
+        test_cases: [{{input: price, files: {files}}}]
+    """)
+    (metric,) = suite.cases[0].evaluators
+    judged = replace(metric, inner=replace(metric.inner, judge=judge))
+    case = suite.cases[0].examples()[0].to_test_case({"output": "60.94"})
+    return prompts, judged.evaluate(case)
+
+
+def test_a_judge_sees_the_text_of_files_of_every_kind(folder):
+    folder.write("notes.txt", "Breakfast is free.")
+    folder.write("figures.csv", "year,price\n2007,60.94\n")
+    (folder.path / "dot.png").write_bytes(b"\x89PNG")
+    with zipfile.ZipFile(folder.path / "hotel.pptx", "w") as slides:
+        slides.writestr("ppt/slides/slide1.xml", SLIDE)
+
+    files = (
+        "{path: notes.txt, type: text}, {path: figures.csv, type: csv}, "
+        "{path: hotel.pptx, type: powerpoint}, {path: dot.png, type: image, description: A dot.}"
+    )
+    prompts, result = judged_files(folder, f"[{files}]")
+
+    assert result.error is None
+    for shown in ("Breakfast is free.", "2007,60.94", "A room costs 140 euros.", "A dot."):
+        assert shown in prompts[0]
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_metric_that_needs_it(folder):
+    folder.write("hotel.pptx", "no slides")
+
+    prompts, result = judged_files(folder, "[{path: hotel.pptx, type: powerpoint}]")
+
+    assert "hotel.pptx" in result.error
+    assert (result.score, prompts) == (None, [])

@@ -104,6 +104,15 @@ def test_a_metric_over_turns_is_their_mean_and_names_the_turn_that_fails(talks):
     ]
 
 
+def test_a_turn_that_fails_without_a_reason_tells_its_score(talks):
+    talks.write("lenient.py", "def grade(ctx):\n    return 0.75 if ctx.turn_index else 1.0\n")
+    metric = '{type: code, grader: "lenient:grade", threshold: 0.9}'
+
+    item = talks.item(conversation("{input: a}", f"{{input: b, evaluations: [{metric}]}}"))
+
+    assert item.result("grade").reason == "turn 2: The score is 0.75."
+
+
 def test_a_turn_may_have_metrics_of_its_own(talks):
     item = talks.item(
         conversation(

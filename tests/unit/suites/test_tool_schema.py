@@ -85,7 +85,8 @@ def test_two_tools_of_one_name_are_refused(folder):
 
 
 def test_keys_of_a_server_without_effect_are_warned_of(folder):
-    suite = folder.suite(HEAD + "  - {name: a, type: mcp, command: x, config: {a: 1}, load_prompts: true}\n")
+    server = "{name: a, type: mcp, command: python, config: {a: 1}, load_prompts: true}"
+    suite = folder.suite(f"{HEAD}  - {server}\n")
 
     assert any("load_prompts, config of the tool a has no effect" in warning for warning in suite.warnings)
 

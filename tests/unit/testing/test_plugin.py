@@ -95,6 +95,63 @@ def test_unrelated():
     assert "test_support" in (project.path / "out.html").read_text()
 
 
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        for report in reports:
+            report.outcome = "rerun" if report.failed else report.outcome
+            item.ihook.pytest_runtest_logreport(report=report)
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")])
+def test_of_a_flaky_test_that_is_run_again_the_last_attempt_counts(project, arguments):
+    project.makeconftest(AGAIN)
+    project.makepyfile(
+        """
+        import pytest
+        from dokimos.evaluators import ExactMatch
+        from dokimos.testing import assert_eval
+
+        attempts = []
+
+        @pytest.fixture
+        def torn_down():
+            yield
+            assert len(attempts) != 2
+
+        @pytest.mark.dokimos(jsonl='{"id": "a", "input": "?", "expectedOutput": "yes"}')
+        def test_answers(example):
+            attempts.append("answer")
+            assert_eval(example.to_test_case("yes" if attempts[1:] else "no"), ExactMatch())
+
+        def test_crashes(dokimos_recorder):
+            dokimos_recorder.actual_output(len(attempts), f"attempt {len(attempts)}")
+            attempts.append("crash")
+            assert len(attempts) > 3
+
+        def test_tears_down(dokimos_recorder, torn_down):
+            attempts[:] = ["x", "x"] if len(attempts) == 4 else ["x"]
+            dokimos_recorder.actual_output(len(attempts))
+        """
+    )
+
+    project.runpytest("--dokimos-report=out.json", *arguments).assert_outcomes(passed=4)
+
+    items = {item.key.partition("::")[2]: item for item in written(project).item_results}
+    assert len(written(project).item_results) == 3
+    assert (items["test_answers[a]"].success, items["test_answers[a]"].actual_output) == (True, "yes")
+    assert (items["test_crashes"].error, items["test_crashes"].actual_outputs) == (None, {"attempt 3": 3})
+    assert items["test_tears_down"].actual_outputs == {"output": 1}
+
+
 def test_a_test_that_fails_by_itself_is_an_errored_item_and_a_skipped_one_is_none(project):
     project.makepyfile(
         """
@@ -363,7 +420,7 @@ import sys
 
 def test_nothing_of_dokimos_was_imported():
     ours = {name for name in sys.modules if name.partition(".")[0] == "dokimos"}
-    assert ours == {"dokimos", "dokimos.version", "dokimos.testing", "dokimos.testing.plugin"}
+    assert ours <= {"dokimos", "dokimos.version", "dokimos.testing", "dokimos.testing.plugin"}
 """
 
 
@@ -384,19 +441,6 @@ def test_markers_are_listed(project):
     text = project.runpytest("--markers").stdout.str()
     assert "@pytest.mark.dokimos(" in text
     assert "@pytest.mark.dokimos_live(" in text
-
-
-def test_a_module_can_say_its_root(project):
-    project.makepyfile(
-        """
-        from pathlib import Path
-        from dokimos.testing import plugin
-
-        def test_root(request):
-            assert plugin.current_root() == request.config.rootpath
-        """
-    )
-    project.runpytest().assert_outcomes(passed=1)
 
 
 GATED = """
@@ -442,20 +486,40 @@ def test_a_baseline_is_updated_on_demand(project, gated):
     project.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_the_command_that_accepts_works_where_the_session_was_started(project, gated, monkeypatch):
-    gated.write_text(gated.read_text().replace("RIGHT = 40", "RIGHT = 25"))
-    folder = project.mkdir("below")
-    monkeypatch.chdir(folder)
-    run = project.runpytest_subprocess(f"../{gated.name}")
-    assert f"DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate" in run.stdout.str()
-
-
 def test_the_command_that_accepts_names_no_group_of_xdist(project, gated):
     text = gated.read_text().replace("RIGHT = 40", "RIGHT = 25")
     text = text.replace("def test_gate", "@pytest.mark.xdist_group('nightly@test_gate')\ndef test_gate")
     gated.write_text("import pytest\n" + text)
     run = project.runpytest_subprocess("-n", "2", "--dist", "loadgroup")
     assert f"DOKIMOS_UPDATE_BASELINE=true pytest {gated.name}::test_gate, then" in run.stdout.str()
+
+
+@pytest.mark.parametrize("check", ["RegressionGate().verify(result)", "assert_no_regression(result)"])
+def test_a_gate_below_the_root_keeps_its_baseline_in_the_root(project, gated, monkeypatch, check):
+    service = project.mkdir("service")
+    (service / "pyproject.toml").write_text("")
+    text = gated.read_text().replace("import Dataset,", "import RegressionGate, Dataset,")
+    text = text.replace("assert_no_regression(result)", check)
+    (service / "test_it.py").write_text(text.replace('name="support"', 'name="other"'))
+    monkeypatch.chdir(service)
+
+    project.runpytest_subprocess("--rootdir=..", "test_it.py").assert_outcomes(passed=1)
+
+    assert (project.path / "tests" / "baselines" / "other.json").exists()
+    assert not (service / "tests").exists()
+
+
+@pytest.mark.parametrize("check", ["RegressionGate().verify(result)", "assert_no_regression(result)"])
+def test_the_command_that_accepts_is_typed_below_the_root(project, gated, monkeypatch, check):
+    text = (
+        gated.read_text().replace("RIGHT = 40", "RIGHT = 25").replace("assert_no_regression(result)", check)
+    )
+    gated.write_text(text.replace("import Dataset,", "import RegressionGate, Dataset,"))
+    monkeypatch.chdir(project.mkdir("below"))
+
+    run = project.runpytest_subprocess(f"../{gated.name}")
+
+    assert f"DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate" in run.stdout.str()
 
 
 def test_updating_ends_with_the_session(project, gated):

@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from google.protobuf.json_format import ParseDict
@@ -101,7 +102,16 @@ def test_values_of_every_type_are_read(value, expected):
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [(3, "client"), ("3", "client"), ("SPAN_KIND_SERVER", "server"), (0, None), (99, None), ("odd", None)],
+    [
+        (3, "client"),
+        ("3", "client"),
+        ("SPAN_KIND_SERVER", "server"),
+        (0, None),
+        (99, None),
+        (-1, None),
+        (-10, None),
+        ("odd", None),
+    ],
 )
 def test_kinds_are_numbers_or_names(kind, expected):
     assert only(export(one(kind=kind))).kind == expected
@@ -109,10 +119,70 @@ def test_kinds_are_numbers_or_names(kind, expected):
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [(2, "error"), ("2", "error"), ("STATUS_CODE_OK", "ok"), (0, "unset"), (7, "unset"), ("odd", "unset")],
+    [
+        (2, "error"),
+        ("2", "error"),
+        ("STATUS_CODE_OK", "ok"),
+        (0, "unset"),
+        (7, "unset"),
+        (-1, "unset"),
+        (-10, "unset"),
+        ("odd", "unset"),
+    ],
 )
 def test_statuses_are_numbers_or_names(code, expected):
     assert only(export(one(status={"code": code}))).status == expected
+
+
+def test_numbers_that_protobuf_does_not_know_are_none():
+    request = ParseDict(export(one(traceId="AQ==", spanId="AQ==")), ExportTraceServiceRequest())
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.kind, span.status.code = -1, -10
+
+    read = only(request.SerializeToString())
+
+    assert (read.kind, read.status) == (None, "unset")
+
+
+@pytest.mark.parametrize("time", ["-5", "0", "9" * 5000, 10**400, "soon", None])
+def test_times_that_cannot_be_are_not_known(time):
+    spans = read_otlp(export(one(startTimeUnixNano=time, endTimeUnixNano="7"))).spans
+
+    assert (spans[0].start_ns, spans[0].end_ns) == (None, 7)
+    assert call_metrics(spans).latency_ms is None
+
+
+def test_what_is_nested_too_deeply_is_left_out():
+    value = {"stringValue": "deep"}
+    for _ in range(3000):
+        value = {"arrayValue": {"values": [value]}}
+    attributes = [
+        {"key": "gen_ai.input.messages", "value": value},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "look"}},
+    ]
+
+    (call,) = to_agent_trace(read_otlp(export(one(attributes=attributes))).spans).tool_calls
+
+    assert call.name == "look"
+
+    given = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.loads("[" * 600 + "]" * 600)}
+    printed = {"name": "chat", "context": {"trace_id": "0xa", "span_id": "0xb"}, "attributes": given}
+    assert to_agent_trace(read_otlp(printed).spans).tool_calls == ()
+
+
+def test_a_printed_span_without_ids_or_name_is_rejected():
+    def printed(**changes):
+        return {"name": "chat", "context": {"trace_id": "0xA1", "span_id": "0xb2"}, **changes}
+
+    assert [(span.trace_id, span.span_id) for span in read_otlp(printed()).spans] == [("a1", "b2")]
+    for changes in (
+        {"name": " "},
+        {"name": 5},
+        {"context": {"trace_id": "", "span_id": "0xb2"}},
+        {"context": {"trace_id": "0xa1", "span_id": None}},
+        {"context": {"trace_id": "0x" + "0" * 32, "span_id": "0xb2"}},
+    ):
+        assert (read_otlp(printed(**changes)).spans, read_otlp(printed(**changes)).rejected) == ((), 1)
 
 
 @pytest.mark.parametrize("field", ["traceId", "spanId", "name"])
@@ -183,6 +253,22 @@ def test_gzip_is_unpacked(story):
     assert read_otlp(gzip.compress(json.dumps(tree).encode())) == read_otlp(tree)
 
 
+def test_gzip_that_was_appended_to_is_unpacked_to_its_end():
+    lines = [json.dumps(export(one(spanId=f"{n:016x}"))).encode() + b"\n" for n in (1, 2)]
+    packed = b"".join(map(gzip.compress, lines))
+
+    assert [span.span_id for span in read_otlp(packed).spans] == [f"{n:016x}" for n in (1, 2)]
+    assert len(read_otlp(packed + b"\0" * 512).spans) == 2
+    with pytest.raises(TraceError, match="damaged"):
+        read_otlp(packed + b"junk")
+    with pytest.raises(TraceError, match="larger than 300 bytes"):
+        read_otlp(packed, max_bytes=300)
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_json():
+    assert only(b"\xef\xbb\xbf" + json.dumps(export(one())).encode()).name == "llm.generate"
+
+
 def test_what_is_too_large_unpacked_is_refused():
     packed = gzip.compress(b"[" + b" " * 10_000_000, mtime=0)
 
@@ -197,10 +283,13 @@ def test_what_is_too_large_unpacked_is_refused():
     [
         (b"{", "not JSON"),
         (b"", "not JSON"),
-        (b"3", "not protobuf"),
+        (b"3", "must be a JSON object, not int"),
         (b"\x0a\xff\xff", "not protobuf"),
         (b'{"a": 1}\n{', "Line 2 is not JSON"),
         (b"[1]", "must be a JSON object, not int"),
+        (b"[[]]", "must be a JSON object, not list"),
+        (b"<html>", "not JSON"),
+        ("\ud800", "not JSON"),
         (gzip.compress(b"{}", mtime=0)[:-4] + b"abcd", "damaged"),
         (gzip.compress(b"{}" * 100, mtime=0)[:-9], "cut off"),
     ],
@@ -318,5 +407,28 @@ def test_a_circle_of_parents_ends(span):
     tree = SpanTree(circle)
 
     assert [above.span_id for above in tree.ancestors(second)] == [first.span_id]
+    assert [root.span_id for root in tree.roots] == [first.span_id]
     assert to_agent_trace(circle).tool_calls == ()
     assert call_metrics(circle).tokens is None
+
+
+def test_spans_in_a_circle_are_counted_once(span):
+    def used(tokens, key, parent, operation):
+        given = {"gen_ai.operation.name": operation, "gen_ai.usage.input_tokens": tokens}
+        one = span(f"span {key}")
+        return replace(one, span_id=key, parent_id=parent, attributes=given)
+
+    agent, model = used(7, "a", "b", "invoke_agent"), used(5, "b", "a", "chat")
+    own = used(3, "c", "c", "chat")
+
+    assert call_metrics([agent, model, own]).tokens_in == 8
+    assert call_metrics([model, agent]).tokens_in == 5
+    assert [each.span_id for each in SpanTree([own, agent, model]).roots] == ["c", "a"]
+
+
+def test_spans_may_be_nested_as_deeply_as_there_are_spans(span):
+    spans = [span(gen_ai__operation__name="invoke_agent", gen_ai__usage__input_tokens=1)]
+    for _ in range(3000):
+        spans.append(span(parent=spans[-1]))
+
+    assert call_metrics(spans).tokens_in == 1

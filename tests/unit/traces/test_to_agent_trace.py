@@ -188,7 +188,7 @@ def test_tools_that_no_model_asked_for_are_calls_too(tool):
     assert trace.tool_calls == (
         ToolCall("look", {"at": "a"}, result="A"),
         ToolCall("shout", {"input": "loud"}, metadata={"id": "c9"}),
-        ToolCall("stop"),
+        ToolCall("stop", metadata={"unknownArguments": True}),
     )
     assert trace.final_response is None
 
@@ -250,6 +250,15 @@ def test_a_model_span_around_another_is_told_once(chat):
     inner = replace(chat([user("x")], calling(("c0", "look", {})), parent=outer), start_ns=outer.start_ns)
 
     assert len(to_agent_trace([outer, inner]).tool_calls) == 1
+
+
+def test_models_that_were_asked_unrelated_things_have_threads_of_their_own(chat):
+    spans = [chat([user(f"question {n}")], calling(("", "look", {"at": n}))) for n in range(3000)]
+
+    trace = to_agent_trace(spans)
+
+    assert [call.arguments for call in trace.tool_calls] == [{"at": n} for n in range(3000)]
+    assert [m.content for m in to_conversation(spans).user_messages] == ["question 2999"]
 
 
 def test_of_several_choices_the_first_counts(span):
@@ -459,6 +468,65 @@ def test_traces_are_evaluated_like_any_recorded_data(story):
 
     assert (result.pass_rate, len(result.item_results)) == (1.0, 3)
     assert result.item_results[0].metrics.tokens_in == call_metrics(spans[:11]).tokens_in
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"events": 5},
+        {"events": [{"event.name": ["gen_ai.choice"]}]},
+        {"gen_ai.operation.name": "chat", "gen_ai.tool.definitions": [{"function": "parameters"}]},
+        {"traceloop.entity.input": '{"args": 5}'},
+        {"traceloop.entity.input": {"input_str": "{'a': {[]: 1}}"}, "traceloop.span.kind": "tool"},
+        {"traceloop.entity.input": "\ud800"},
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": " "},
+        {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": [{"id": 1, "score": 10**400}]},
+        {"llm.input_messages." + ".".join("a" * 3000): 1},
+        {"llm.input_messages." + "9" * 5000 + ".message.role": "user"},
+        {"gen_ai.usage.input_tokens": 10**400},
+    ],
+)
+def test_no_attribute_keeps_the_others_from_being_read(span, attributes):
+    told = {"gen_ai.output.messages": json.dumps([answer("ok")]), "gen_ai.usage.output_tokens": 5}
+    spans = [replace(span("execute_tool "), attributes=attributes), replace(span(), attributes=told)]
+
+    (example,) = to_examples(spans)
+
+    assert example.actual_outputs["output"] == "ok"
+    assert example.metrics.tokens_out == 5
+    assert to_conversation(spans).assistant_messages[-1].content == "ok"
+
+
+def test_messages_with_half_a_surrogate_pair_are_read(span):
+    for half in ("\\ud83d", "\ud83d"):
+        told = f'[{{"role": "assistant", "content": "ok {half}"}}]'
+
+        trace = to_agent_trace([span(gen_ai__operation__name="chat", gen_ai__output__messages=told)])
+
+        assert trace.final_response == "ok \ud83d"
+
+
+def test_an_answer_that_nobody_recorded_is_no_empty_answer(chat, span):
+    made = calling(("c0", "look", {}))
+    asked, silent = chat([user("x")], made), span(gen_ai__operation__name="chat")
+    failed = replace(silent, status="error")
+
+    for spans, known in (([asked], True), ([asked, silent], False), ([silent], False), ([failed], True)):
+        outputs = to_test_case(spans).actual_outputs
+        assert outputs.get("output", "not there") == ("" if known else "not there")
+
+
+def test_arguments_that_nobody_recorded_are_not_known(chat, tool):
+    made = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c0", "name": "look"}]}
+    silent, filled = chat([user("x")], made), tool("look", {"at": "a"}, key="c0")
+
+    (unknown,) = to_agent_trace([silent]).tool_calls
+    (known,) = to_agent_trace([silent, filled]).tool_calls
+    (none,) = to_agent_trace([tool("stop", {})]).tool_calls
+
+    assert (unknown.arguments, unknown.has_unknown_arguments) == ({}, True)
+    assert (known.arguments, known.has_unknown_arguments) == ({"at": "a"}, False)
+    assert none.has_unknown_arguments is False
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

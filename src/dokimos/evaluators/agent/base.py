@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,14 @@ class ExpectedCallsEvaluator(CallsEvaluator):
         return expected_calls(case, self.expected_tool_calls_key), calls_made(case, self.tool_calls_key)
 
 
+def require_compared(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: CallMatcher) -> None:
+    """Raise `EvaluationError` where arguments that were not recorded decide whether calls match."""
+    unknown = [call for call in actual if call.metadata and call.has_unknown_arguments]
+    if unknown:
+        compared = {call.name for call in expected if not matcher.is_by_name(call)}
+        require_arguments(call for call in unknown if call.name in compared)
+
+
 def require_keys(evaluator: Evaluator, **fields: str) -> None:
     """Check the fields that hold keys, and make the keys required: `outputs="tool_calls_key"`."""
     for field in fields.values():
@@ -70,6 +78,16 @@ def expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall,
 def tools_given(case: EvalTestCase, key: str = TOOLS) -> tuple[ToolDefinition, ...]:
     """Return the tools that the agent had. Raises `EvaluationError` where they cannot be read."""
     return tool_definitions_from(case.metadata.get(key), key=key)
+
+
+def require_arguments(calls: Iterable[ToolCall]) -> None:
+    """Raise `EvaluationError` for a call whose arguments were not recorded."""
+    for call in calls:
+        if call.metadata and call.has_unknown_arguments:
+            raise EvaluationError(
+                f"The arguments of the call of {call.name!r} were not recorded; let the instrumentation "
+                "capture the content of messages and tool calls."
+            )
 
 
 def call_matcher(

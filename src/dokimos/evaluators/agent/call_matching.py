@@ -60,6 +60,11 @@ class CallMatcher:
             return None
         return None if key is None else (call.name, key)
 
+    def is_by_name(self, expected: ToolCall) -> bool:
+        """Say whether any call of its tool is the expected one."""
+        check = self._check(expected.name)
+        return not expected.arguments if check is None else ignores_arguments(check)
+
     def _check(self, tool: str) -> ArgumentCheck | None:
         return self.of_tool.get(tool, self.arguments) if self.of_tool else self.arguments
 

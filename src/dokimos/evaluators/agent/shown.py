@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dokimos.core.agent import ToolCall, ToolDefinition
-from dokimos.core.jsonable import text_form
+from dokimos.core.conversation import call_text
 from dokimos.core.keys import OUTPUT, PLAN, REASONING_STEPS
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import MissingInputError
@@ -32,8 +32,7 @@ def output_section(case: EvalTestCase) -> str:
 
 def call_line(call: ToolCall) -> str:
     """Return a call with its result: `search({"q": "x"}) -> 3 found`."""
-    arguments = call.invalid_arguments or text_form(dict(call.arguments))
-    line = f"{call.name}({arguments})"
+    line = f"{call.name}({call.invalid_arguments})" if call.invalid_arguments else call_text(call)
     return line if call.result is None else f"{line} -> {call.result}"
 
 

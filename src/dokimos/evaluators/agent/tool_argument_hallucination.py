@@ -10,7 +10,7 @@ from dokimos.core.keys import INPUT, TOOL_CALLS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
-from dokimos.evaluators.agent.base import calls_made, require_keys
+from dokimos.evaluators.agent.base import calls_made, require_arguments, require_keys
 from dokimos.evaluators.agent.shown import calls_section
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import section, shown
@@ -58,6 +58,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
         calls = calls_made(case, self.tool_calls_key)
         if not calls:
             return Score(1.0, "There are no tool calls to check.", metadata={"verdicts": []})
+        require_arguments(calls)
         reply = await ask(
             self.lm,
             _prompt(shown(case.inputs.get(self.input_key)), calls),

@@ -14,7 +14,13 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, require_keys, tools_given
+from dokimos.evaluators.agent.base import (
+    CallsEvaluator,
+    calls_made,
+    require_arguments,
+    require_keys,
+    tools_given,
+)
 from dokimos.evaluators.json_schema import compiled, schema_text, violations
 
 if TYPE_CHECKING:
@@ -67,7 +73,7 @@ def call_errors(
     """Return what is wrong with a call, empty for a valid one.
 
     Raises:
-        EvaluationError: when the tool's schema is not valid itself.
+        EvaluationError: when the tool's schema is not valid itself, or the arguments were not recorded.
     """
     tool = tools.get(call.name)
     if tool is None:
@@ -75,6 +81,8 @@ def call_errors(
         return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
         return (f"the arguments are no JSON object: {quoted(call.invalid_arguments)}",)
+    if call.metadata and tool.parameters:
+        require_arguments((call,))
     validator = _validator_of(tool, strict)
     try:
         if validator.is_valid(call.arguments):
@@ -91,7 +99,8 @@ def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:
         return known[1]
     schema = _strict(tool.input_schema) if strict else tool.input_schema
     try:
-        validator = compiled(schema_text(schema))
+        # With "properties", if only empty, what is not allowed is named.
+        validator = compiled(schema_text({"properties": {}, **schema}))
     except ValueError as error:
         raise EvaluationError(f"The schema of tool {tool.name!r} is not valid: {error}") from None
     _validators[key] = (tool, validator)

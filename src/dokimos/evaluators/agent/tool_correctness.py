@@ -13,7 +13,13 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
-from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, f1, names_of
+from dokimos.evaluators.agent.base import (
+    ExpectedCallsEvaluator,
+    call_matcher,
+    f1,
+    names_of,
+    require_compared,
+)
 from dokimos.evaluators.agent.call_matching import BY_NAME, CallMatcher
 from dokimos.evaluators.checks import check_option
 
@@ -58,6 +64,7 @@ class ToolCorrectness(ExpectedCallsEvaluator):
         return call_matcher(self.name, self.arguments, self.tool_arguments)
 
     def _by_arguments(self, expected: Calls, actual: Calls) -> Score:
+        require_compared(expected, actual, self._matcher)
         paired = call_matching.pairs(expected, actual, self._matcher)
         missing = [call.name for index, call in enumerate(expected) if index not in paired]
         made = set(paired.values())

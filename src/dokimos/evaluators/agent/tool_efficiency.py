@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
-from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, calls_made
+from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, calls_made, require_arguments
 from dokimos.evaluators.agent.call_matching import CallMatcher
 
 
@@ -34,6 +35,7 @@ class ToolEfficiency(CallsEvaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         calls = calls_made(case, self.tool_calls_key)
+        self._require_compared(calls)
         distinct, redundant = self._split(calls)
         consecutive = [later.name for earlier, later in pairwise(calls) if self._repeats(earlier, later)]
         metadata = {
@@ -48,6 +50,12 @@ class ToolEfficiency(CallsEvaluator):
     @cached_property
     def _matcher(self) -> CallMatcher:
         return call_matcher(self.name, self.arguments, {})
+
+    def _require_compared(self, calls: Sequence[ToolCall]) -> None:
+        counts = Counter(call.name for call in calls)
+        require_arguments(
+            call for call in calls if counts[call.name] > 1 and not self._matcher.is_by_name(call)
+        )
 
     def _split(self, calls: Sequence[ToolCall]) -> tuple[list[ToolCall], list[str]]:
         seen: set[Hashable] = set()

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.keys import CALL_ERROR
+from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
@@ -80,7 +81,7 @@ class ToolErrors(CallsEvaluator):
             raise ConfigurationError(
                 f"{self.name}: error_detector must be a pattern or a function: {error}."
             ) from None
-        return lambda result: pattern.search(result) is not None
+        return lambda result: find(pattern, result) is not None
 
 
 def _json_error(result: str) -> str | None:

@@ -13,7 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
-from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of
+from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of, require_compared
 from dokimos.evaluators.agent.call_matching import CallMatcher, Calls
 from dokimos.evaluators.checks import check_option
 
@@ -51,6 +51,7 @@ class ToolTrajectory(ExpectedCallsEvaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = self.both(case)
+        require_compared(expected, actual, self._matcher)
         value, matched = _RULES[self.mode](expected, actual, self._matcher)
         metadata = {
             "matchMode": self.mode.upper(),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.patterns import find
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.values import ABSENT, Normalise, same_value
@@ -94,7 +95,7 @@ def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
     except re.error as error:
         raise ConfigurationError(f'"regex" takes a pattern, not {quoted(pattern)}: {error}.') from None
     return ValueMatcher(
-        lambda expected, actual: compiled.search(text_form(actual) or "") is not None, needs_expected=False
+        lambda expected, actual: find(compiled, text_form(actual) or "") is not None, needs_expected=False
     )
 
 

@@ -93,7 +93,10 @@ CRITERIA: Final[Mapping[str, Criterion]] = {
 
 
 def as_criteria(owner: str, given: Sequence[Any]) -> tuple[Criterion, ...]:
-    """Return criteria that are given as such or by name. Raises `ConfigurationError`."""
+    """Return criteria that are given as such, as maps of their fields or by name.
+
+    Raises `ConfigurationError`.
+    """
     if isinstance(given, str) or not given:
         raise ConfigurationError(f"{owner}: criteria must be a list of at least one criterion.")
     criteria = tuple(_criterion(owner, criterion) for criterion in given)
@@ -107,6 +110,13 @@ def as_criteria(owner: str, given: Sequence[Any]) -> tuple[Criterion, ...]:
 def _criterion(owner: str, given: Any) -> Criterion:
     if isinstance(given, Criterion):
         return given
+    if isinstance(given, Mapping):
+        try:
+            return Criterion(**given)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{owner}: {quoted(given)} is no criterion with name, description and weight: {error}"
+            ) from None
     known = CRITERIA.get(given) if isinstance(given, str) else None
     if known is None:
         near = get_close_matches(str(given), CRITERIA, n=1)

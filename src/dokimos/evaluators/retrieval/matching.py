@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from dokimos.core import calling
 from dokimos.core.jsonable import text_form
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
@@ -160,10 +161,7 @@ def as_strategy(matching: Matching) -> Strategy:
 
 def is_async(strategy: Strategy) -> bool:
     """Say whether a strategy has to be awaited."""
-    if getattr(strategy, "is_async", False) is True:
-        return True
-    call = getattr(type(strategy), "__call__", None)  # noqa: B004 - an object may have an async __call__
-    return inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(call)
+    return getattr(strategy, "is_async", False) is True or calling.is_async(strategy)
 
 
 def asks_judge(strategy: Strategy) -> bool:

@@ -78,6 +78,8 @@ class AttackReport:
     """Verdicts that there are."""
     planned: int
     """Verdicts that there will be, as far as that is known: an attack that was interrupted has fewer."""
+    errors: int
+    """Verdicts that ended in an error."""
 
     @property
     def complete(self) -> bool:

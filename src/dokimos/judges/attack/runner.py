@@ -56,7 +56,8 @@ def attack(evaluator: Judged, **options: Unpack[AttackOptions]) -> AttackReport:
     Options are `attacks` (the whole corpus unless given), `defences` (True measures with the fencing of
     judged text, False with plain quoting instead; both unless given), `parallelism` (how many cases are
     judged at once, 8 unless given), `progress` (called after each verdict) and `calls` (a file for the
-    judge's replies: an attack that was interrupted goes on with those in it).
+    judge's replies: an attack that was interrupted goes on with those in it; replies of no use are asked
+    for again).
 
     Raises:
         ConfigurationError: when the evaluator decides nothing, or no wrong answer fails honestly.
@@ -95,7 +96,9 @@ class Attacking:
         """
         with _kept(self._calls) as stores:
             # In a task of its own, since the scope would otherwise go on for the caller.
-            await asyncio.create_task(self._run(RunScope(call_stores=stores, in_flight={})))
+            again = {key for store in stores for key in store.unusable()}
+            scope = RunScope(call_stores=stores, in_flight={}, ask_again=again)
+            await asyncio.create_task(self._run(scope))
         report = self.report()
         if not any(arm.honest_fails for arm in report.arms):
             raise ConfigurationError(_nothing_to_flip(report))
@@ -109,6 +112,7 @@ class Attacking:
             arms=tuple(map(self._arm_report, begun)),
             made=len(self._verdicts),
             planned=self._planned - self._left_out,
+            errors=sum(verdict.error is not None for verdict in self._verdicts.values()),
         )
 
     async def _run(self, scope: RunScope) -> None:

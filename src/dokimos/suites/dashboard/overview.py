@@ -15,7 +15,7 @@ from dokimos.evaluators.registry import BUILT_IN
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import ItemRuns, Outcome, pass_interval, tags_of
 from dokimos.stats.mcnemar import mcnemar_p
-from dokimos.suites.tools import NAME as TOOLS_NAME
+from dokimos.suites.plan import EXPECTED_TOOLS
 from dokimos.suites.turn_metric import TurnsAnswered
 
 NOTABLE_DROP: Final = 0.04
@@ -87,7 +87,7 @@ def drop_since(before: Verdicts, now: Verdicts) -> dict[str, JsonValue] | None:
 def kind_of(name: str, info: EvaluatorInfo | None) -> str:
     """Return the family that an evaluator belongs to."""
     registered = None if info is None else info.registry_name
-    if name == TOOLS_NAME:
+    if name == EXPECTED_TOOLS:
         return "tools"
     if name == TurnsAnswered.default_name:
         return "conversation"

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.extras import require
+from dokimos.core.garbage import collection_held_back
 from dokimos.core.jsonable import jsonable
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import EXTRA
@@ -35,6 +36,10 @@ class DeclaredAgent:
     _backends: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Backend]] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
     )
+    _worked: WeakSet[asyncio.AbstractEventLoop] = field(
+        default_factory=WeakSet, init=False, repr=False, compare=False
+    )
+    """The event loops in which it could be started once."""
 
     @property
     def label(self) -> str:
@@ -70,24 +75,30 @@ class DeclaredAgent:
             await starting.result().close()
 
     async def _backend(self) -> Backend:
-        """Return what runs the agent in this event loop; it is started once, unless a server of it ends."""
+        """Return what runs the agent in this event loop; it is started once, unless a server of it ends.
+
+        Where it could not be started at all, nobody tries again; a server that was there may come back.
+        """
         loop = asyncio.get_running_loop()
         starting = self._backends.get(loop)
-        if starting is None or _is_used_up(starting):
+        if starting is None or _is_used_up(starting, worked=loop in self._worked):
             starting = self._backends[loop] = loop.create_task(self._started())
         return await asyncio.shield(starting)
 
     async def _started(self) -> Backend:
-        backend = await call_in_thread(_made, self.plan)
-        return await backend.start()
+        backend = await (await call_in_thread(_made, self.plan)).start()
+        self._worked.add(asyncio.get_running_loop())
+        return backend
 
 
-def _is_used_up(starting: asyncio.Task[Backend]) -> bool:
-    """Whether a backend was of use once; where none could be started, another would not be either."""
-    is_started = starting.done() and not starting.cancelled() and starting.exception() is None
-    return is_started and not starting.result().is_usable
+def _is_used_up(starting: asyncio.Task[Backend], *, worked: bool) -> bool:
+    """Whether another backend is to be started."""
+    if not starting.done() or starting.cancelled():
+        return False
+    return worked if starting.exception() is not None else not starting.result().is_usable
 
 
+@collection_held_back()
 def _made(plan: AgentPlan) -> Backend:
     """Import what is needed, in a thread: it takes seconds, in which Ctrl-C has to be heard."""
     require("pydantic_ai", EXTRA)

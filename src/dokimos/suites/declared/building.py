@@ -14,10 +14,12 @@ from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
 from dokimos.suites.declared.models import EXTRA, Endpoint, needed_key
 from dokimos.suites.declared.plan import (
     MOST_TURNS,
+    TOOL_SEARCH,
     AgentPlan,
     PlannedFunction,
     PlannedPrompt,
     PlannedSearch,
+    check_server,
     response_schema,
 )
 from dokimos.suites.instructions import Prompt, read_instructions
@@ -95,7 +97,7 @@ class AgentBuilder:
         if prompt is None or endpoint is None or self.problems:
             return None
         self._warn_of_login()
-        return AgentPlan(
+        plan = AgentPlan(
             endpoint=endpoint,
             prompt=prompt,
             folder=self._document.file.resolve().parent,
@@ -108,6 +110,16 @@ class AgentBuilder:
             max_turns=self._most_turns(),
             blocks=self._shown_tools(),
         )
+        self._check_search(plan)
+        return plan
+
+    def _check_search(self, plan: AgentPlan) -> None:
+        """Keep the name free under which a model looks for tools."""
+        if plan.searches_tools:
+            for index, tool in enumerate(self._file.tools):
+                if tool.name == TOOL_SEARCH:
+                    told = f"{TOOL_SEARCH} finds the tools with defer_loading; choose another name."
+                    self.problems.append(self._document.problem(("tools", index, "name"), told))
 
     def _indices(self) -> range:
         return range(len(self._file.tools))
@@ -160,6 +172,7 @@ class AgentBuilder:
         if ignored:
             place = self._document.place(("tools", index))
             self._warn(f"{place}: {', '.join(ignored)} of the tool {block.name} has no effect.")
+        check_server(block, self._document.file.resolve().parent)
         return block
 
     def _warn_of_login(self) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_origin, get_type_hints
 
 from dokimos.core.jsonable import text_form
 from dokimos.errors import ConfigurationError
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 BLANK: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 MOST_TURNS: Final = 20
+TOOL_SEARCH: Final = "search_tools"
+"""What the framework calls the tool with which a model looks for others."""
+_PYTHON: Final = ("python", "python3")
+_DEFINITIONS: Final = ("$defs", "definitions")
 QUERY_SCHEMA: Final = {
     "type": "object",
     "properties": {"query": {"type": "string", "description": "What to look for."}},
@@ -46,17 +52,27 @@ class PlannedFunction:
     schema: Mapping[str, Any] | None = None
     """Of its arguments; None leaves it to the signature."""
     timeout: float | None = None
+    is_deferred: bool = False
+    """Whether the model has to look for it before it is told of it."""
 
     @classmethod
     def of(cls, block: FunctionTool, folder: Path) -> PlannedFunction:
-        """Import the function. Raises `ConfigurationError` where it is not there."""
+        """Import the function.
+
+        Raises:
+            ConfigurationError: where it is not there, or its arguments cannot be described to a model.
+        """
+        function = load_callable(block.reference, folder)
         schema = None if block.parameters is None else checked_schema(block.parameters)
+        if schema is None:
+            _check_signature(function, block.reference)
         return cls(
             name=block.name,
-            function=load_callable(block.reference, folder),
+            function=function,
             description=block.description,
             schema=schema,
             timeout=block.timeout,
+            is_deferred=bool(block.defer_loading),
         )
 
 
@@ -70,6 +86,7 @@ class PlannedPrompt:
     description: str | None = None
     endpoint: Endpoint | None = None
     """What answers it, where that is not the agent's model."""
+    is_deferred: bool = False
 
     @classmethod
     def of(cls, block: PromptTool, folder: Path) -> PlannedPrompt:
@@ -86,6 +103,7 @@ class PlannedPrompt:
             schema=schema,
             description=block.description,
             endpoint=None if block.model is None else Endpoint.of(block.model),
+            is_deferred=bool(block.defer_loading),
         )
 
     def filled(self, given: Mapping[str, Any]) -> str:
@@ -141,6 +159,14 @@ class AgentPlan:
     """What the file says of the tools, without secrets."""
 
     @property
+    def searches_tools(self) -> bool:
+        """Whether there are tools that the model has to look for."""
+        deferred = [function.is_deferred for function in self.functions]
+        deferred += [prompt.is_deferred for prompt in self.prompts]
+        deferred += [bool(search.block.defer_loading) for search in self.searches]
+        return any(deferred) or any(server.defer_loading for server in self.servers)
+
+    @property
     def label(self) -> str:
         """Provider and model."""
         return f"{self.endpoint.provider}:{self.endpoint.name}"
@@ -156,15 +182,64 @@ class AgentPlan:
     def command_of(self, server: McpTool) -> tuple[str, list[str]]:
         """Return program and arguments of a server; `python` is the one that runs the suite."""
         command = str(server.command)
-        return (sys.executable if command in ("python", "python3") else command), list(server.args)
+        return (sys.executable if command in _PYTHON else command), list(server.args)
 
     def environment_of(self, server: McpTool) -> dict[str, str]:
         """Return the variables of a server: those of its file, then its own."""
-        found: dict[str, str] = {}
-        if server.env_file is not None:
-            found |= parsed_dotenv(_read(self.folder / server.env_file))
-        found |= {name: value.get_secret_value() for name, value in server.env.items()}
-        return {"PATH": os.environ.get("PATH", ""), **found}
+        return environment_of(server, self.folder)
+
+
+def environment_of(server: McpTool, folder: Path) -> dict[str, str]:
+    """Return the variables of a server in a folder. Raises `ConfigurationError` without its `env_file`."""
+    found: dict[str, str] = {}
+    if server.env_file is not None:
+        found |= parsed_dotenv(_read(folder / server.env_file))
+    found |= {name: value.get_secret_value() for name, value in server.env.items()}
+    return {"PATH": os.environ.get("PATH", ""), **found}
+
+
+def check_server(server: McpTool, folder: Path) -> None:
+    """Raise `ConfigurationError` where a server's program or file of variables is not there."""
+    variables = environment_of(server, folder)
+    program = server.command
+    if program is None or program in _PYTHON:
+        return
+    is_path = Path(program).name != program
+    if not (folder / program).exists() if is_path else shutil.which(program, path=variables["PATH"]) is None:
+        place = folder / program if is_path else f"{program} on the PATH"
+        raise ConfigurationError(f"the server of {server.name} cannot be started: there is no {place}")
+
+
+def _check_signature(function: Callable[..., Any], reference: str) -> None:
+    """Raise `ConfigurationError` where a model cannot be told what the arguments of a function are."""
+    from pydantic import PydanticUserError, TypeAdapter
+
+    help = "annotate it with types that JSON has, or give their schema as parameters"
+    if isinstance(function, type) or not hasattr(function, "__name__"):
+        shown = "a class" if isinstance(function, type) else f"a {type(function).__name__}"
+        raise ConfigurationError(
+            f"{reference!r} is {shown}; name a function, or give its schema as parameters"
+        )
+    try:
+        names = list(inspect.signature(function).parameters)
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{reference!r} cannot be described to the model: {error}; {help}") from None
+    for place, name in enumerate(names):
+        kind = hints.get(name, Any)
+        if place == 0 and _is_context(kind):
+            continue
+        try:
+            TypeAdapter(kind).json_schema()
+        except (PydanticUserError, NameError):
+            told = f"the argument {name!r} of {reference!r} cannot be described to the model"
+            shown = getattr(kind, "__name__", kind)
+            raise ConfigurationError(f"{told}: its type is {shown}; {help}") from None
+
+
+def _is_context(kind: Any) -> bool:
+    """Whether a first argument is what the framework itself gives."""
+    return str(getattr(get_origin(kind) or kind, "__module__", "")).startswith("pydantic_ai.")
 
 
 def checked_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,10 +263,10 @@ def check_json_schema(schema: Mapping[str, Any]) -> None:
 
 
 def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict[str, Any] | None:
-    """Return the schema of the reply, which may be in a file.
+    """Return the schema of the reply, which may be in a file, with what it refers to put in its place.
 
     Raises:
-        ConfigurationError: where it cannot be read, or describes something else than an object.
+        ConfigurationError: where it cannot be read, describes something else than an object, or itself.
     """
     if given is None:
         return None
@@ -199,7 +274,39 @@ def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict
     if not isinstance(schema, dict) or not (schema.get("type") == "object" or "properties" in schema):
         raise ConfigurationError("the response format must be the JSON Schema of an object (type: object).")
     check_json_schema(schema)
-    return {"type": "object", **schema}
+    whole = {key: _inlined(part, schema, ("#",)) for key, part in schema.items() if key not in _DEFINITIONS}
+    return {"type": "object", **whole}
+
+
+def _inlined(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+    """Return a part of a schema without references; `above` are those that it stands under."""
+    if isinstance(part, list):
+        return [_inlined(each, whole, above) for each in part]
+    if not isinstance(part, Mapping):
+        return part
+    reference = part.get("$ref")
+    beside = {key: _inlined(each, whole, above) for key, each in part.items() if key != "$ref"}
+    if not isinstance(reference, str):
+        return {key: _inlined(each, whole, above) for key, each in part.items()}
+    if reference in above:
+        raise ConfigurationError(
+            f"the response format contains itself ({reference}), and no model can be held to a form without "
+            "an end; write it out as deep as you need it."
+        )
+    found = _inlined(_pointed_at(reference, whole), whole, (*above, reference))
+    return {**found, **beside} if isinstance(found, Mapping) else found
+
+
+def _pointed_at(reference: str, whole: Any) -> Any:
+    """Return what a JSON Pointer such as `#/$defs/price` refers to."""
+    found = whole
+    start, *steps = reference.split("/")
+    for step in steps:
+        key = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if start != "#" or found is None:
+        raise ConfigurationError(f"the response format refers to {reference}, which is not in it.")
+    return found
 
 
 def _schema_in(path: Path) -> Any:

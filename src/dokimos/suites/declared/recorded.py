@@ -10,21 +10,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.secrets import HIDDEN
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
+from dokimos.http.secret import shown_url
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
-from dokimos.judges.recording import HIDDEN
 from dokimos.suites.declared.canonical import canonical_request
 from dokimos.suites.declared.models import Endpoint
 
+_REPLIES: Final = TypeAdapter(
+    list[ModelResponse], config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
+)
+"""Replies alone, without requests: half of what there is to build for all messages."""
 _KEPT: Final = ("canonical_system", "finish_reason", "kind", "model_name", "parts", "provider_name", "usage")
 """Fields of a reply that are kept; the others change from one recording to the next."""
 
@@ -92,7 +98,8 @@ class _Call:
         except DokimosError:
             raise
         except Exception as error:  # whatever a provider's client raises
-            raise AgentError(f"{self.endpoint.name}: {_told(error, self.endpoint.key)}") from None
+            place = f"{self.endpoint.name} at {shown_url(self.endpoint.url)}"
+            raise AgentError(f"{place}: {_told(error, self.endpoint.key)}") from None
         return JudgeReply(_written(response), metrics_of(response))
 
 
@@ -119,7 +126,7 @@ def _cost(response: ModelResponse) -> float | None:
 
 
 def _written(response: ModelResponse) -> str:
-    (tree,) = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    (tree,) = _REPLIES.dump_python([response], mode="json")
     kept = {key: tree[key] for key in _KEPT if tree.get(key) is not None}
     kept["parts"] = [_given(part) for part in kept["parts"]]
     kept["usage"] = {key: count for key, count in kept["usage"].items() if count}
@@ -132,9 +139,8 @@ def _given(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(text: str) -> ModelResponse:
-    (message,) = ModelMessagesTypeAdapter.validate_json(f"[{text}]")
-    assert isinstance(message, ModelResponse), "only replies are kept"
-    return message
+    (response,) = _REPLIES.validate_json(f"[{text}]")
+    return response
 
 
 def _told(error: Exception, key: str | None) -> str:

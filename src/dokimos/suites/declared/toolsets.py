@@ -165,7 +165,11 @@ def _chunks(result: Any) -> Iterator[str]:
 def _function(planned: PlannedFunction) -> Tool[Deps]:
     if planned.schema is None:
         return Tool(
-            planned.function, name=planned.name, description=planned.description, timeout=planned.timeout
+            planned.function,
+            name=planned.name,
+            description=planned.description,
+            timeout=planned.timeout,
+            defer_loading=planned.is_deferred,
         )
     tool: Tool[Deps] = Tool.from_schema(
         planned.function,
@@ -175,6 +179,7 @@ def _function(planned: PlannedFunction) -> Tool[Deps]:
         args_validator=_validator(planned.schema),
     )
     tool.timeout = planned.timeout
+    tool.defer_loading = planned.is_deferred
     return tool
 
 
@@ -190,7 +195,9 @@ def _prompt(planned: PlannedPrompt) -> Tool[Deps]:
         response = await model_request(model, [request], model_settings=settings)
         return response.text or ""
 
-    return _described(ask, planned.name, planned.description, planned.schema)
+    tool = _described(ask, planned.name, planned.description, planned.schema)
+    tool.defer_loading = planned.is_deferred
+    return tool
 
 
 def _search(found: Searched) -> Tool[Deps]:
@@ -199,7 +206,9 @@ def _search(found: Searched) -> Tool[Deps]:
         ctx.deps.keep(ctx.tool_call_id, [passage.text for passage in passages])
         return told(passages)
 
-    return _described(search, found.planned.name, found.planned.block.description, QUERY_SCHEMA)
+    tool = _described(search, found.planned.name, found.planned.block.description, QUERY_SCHEMA)
+    tool.defer_loading = bool(found.planned.block.defer_loading)
+    return tool
 
 
 def _described(
@@ -239,8 +248,10 @@ def _server(block: McpTool, plan: AgentPlan, logs: Path) -> AbstractToolset[Deps
         init_timeout=block.timeout or CONNECT_SECONDS,
         read_timeout=block.request_timeout or REQUEST_SECONDS,
     )
-    served = Served(server, name=block.name, is_retrieval=block.is_retrieval)
-    return served if block.prefix is None else served.prefixed(block.prefix)
+    served: AbstractToolset[Deps] = Served(server, name=block.name, is_retrieval=block.is_retrieval)
+    if block.prefix is not None:
+        served = served.prefixed(block.prefix)
+    return served.defer_loading() if block.defer_loading else served
 
 
 def _transport(block: McpTool, plan: AgentPlan, logs: Path) -> Any:

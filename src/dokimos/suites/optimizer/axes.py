@@ -18,6 +18,7 @@ from dokimos.suites.problems import Problem, Steps, refuse
 if TYPE_CHECKING:
     from dokimos.suites.optimizer.schema import NumericAxis, OptimizerBlock, TextualAxis
 
+BOM: Final = "\ufeff"
 INSTRUCTIONS: Final = ("instructions",)
 _BLOCK: Final = ("evaluations", "optimizer", "axes")
 _VARIABLE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
@@ -58,7 +59,9 @@ class AxisPlaces:
 
     document: Document
     source: str
-    """The suite's own file."""
+    """The suite's own file, without its byte order mark."""
+    mark: str = ""
+    """That mark, where the file has one."""
     lookup: Lookup
     numbers: Mapping[str, Steps] = field(default_factory=dict)
     texts: Mapping[str, TextPlace] = field(default_factory=dict)
@@ -66,9 +69,11 @@ class AxisPlaces:
     @classmethod
     def of(cls, document: Document, block: OptimizerBlock, lookup: Lookup) -> AxisPlaces:
         """Look the axes up. Raises `ConfigurationError` with all that lead nowhere or cannot be changed."""
-        with document.file.open(encoding="utf-8-sig", newline="") as file:
-            source = file.read()
-        found = cls(document=document, source=source, lookup=lookup)
+        with document.file.open(encoding="utf-8", newline="") as file:
+            content = file.read()
+        source = content.removeprefix(BOM)
+        mark = content[: len(content) - len(source)]
+        found = cls(document=document, source=source, mark=mark, lookup=lookup)
         problems: list[Problem] = []
         numbers = dict(found._each(block.axes.numeric, "numeric", found._number, problems))
         texts = dict(found._each(block.axes.textual, "textual", found._text, problems))
@@ -121,7 +126,7 @@ class AxisPlaces:
             files[name] = place.head + text.rstrip("\n") + "\n"
             if name != place.named:
                 changes[place.steps] = name
-        return edited(self.source, changes), files
+        return self.mark + edited(self.source, changes), files
 
     def _each(
         self, axes: Any, kind: str, locate: Callable[[Any], Any], problems: list[Problem]
@@ -160,10 +165,10 @@ class AxisPlaces:
 
         path = self.document.place(steps).file.resolve().parent / named
         try:
-            content = path.read_text(encoding="utf-8-sig")
+            content = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
-        text = prompt_of(content).text
+        text = prompt_of(content.removeprefix(BOM)).text
         head = content[: content.rindex(text)]
         return TextPlace(
             path=axis.path, steps=steps, text=text, max_chars=axis.max_chars, file=path, named=named,

@@ -56,6 +56,8 @@ class Measured:
     cost_usd: float | None = None
     """What the calls of application and judges have cost, as far as it is known."""
     tokens: int | None = None
+    calls: int = 0
+    """How many calls were paid for, as budgets count them."""
     run_id: str | None = None
     failures: tuple[Failure, ...] = ()
     error: str | None = None

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.core.results import RunStatus
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, JournalError
+from dokimos.experiment.folders import runs_root
 from dokimos.judges.budget import Budget
+from dokimos.judges.store import CALLS_FILE, RunCalls
 from dokimos.suites.loader import compile_suite
 from dokimos.suites.optimizer.objective import Failure, Measured, spent_by, sum_of_known
 
 if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.suites.optimizer.axes import AxisPlaces
     from dokimos.suites.optimizer.journal import SearchJournal
@@ -53,13 +56,17 @@ class Spending:
     @property
     def spent(self) -> tuple[float | None, int | None]:
         """Dollars and tokens, as far as they are known."""
-        steps = [step for prefix in ("train-", "holdout-", "text-") for step in self.journal.outcomes(prefix)]
-        steps += [step for step in self.journal.outcomes(CUT) if step["run"] not in self.journal]
+        steps = self._steps()
         return sum_of_known(s["cost_usd"] for s in steps), sum_of_known(s["tokens"] for s in steps)
 
-    def check(self) -> None:
-        """Raise `BudgetExceededError` where nothing is left."""
-        self.left()
+    @property
+    def calls(self) -> int:
+        """Calls that were paid for."""
+        return sum(step.get("calls", 0) for step in self._steps())
+
+    def _steps(self) -> list[Mapping[str, Any]]:
+        steps = [step for prefix in ("train-", "holdout-", "text-") for step in self.journal.outcomes(prefix)]
+        return steps + [step for step in self.journal.outcomes(CUT) if step["run"] not in self.journal]
 
     def left(self, shares: int = 1) -> Budget | None:
         """Return the budget of one run, where so many may go on at once; None is no limit.
@@ -73,13 +80,15 @@ class Spending:
         cost, tokens = (amount or 0 for amount in self.spent)
         dollars = None if budget.max_cost_usd is None else budget.max_cost_usd - cost
         count = None if budget.max_tokens is None else budget.max_tokens - tokens
-        if (dollars is not None and dollars <= 0) or (count is not None and count <= 0):
+        calls = None if budget.max_calls is None else budget.max_calls - self.calls
+        if any(amount is not None and amount <= 0 for amount in (dollars, count, calls)):
             raise BudgetExceededError(
-                f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens are spent"
+                f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens in {self.calls:,} calls"
             )
         return Budget(
             max_cost_usd=None if dollars is None else dollars / shares,
             max_tokens=None if count is None else max(1, int(count) // shares),
+            max_calls=None if calls is None else max(1, calls // shares),
         )
 
 
@@ -117,11 +126,24 @@ class SuiteBench:
             result = await self._carried_out(experiment, self.unfinished.get((trial, split)))
         finally:
             await let_go(suite.application)
+        calls = self._calls_of(result, suite)
         if result.status is RunStatus.BUDGET_SPENT:
             step = f"{split}-{trial}"
-            self.journal.put(f"{CUT}{step}", {"run": step, **spent_by(result)})
+            self.journal.put(f"{CUT}{step}", {"run": step, **spent_by(result), "calls": calls})
             raise BudgetExceededError(f"the budget ended within trial {trial}: {result.warnings[0]}")
-        return self.objective.measured(result)
+        return replace(self.objective.measured(result), calls=calls)
+
+    def _calls_of(self, result: ExperimentResult, suite: Suite) -> int:
+        """Count the calls of a run as its budget does."""
+        stored = RunCalls(runs_root(self.run_dir) / str(result.run_id) / CALLS_FILE)
+        try:
+            paid = sum(1 for _ in stored.paid())
+        finally:
+            stored.close()
+        if getattr(suite.application, "counts_own_calls", False):
+            return paid
+        metrics = [item.metrics for item in result.item_results if item.metrics is not None]
+        return paid + sum(m.tokens is not None or m.cost_usd is not None for m in metrics)
 
     async def _carried_out(self, experiment: Experiment, unfinished: Path | None) -> Any:
         options: dict[str, Any] = {"progress": False, "run_dir": self.run_dir}

@@ -93,11 +93,12 @@ class OptimizerBudget(Block):
 
     max_cost_usd: Annotated[FiniteFloat, Field(gt=0)] | None = None
     max_tokens: Annotated[int, Field(gt=0)] | None = None
+    max_calls: Annotated[int, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _limited(self) -> OptimizerBudget:
-        if self.max_cost_usd is None and self.max_tokens is None:
-            raise ValueError("a budget has max_cost_usd or max_tokens.")
+        if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
+            raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
         return self
 
 

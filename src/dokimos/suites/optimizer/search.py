@@ -213,7 +213,10 @@ class Search:
         return True
 
     async def _decided(self, found: Found, challenger: Trial) -> Trial:
-        before, after = await _together([self._held_out(found.best), self._held_out(challenger)])
+        if self._block.parallel_trials > 1:
+            before, after = await _together([self._held_out(found.best), self._held_out(challenger)])
+        else:  # one after the other, since each may spend what is left of the budget
+            before, after = await self._held_out(found.best), await self._held_out(challenger)
         found.best = replace(found.best, holdout=before)
         if after.error is not None or before.error is not None:
             why = f"The held-out cases could not be measured: {after.error or before.error}."

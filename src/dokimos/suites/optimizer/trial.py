@@ -30,6 +30,7 @@ class Rewrite:
     error: str | None = None
     cost_usd: float | None = None
     tokens: int | None = None
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

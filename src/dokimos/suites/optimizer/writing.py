@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.run_scope import Usage, counting_usage
-from dokimos.errors import ConfigurationError, JudgeReplyError
+from dokimos.core.run_scope import RunScope, Usage, counting_usage, enter_scope
+from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.judges.fencing import fence_rule, fenced
 from dokimos.suites.optimizer.axes import TextPlace, variables_of
+from dokimos.suites.optimizer.running import CUT
 from dokimos.suites.optimizer.trial import Attempt, Rewrite, Trial
 
 if TYPE_CHECKING:
+    from dokimos.judges.budget import Budget
     from dokimos.judges.protocol import JudgeLM
     from dokimos.suites.optimizer.journal import SearchJournal
     from dokimos.suites.optimizer.schema import OptimizerBlock
@@ -49,8 +52,8 @@ class ModelWriter:
     judge: JudgeLM
     places: Mapping[str, TextPlace]
     journal: SearchJournal
-    spend: Callable[[], None] = lambda: None
-    """Raises `BudgetExceededError` where nothing more may be spent."""
+    left: Callable[[], Budget | None] = lambda: None
+    """Gives what may still be spent, and raises `BudgetExceededError` where that is nothing."""
     _tried: dict[str, set[str]] = field(default_factory=dict)
 
     async def rewrite(self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]) -> Rewrite:
@@ -65,9 +68,22 @@ class ModelWriter:
         return rewrite
 
     async def _rewritten(self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]) -> Rewrite:
+        from dokimos.experiment.model_calls import ModelCalls
+        from dokimos.experiment.options import RunOptions
+
+        calls = ModelCalls(RunOptions(budget=self.left()))  # on the cassette of the environment, as runs are
+        try:
+            asking = self._asked(calls.scope(0, None), trial, axis, source, attempts)
+            return await asyncio.create_task(asking)  # in a context of its own, for the scope
+        finally:
+            calls.close(completed=True)
+
+    async def _asked(
+        self, scope: RunScope, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]
+    ) -> Rewrite:
         from dokimos.judges.ask import ask
 
-        self.spend()
+        enter_scope(scope)
         place, text = self.places[axis], source.candidate.texts[axis]
         with counting_usage() as usage:
             try:
@@ -80,6 +96,10 @@ class ModelWriter:
                 )
             except JudgeReplyError as error:
                 return Rewrite(error=str(error), **_spent(usage))
+            except BudgetExceededError:
+                step = f"text-{trial}"
+                self.journal.put(f"{CUT}{step}", {"run": step, **_spent(usage)})
+                raise
         new = _trimmed(revision.text, text)
         return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_spent(usage))
 
@@ -174,5 +194,5 @@ def _trimmed(new: str, old: str) -> str:
 def _spent(usage: Usage) -> dict[str, Any]:
     metrics = usage.metrics
     if metrics is None:
-        return {}
-    return {"cost_usd": metrics.cost_usd, "tokens": metrics.tokens}
+        return {"cost_usd": None, "tokens": None, "calls": usage.calls}
+    return {"cost_usd": metrics.cost_usd, "tokens": metrics.tokens, "calls": usage.calls}

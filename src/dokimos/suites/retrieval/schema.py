@@ -57,11 +57,11 @@ class RetrievalTool(ToolBlock):
     """Keys that are accepted for old files."""
 
     def ignored(self) -> list[str]:
-        """Name the keys that the file gives and that have no effect here."""
+        """Name the keys that the file gives or switches on and that have no effect here."""
         database = self.database
         local = isinstance(database, Database) and database.provider in (IN_MEMORY, "sqlite-vec")
         found = ["database"] if database is not None and not local else []
-        return found + [key for key in self.without_effect if key in self.model_fields_set]
+        return found + [key for key in self.without_effect if getattr(self, key)]
 
 
 class VectorstoreTool(RetrievalTool):

@@ -75,7 +75,15 @@ class PassageFile:
     def begun(cls, path: Path, entries: Iterable[Entry], *, with_headings: bool) -> PassageFile:
         """Start a file with all passages, none of which has a vector yet."""
         file = cls(path, writable=True)
-        with file._database as database:
+        try:
+            file._keep(entries, with_headings=with_headings)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _keep(self, entries: Iterable[Entry], *, with_headings: bool) -> None:
+        with self._database as database:
             database.executescript(_TABLES)
             for number, entry in enumerate(entries, 1):
                 searched = _storable(entry.searched(with_headings=with_headings))
@@ -87,7 +95,6 @@ class PassageFile:
                 database.execute(
                     "INSERT INTO words (rowid, content) VALUES (?, ?)", (number, _storable(words))
                 )
-        return file
 
     def __len__(self) -> int:
         return int(self._all("SELECT count(*) FROM passage")[0][0])

@@ -143,7 +143,11 @@ async def open_collection(
                 await _build(path, series, block, files, folder, embedder)
     file = await call_in_thread(_opened, path)
     if embedder is not None:
-        await _share(file, embedder)
+        try:
+            await _share(file, embedder)
+        except BaseException:
+            file.close()
+            raise
     return Collection(block, file, embedder, warnings_of(block, embedder))
 
 
@@ -222,12 +226,12 @@ async def _build(
 
 def _begun(path: Path, block: AnyRetrievalTool, files: list[Path], folder: Path) -> PassageFile:
     """Go on with what a killed process has left, or start anew."""
-    with contextlib.suppress(sqlite3.Error):
-        if path.exists():
-            file = PassageFile(path, writable=True)
+    if path.exists():
+        file = PassageFile(path, writable=True)
+        with contextlib.suppress(sqlite3.Error):
             if len(file):
                 return file
-            file.close()
+        file.close()
     path.unlink(missing_ok=True)
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
     contextual = getattr(block, "contextual_embeddings", False)

@@ -105,6 +105,16 @@ class TestStrict:
         assert score({}, {}, strict=True) == 1
         assert score({"a": 1}, {"type": "object", "additionalProperties": True}, strict=True) == 0
 
+    @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": "object", "properties": {}}])
+    def test_what_is_unexpected_is_named(self, schema):
+        tool = ToolDefinition("stop", input_schema={**schema, "additionalProperties": False})
+        for strict, given in ((False, tool), (True, ToolDefinition("stop", input_schema=schema))):
+            case = EvalTestCase(
+                {}, {"toolCalls": [ToolCall("stop", {"now": 1})]}, metadata={"tools": [given]}
+            )
+            result = ToolCallValidity(strict=strict).evaluate(case)
+            assert "'now' was unexpected" in result.reason
+
     def test_a_schema_that_forbids_more_needs_no_strictness(self):
         assert score({"city": "Bern", "x": 1}, {**SCHEMA, "additionalProperties": False}) == 0
 

@@ -186,6 +186,8 @@ class TestCriteria:
         )
 
         assert built.criteria == (CRITERIA["safety"], Criterion("Speed", "Quick?", 2.0))
+        told = {"name": "Speed", "description": "Quick?", "weight": 2}
+        assert Trajectory(judge=judge, criteria=("safety", told)).criteria == built.criteria
 
     @pytest.mark.parametrize(
         ("criteria", "problem"),
@@ -194,6 +196,9 @@ class TestCriteria:
             ("safety", "list of at least one criterion"),
             (("saftey",), "no criterion 'saftey'. Did you mean 'safety'"),
             ((5,), "no criterion 5"),
+            (({"name": "Speed"},), "is no criterion with name, description and weight"),
+            (({"name": "Speed", "description": " "},), "must be text that is not blank"),
+            (({"name": "Speed", "about": "x"},), "unexpected keyword argument 'about'"),
             ((KIND, KIND), "two criteria are called 'Kindness'"),
         ],
     )

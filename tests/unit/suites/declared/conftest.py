@@ -25,7 +25,7 @@ class Script:
 
     def model(self, endpoint):
         """Return the model for an endpoint."""
-        profile = {"supports_json_schema_output": self.has_schemas}
+        profile = {"supports_json_schema_output": self.has_schemas, "supported_native_tools": frozenset()}
         return FunctionModel(self._reply, model_name=endpoint.name, profile=profile)
 
     def then(self, *replies):

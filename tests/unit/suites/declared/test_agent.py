@@ -1,11 +1,14 @@
 """A declared agent with a scripted model: tools, turns, forms of replies, limits, what is counted."""
 
+import asyncio
 import json
 
 import pytest
 
 from dokimos.core.run_scope import current_scope
+from dokimos.errors import AgentError
 from dokimos.judges.budget import Budget
+from dokimos.suites.declared import application
 
 TOOLS = """
 import asyncio
@@ -241,7 +244,7 @@ def test_a_model_that_fails_is_an_error_of_the_case(script, item):
 
     found = item(CASE)
 
-    assert found.error == "AgentError: scripted: ConnectionError: down"
+    assert found.error == "AgentError: scripted at http://nowhere.invalid/v1: ConnectionError: down"
 
 
 def test_a_blank_reply_is_graded_like_any_other(script, item):
@@ -321,3 +324,63 @@ def test_an_agent_knows_nothing_of_the_runs_of_others(script, run):
     run(suite)
 
     assert scopes == [0, 0]
+
+
+def test_a_deferred_tool_is_told_once_the_model_has_looked_for_it(script, item):
+    deferred = function("subtract", defer_loading=True)
+    script.then([("search_tools", {"queries": ["subtract"]})], [("subtract", {"a": 3, "b": 1})], "reply")
+
+    found = item(f"tools: [{deferred}, {function('slow')}]\n{CASE}")
+
+    offered = [[tool.name for tool in asked.function_tools] for asked in script.parameters]
+    assert "subtract" not in offered[0]
+    assert {"slow", "search_tools"} <= set(offered[0])
+    assert "subtract" in offered[1]
+    assert [call.name for call in found.actual_outputs["toolCalls"]] == ["subtract"]
+
+
+class FakeBackend:
+    """What runs an agent, without one."""
+
+    def __init__(self, problem=None):
+        self.problem = problem
+        self.is_usable = True
+
+    async def start(self):
+        if self.problem is not None:
+            raise AgentError(self.problem)
+        return self
+
+
+def backends(monkeypatch, declare, *made):
+    """Return what an agent of these backends gives to as many cases, or why it gives none."""
+    left = list(made)
+    monkeypatch.setattr(application, "_made", lambda plan: left.pop(0))
+    agent = declare(CASE).application
+
+    async def given():
+        for _ in made:
+            try:
+                backend = await agent._backend()
+            except AgentError as error:
+                yield str(error)
+            else:
+                yield backend
+                backend.is_usable = False
+
+    async def listed():
+        return [each async for each in given()]
+
+    return asyncio.run(listed())
+
+
+def test_a_server_that_comes_back_is_connected_to_again(monkeypatch, declare):
+    first, last = FakeBackend(), FakeBackend()
+
+    assert backends(monkeypatch, declare, first, FakeBackend("down"), FakeBackend("still down"), last) == [
+        first, "down", "still down", last,
+    ]  # fmt: skip
+
+
+def test_a_server_that_was_never_there_is_not_waited_for_by_every_case(monkeypatch, declare):
+    assert backends(monkeypatch, declare, FakeBackend("down"), FakeBackend()) == ["down", "down"]

@@ -133,3 +133,147 @@ def test_settings_without_effect_are_warned_of(declare):
     assert any(
         "auth_provider oauth_token has no effect" in warning for warning in declare(CASES, head).warnings
     )
+
+
+SUITE = """
+model: {provider: openai, name: m, base_url: "http://nowhere.invalid/v1"}
+instructions: {inline: Help.}
+test_cases: [{input: a}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("signature", "told"),
+    [
+        ("a: 'Nowhere'", "name 'Nowhere' is not defined"),
+        ("a: Opaque", "the argument 'a' of 'tools.py:tool' cannot be described to the model: its type"),
+        ("n: int, f: Callable[[int], int] = len", "the argument 'f'"),
+    ],
+)
+def test_a_function_that_no_model_can_be_told_of_is_refused_at_load(folder, signature, told):
+    head = "from typing import Callable\nclass Opaque: pass\n"
+    folder.write("tools.py", f"{head}def tool({signature}): return 1\n")
+    tools = "tools:\n  - {name: tool, type: function, file: tools.py, function: tool}\n"
+
+    with pytest.raises(ConfigurationError) as caught:
+        folder.suite(SUITE + tools)
+
+    assert told in str(caught.value)
+    assert "agent.yaml:6:5: tools[0]: " in str(caught.value)
+    assert "or give their schema as parameters" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Tool", "made", "cut"])
+def test_what_is_no_function_is_refused_at_load(folder, name):
+    folder.write(
+        "tools.py",
+        """
+        from functools import partial
+
+        class Tool:
+            def __call__(self, a: int) -> int:
+                return a
+
+        made = Tool()
+        cut = partial(made, 1)
+    """,
+    )
+
+    with pytest.raises(ConfigurationError, match=f"'tools.py:{name}' is a .*; name a function"):
+        folder.suite(f"{SUITE}tools: [{{name: tool, type: function, file: tools.py, function: {name}}}]\n")
+
+
+@pytest.mark.parametrize("parameters", ["", ", parameters: {a: string}"])
+def test_a_function_is_accepted_that_says_enough_or_has_parameters(folder, parameters):
+    signature = "a: 'Nowhere'" if parameters else "a, b: list[dict[str, int]] = (), *rest: int, **more"
+    folder.write("tools.py", f"def tool({signature}): return 1\n")
+
+    tool = f"name: tool, type: function, file: tools.py, function: tool{parameters}"
+    folder.suite(f"{SUITE}tools: [{{{tool}}}]\n")
+
+
+def test_a_function_may_take_the_context_of_the_framework(folder):
+    head = "from pydantic_ai import RunContext\n"
+    folder.write("tools.py", f"{head}def tool(ctx: RunContext[object], a: int): return 1\n")
+
+    folder.suite(f"{SUITE}tools: [{{name: tool, type: function, file: tools.py, function: tool}}]\n")
+
+
+def test_references_in_a_response_format_are_put_in_their_place(folder):
+    suite = folder.suite(
+        SUITE
+        + """
+response_format:
+  properties:
+    price: {$ref: "#/$defs/price", description: now}
+    old: {type: array, items: {$ref: "#/definitions/a~1b"}}
+    $ref: {type: string}
+  $defs: {price: {type: number}}
+  definitions: {a/b: {$ref: "#/$defs/price"}}
+"""
+    )
+
+    assert suite.application.plan.response_schema == {
+        "type": "object",
+        "properties": {
+            "price": {"type": "number", "description": "now"},
+            "old": {"type": "array", "items": {"type": "number"}},
+            "$ref": {"type": "string"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("format", "told"),
+    [
+        ('{properties: {child: {$ref: "#"}}}', "the response format contains itself (#)"),
+        (
+            '{properties: {a: {$ref: "#/$defs/a"}}, $defs: {a: {items: {$ref: "#/$defs/b"}}, '
+            'b: {items: {$ref: "#/$defs/a"}}}}',
+            "the response format contains itself (#/$defs/a)",
+        ),
+    ],
+)
+def test_a_response_format_without_an_end_is_refused_at_load(folder, format, told):
+    with pytest.raises(ConfigurationError) as caught:
+        folder.suite(f"{SUITE}response_format: {format}\n")
+
+    assert f"agent.yaml:5:1: response_format: {told}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ("command: no-such-program-anywhere", "there is no no-such-program-anywhere on the PATH"),
+        ("command: ./no-such-server.sh", "no-such-server.sh"),
+        ("command: python, env_file: no.env", "no.env"),
+    ],
+)
+def test_a_server_that_cannot_be_started_is_refused_at_load(folder, server, told):
+    with pytest.raises(ConfigurationError) as caught:
+        folder.suite(f"{SUITE}tools: [{{name: figures, type: mcp, {server}}}]\n")
+
+    assert told in str(caught.value)
+    assert "agent.yaml:5:9: tools[0]: " in str(caught.value)
+
+
+def test_a_program_of_the_suite_is_found_in_its_folder(folder):
+    folder.write("serve.sh", "")
+
+    folder.suite(f"{SUITE}tools: [{{name: figures, type: mcp, command: ./serve.sh}}]\n")
+
+
+def test_the_name_of_the_search_for_tools_is_kept_free(folder):
+    folder.write("tools.py", "def tool(): return 1\n")
+    tool = "type: function, file: tools.py, function: tool"
+
+    folder.suite(f"{SUITE}tools: [{{name: search_tools, {tool}}}]\n")
+    with pytest.raises(ConfigurationError, match="choose another name"):
+        folder.suite(
+            f"{SUITE}tools: [{{name: search_tools, {tool}}}, {{name: other, {tool}, defer_loading: true}}]\n"
+        )
+
+
+def test_an_address_that_is_none_is_told_with_its_place(folder):
+    with pytest.raises(ConfigurationError, match=r"agent\.yaml:2:1: model: .*base_url must start with http"):
+        folder.suite(SUITE.replace("http://nowhere.invalid/v1", "localhost:9"))

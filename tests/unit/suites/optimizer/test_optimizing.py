@@ -1,5 +1,6 @@
 """Whole searches over real suites, and what they leave behind."""
 
+import codecs
 import json
 
 import pytest
@@ -169,6 +170,19 @@ def test_a_budget_ends_the_search_and_a_larger_one_goes_on_with_it(workshop):
     assert len(set(workshop.calls)) == len(workshop.calls) > calls
 
 
+def test_a_budget_of_calls_ends_the_search_too(workshop):
+    path = workshop.write()
+
+    first = workshop.search(path, settings={"budget": {"max_calls": 50}})
+    calls = len(workshop.calls)
+    again = workshop.search(path, resume="latest", settings={"budget": {"max_calls": 10_000}})
+
+    assert "max_calls" in first.found.stopped
+    assert calls == 50
+    assert "budget" not in again.found.stopped
+    assert len(set(workshop.calls)) == len(workshop.calls) > calls
+
+
 def test_a_ceiling_on_the_cost_keeps_dear_candidates_out(workshop):
     optimized = workshop.optimize(max_cost_usd=0.0061, numeric_phase="{max_trials: 10, patience: 10}")
 
@@ -287,3 +301,15 @@ def test_a_fault_is_told_with_its_line_before_anything_runs(workshop, axes, sett
 
     assert why in str(refused.value)
     assert workshop.calls == []
+
+
+def test_a_byte_order_mark_stays_in_the_best_suite(workshop):
+    path = workshop.write(BOTH, model="app.py:writer", max_cycles=1)
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+
+    optimized = workshop.search(path)
+
+    best = optimized.best_file.read_bytes()
+    assert optimized.found.improved
+    assert best.startswith(codecs.BOM_UTF8 + b"# The suite of the sums.\n")
+    assert best.count(codecs.BOM_UTF8) == 1

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dokimos.errors import BudgetExceededError, JudgeUnavailableError
+from dokimos.judges.budget import Budget
 from dokimos.judges.protocol import as_judge
 from dokimos.suites.optimizer.axes import TextPlace
 from dokimos.suites.optimizer.journal import SearchJournal
@@ -127,7 +128,7 @@ def test_nothing_is_asked_where_nothing_may_be_spent():
     def refuse():
         raise BudgetExceededError("spent")
 
-    writer.spend = refuse
+    writer.left = refuse
 
     with pytest.raises(BudgetExceededError):
         rewritten(model, writer=writer)
@@ -141,3 +142,32 @@ def test_the_text_of_a_file_may_say_anything(tmp_path):
     model = Model("Write ${THIS} and $${that}.")
 
     assert rewritten(model, writer=writer_of(model, place=place)).text == "Write ${THIS} and $${that}.\n"
+
+
+def test_critic_and_applier_are_replayed_from_the_cassette_that_the_environment_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOKIMOS_CASSETTE", str(tmp_path / "calls.jsonl"))
+    model = Model("Answer on ${TOPIC} rightly.")
+
+    def ask(prompt):
+        return model(prompt)
+
+    recorded = rewritten(ask)
+    monkeypatch.setenv("DOKIMOS_CASSETTE_MODE", "replay")
+    replayed = rewritten(ask)
+
+    assert replayed.text == recorded.text == "Answer on ${TOPIC} rightly.\n"
+    assert len(model.prompts) == 2
+
+
+def test_a_budget_that_ends_between_critic_and_applier_counts_what_was_asked(tmp_path):
+    model = Model("New ${TOPIC}.")
+    journal = SearchJournal(tmp_path)
+    writer = writer_of(model, journal)
+    writer.left = lambda: Budget(max_calls=1)
+
+    with pytest.raises(BudgetExceededError):
+        rewritten(model, writer=writer)
+
+    assert len(model.prompts) == 1
+    assert [(cut["run"], cut["calls"]) for cut in journal.outcomes("cut-")] == [("text-1", 1)]
+    assert "text-1" not in journal

@@ -8,7 +8,7 @@ import pytest
 
 from dokimos.judges.embeddings import FunctionEmbedder, as_embedder
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
-from dokimos.suites.retrieval.tool import open_collection
+from dokimos.suites.retrieval.tool import Collection, open_collection
 
 DIMENSIONS = 512
 
@@ -64,6 +64,22 @@ class Library:
 
     def search(self, query, **keys):
         return asyncio.run(self.open(**keys).search(query))
+
+
+@pytest.fixture(autouse=True)
+def closed_collections(monkeypatch):
+    """Close what a test has opened: Python complains of databases that are left open."""
+    opened = []
+    make = Collection.__init__
+
+    def remembered(self, *arguments):
+        make(self, *arguments)
+        opened.append(self)
+
+    monkeypatch.setattr(Collection, "__init__", remembered)
+    yield
+    for collection in opened:
+        collection.close()
 
 
 @pytest.fixture

@@ -68,8 +68,7 @@ def test_every_key_of_the_reference_is_accepted():
     assert store.ignored() == ["database"]
     assert law.ignored() == [
         "database", "keyword_index", "document_domain", "max_subsection_depth", "context_max_tokens",
-        "context_concurrency", "context_model", "extract_definitions", "extract_cross_references",
-        "enable_reranking", "reranker_model",
+        "context_concurrency", "context_model", "extract_definitions", "enable_reranking", "reranker_model",
     ]  # fmt: skip
 
 
@@ -96,7 +95,7 @@ def test_a_local_database_is_nothing_to_complain_about():
         ({"top_k": 101}, "less than or equal to 100"),
         ({"min_similarity_score": 1.5}, "less than or equal to 1"),
         ({"chunk_overlap": 512}, r"chunk_overlap must be smaller than chunk_size \(512\), not 512"),
-        ({"source": " "}, "match pattern"),
+        ({"source": " "}, "must not be blank"),
         ({"database": {"provider": "qdrnt"}}, "qdrant"),
     ],
 )

@@ -338,10 +338,11 @@ def test_a_damaged_collection_is_named(pets):
 
 
 def test_finished_files_cannot_be_written_to(pets):
-    path = pets.open().path
+    file = PassageFile(pets.open().path)
 
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        PassageFile(path).fill([1], [[1.0] * 512])
+        file.fill([1], [[1.0] * 512])
+    file.close()
 
 
 def test_similarity_is_worked_out_in_python_where_the_extension_cannot_be_loaded(pets, monkeypatch):

@@ -1,0 +1,26 @@
+"""Calling the functions that users give, sync or async."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from dokimos.core.concurrency import call_in_thread
+
+
+def is_async(function: Any) -> bool:
+    """Say whether a function is async, or a partial of one, or an object whose `__call__` is."""
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may have an async __call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function on the event loop where it is async, in a thread where it is not."""
+    if is_async(function):
+        return await function(*args, **kwargs)
+    value = await call_in_thread(partial(function, *args, **kwargs))
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,63 @@
+"""Keys and passwords, cut out of texts that are kept or shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+Clean: TypeAlias = Callable[[str], str]
+"""Takes out of a text what must not be written down."""
+
+HIDDEN: Final = "[secret]"
+SHORTEST_SECRET: Final = 16
+"""A shorter value is taken for no key: it could be an ordinary word."""
+
+_KEY_STARTS: Final = (
+    "sk-", "sk_", "pk_", "hf_", "glpat-", "github_pat_", "xai-", *(f"gh{kind}_" for kind in "pousr"),
+    *(f"xox{kind}-" for kind in "abeprs"),
+)  # fmt: skip
+_OTHER_MARKS: Final = ("AKIA", "AIza", "eyJ", "earer ")
+_KEY_LIKE: Final = re.compile(
+    rf"\b(?:{'|'.join(_KEY_STARTS)}|gsk_|AKIA|AIza|eyJ)(?=[\w.-]*\d)[\w.-]{{16,}}"
+    r"|(?<=earer )[\w.~+/=-]{20,}"
+)
+_SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+
+_given: Final[set[str]] = set()
+
+
+def remember_secret(value: str) -> None:
+    """Have a value cut out of texts from now on, wherever it came from."""
+    _given.add(value)
+
+
+def without_secrets() -> Clean:
+    """Return what cuts out the keys that are known now, and whatever looks like one.
+
+    Known are the values of environment variables that are named like secrets, and the keys that models were
+    given.
+    """
+    named = {os.environ.get(name, "") for name in os.environ if name.upper().endswith(_SECRET_NAMES)}
+    long = [value for value in named | _given if len(value) >= SHORTEST_SECRET]
+    values = sorted(long, key=len, reverse=True)  # one may begin with another
+
+    def clean(text: str) -> str:
+        for value in values:
+            if value in text:
+                text = text.replace(value, HIDDEN)
+        return _KEY_LIKE.sub(HIDDEN, text) if _may_hold_key(text) else text
+
+    return clean
+
+
+def _may_hold_key(text: str) -> bool:
+    """Look for the start of a key, a tenth as long as the pattern takes: every prompt is looked at."""
+    for separator in "-_":
+        place = text.find(separator)
+        while place >= 0:
+            if text.endswith(_KEY_STARTS, 0, place + 1):
+                return True
+            place = text.find(separator, place + 1)
+    return any(mark in text for mark in _OTHER_MARKS)
