@@ -51,7 +51,7 @@ def clustered_mean_estimate(
 
 
 def _cluster_freedom(sizes: Sequence[int], n: int) -> float:
-    """Return the degrees of freedom of the squares of clusters, by their mean and variance if all is noise."""
+    """Return the degrees of freedom of the clusters' squares, by their mean and variance if all is noise."""
     pulls = [size * size / (n - size) for size in sizes]
     own = math.fsum(size * size - pull * pull for size, pull in zip(sizes, pulls, strict=True))
     return n * n / (own + math.fsum(pulls) ** 2)
