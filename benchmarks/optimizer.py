@@ -111,7 +111,7 @@ class ChanceBench:
         cases = [f"{seed}/{number}" for number in range(design.cases)]
         self._splits = split_cases(cases, 0.5, seed)
 
-    async def run(self, trial: int, candidate: Candidate, split: str) -> Measured:
+    async def run(self, trial: int, candidate: Candidate, split: str, *, at_once: int = 1) -> Measured:
         found = {
             case: {
                 "score": [
@@ -126,7 +126,9 @@ class ChanceBench:
 class CountingWriter:
     """Proposes `text 1`, `text 2` and so on."""
 
-    async def rewrite(self, trial: int, axis: str, source: object, attempts: object) -> Rewrite:
+    async def rewrite(
+        self, trial: int, axis: str, source: object, attempts: object, *, at_once: int = 1
+    ) -> Rewrite:
         self.count = getattr(self, "count", 0) + 1
         return Rewrite(text=f"text {self.count}")
 

@@ -126,6 +126,14 @@ def test_recorded_outputs_are_scored_without_pydantic_or_a_client(tmp_path):
     )
 
 
+def test_a_data_set_is_validated_without_loading_suites(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"input": "a"}\n')
+
+    loaded = modules_of(tmp_path, "validate", "rows.jsonl")
+
+    assert within(loaded, {"pydantic", "aiohttp", "yaml", "dokimos.suites", "dokimos.experiment"}) == set()
+
+
 def test_a_suite_loads_what_it_names(tmp_path):
     (tmp_path / "app.py").write_text(AGENT)
     (tmp_path / "suite.yaml").write_text(f"name: small\nagent: app.py:agent\n{CASES}")

@@ -30,6 +30,8 @@ HOSTILE = {HOSTILE!r}
 def answer(question, turn_index=0):
     wrong = question[-1] in os.environ["WRONG"]
     call = {{"name": "lookup", "arguments": {{"q": question, "x": HOSTILE}}, "result": HOSTILE}}
+    if question == "turn 1":
+        call["metadata"] = {{"unknownArguments": True}}
     metrics = {{"tokens_in": 10, "tokens_out": 2, "latency_ms": 50 + len(question)}}
     if os.environ["PRICED"] == "1":
         metrics["cost_usd"] = 0.001
@@ -190,6 +192,7 @@ def test_a_conversation_shows_its_turns_tools_and_reasons(page, address):
     assert drawer.locator(".thread > li").count() == 2
     assert drawer.locator(".thread .timeline .tool").all_inner_texts() == ["lookup", "lookup"]
     assert "subtract was not called" in text
+    assert text.count("not recorded") == 1
     assert "Conversation (2 turns)" in text
     assert HOSTILE in text
 

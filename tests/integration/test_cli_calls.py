@@ -106,3 +106,11 @@ def test_rescoring_takes_a_cassette_and_a_budget(workplace, monkeypatch):
     spec = json.dumps({"type": "regex", "pattern": "Q"})
     assert dokimos("run", "evals.py", "-q") == 0
     assert dokimos("rescore", "latest", "-e", spec, "--budget-usd", "1", "--cache", "-q") == 0
+
+
+def test_rescoring_that_does_not_come_to_a_result_broke(workplace):
+    judged = json.dumps({"type": "llm_judge", "criteria": "Short.", "judge": "http://127.0.0.1:9/v1#none"})
+    assert dokimos("run", "evals.py", "-q") == 0
+    assert dokimos("rescore", "latest", "-e", "contains:values=Q", "-q") == 0
+    assert dokimos("rescore", "latest", "-e", judged, "--max-calls", "0", "-q") == 3
+    assert dokimos("rescore", "latest", "-e", "numeric", "-q") == 3, "no expected output is a number"

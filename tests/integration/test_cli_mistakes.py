@@ -115,6 +115,7 @@ MISTAKES = [
     (("evaluators", "--schema"), "--schema needs the NAME of an evaluator"),
     (("validate", "twice.jsonl"), "1 example has an id that came before"),
     (("validate", "answers.csv", "--columns", "x"), "--columns 'x' must be FROM=TO"),
+    (("validate", "suite.yaml", "--columns", "a=b"), "--columns is for data files"),
     (("init", "answers.csv"), "'answers.csv' is a file"),
     (("completion", "tcsh"), "'tcsh' is not one of"),
     (("cache", "show", "--file", "answers.csv"), "cannot be read as a cache"),

@@ -280,6 +280,14 @@ def test_a_key_that_is_refused_is_never_shown(model, capsys, workplace):
     assert all("sk-wrong" not in text for text in (printed.out, printed.err, *written))
 
 
+def test_a_word_in_the_place_of_a_key_is_not_cut_out_of_errors(model, capsys):
+    model.key = "sk-another-0123456789abcdef"
+    agent(model, ONE, key="k")
+
+    assert dokimos("test") == 3
+    assert "[secret]" not in capsys.readouterr().out
+
+
 def test_a_missing_key_is_told_before_anything_is_run(capsys):
     write("agent.yaml", "name: x\nmodel: {provider: openai, name: m}\ninstructions: {inline: Help.}\n" + ONE)
 

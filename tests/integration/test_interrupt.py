@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 Wait = Callable[..., None]
 
-PROMPT = 15
+PROMPT = 30
 """Seconds within which a process has ended for sure that does not wait for what hangs for a minute."""
 
 HEAD = """
@@ -100,9 +99,7 @@ def test_an_interrupted_run_ends_promptly_and_goes_on_later(
     process = start(tmp_path, INTERRUPTED, kind, "plain")
     wait_until(lambda: both_hang(tmp_path))
     process.send_signal(signal.SIGINT)
-    began = time.perf_counter()
-    out, errors = process.communicate(timeout=30)
-    assert time.perf_counter() - began < PROMPT
+    out, errors = process.communicate(timeout=PROMPT)
     assert errors == ""
     assert process.returncode == 130
     status, total, passed, message = json.loads(out)
@@ -111,29 +108,18 @@ def test_an_interrupted_run_ends_promptly_and_goes_on_later(
 
     (tmp_path / "free").touch()
     again = start(tmp_path, INTERRUPTED, kind, "plain")
-    out, errors = again.communicate(timeout=20)
+    out, errors = again.communicate(timeout=PROMPT)
     assert (json.loads(out), errors) == (["completed"], "")
-
-
-def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, wait_until: Wait) -> None:
-    process = start(tmp_path, INTERRUPTED, "stubborn", "plain")
-    wait_until(lambda: both_hang(tmp_path))
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=0.1)
-    process.send_signal(signal.SIGINT)
-    began = time.perf_counter()
-    out, _ = process.communicate(timeout=30)
-    assert time.perf_counter() - began < PROMPT
-    assert process.returncode == 130
-    assert json.loads(out)[:3] == ["interrupted", 4, 4]
 
 
 BLOCKING_LOOP = (
     HEAD
     + """
+import signal
+
 async def blocks(example):
     if is_last(example):
+        signal.raise_signal(signal.SIGINT)
         time.sleep(60)  # blocks the event loop
     return example.input
 
@@ -146,16 +132,9 @@ except RunInterrupted as stop:
 )
 
 
-def test_a_second_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path, wait_until: Wait) -> None:
+def test_ctrl_c_ends_a_task_that_blocks_the_loop(tmp_path: Path) -> None:
     process = start(tmp_path, BLOCKING_LOOP)
-    wait_until((tmp_path / "hanging-4").exists)
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=0.3)
-    process.send_signal(signal.SIGINT)
-    began = time.perf_counter()
-    out, _ = process.communicate(timeout=30)
-    assert time.perf_counter() - began < PROMPT
+    out, _ = process.communicate(timeout=PROMPT)
     assert (process.returncode, out) == (130, "4\n")
 
 
@@ -166,9 +145,7 @@ def test_an_interrupt_inside_a_running_loop_ends_in_time_too(
     process = start(tmp_path, INTERRUPTED, kind, "loop")
     wait_until(lambda: both_hang(tmp_path))
     process.send_signal(signal.SIGINT)
-    began = time.perf_counter()
-    process.communicate(timeout=30)
-    assert time.perf_counter() - began < PROMPT
+    process.communicate(timeout=PROMPT)
     assert process.returncode != 0
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
     last = json.loads((folder / "journal.jsonl").read_text().splitlines()[-1])
@@ -188,11 +165,9 @@ print(result.pass_count, result.error_count, threading.active_count() > 4)
 
 def test_a_process_ends_while_abandoned_threads_still_hang(tmp_path: Path) -> None:
     process = start(tmp_path, HANGING)
-    began = time.perf_counter()
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=PROMPT)
     assert (out, errors) == ("4 4 True\n", "")
     assert process.returncode == 0
-    assert time.perf_counter() - began < PROMPT
 
 
 TWICE = (
@@ -209,6 +184,14 @@ async def is_cancelled(example):
         await asyncio.sleep(60)
     finally:
         press()
+
+async def never_ends(example):
+    press()
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            press()
 
 class Reporter:
     def __init__(self, pressed):
@@ -229,15 +212,30 @@ class Reporter:
             if "hang" in self.pressed:
                 time.sleep(60)
 
-def plan(*pressed):
+def plan(*pressed, task=is_cancelled):
     return Experiment(
-        data(2), is_cancelled, [ExactMatch()], reporters=[Reporter(pressed)], progress=False,
+        data(2), task, [ExactMatch()], reporters=[Reporter(pressed)], progress=False,
         auto_close_reporters=True,
     )
 
 def in_the_task(): return plan()
+def in_a_task_that_never_ends(): return plan(task=never_ends)
 def while_it_ends(): return plan("complete_run", "close")
 def while_reporters_hang(): return plan("complete_run", "close", "hang")
+
+async def leaves_a_thread(example):
+    threading.Thread(target=hang).start()
+    press()
+    await asyncio.sleep(60)
+
+def hang():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    for _ in range(600):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.1)
+
+def while_its_threads_hang(): return plan(task=leaves_a_thread)
 
 def while_it_is_printed():
     import dokimos.cli.outcome
@@ -250,10 +248,13 @@ if __name__ == "__main__":
 )
 
 
-@pytest.mark.parametrize("moment", ["in_the_task", "while_it_ends", "while_reporters_hang"])
+MOMENTS = ["in_the_task", "in_a_task_that_never_ends", "while_it_ends", "while_reporters_hang"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_script_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path: Path, moment: str) -> None:
     process = start(tmp_path, TWICE, moment)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PROMPT)
     assert process.returncode != 0
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
     last = f"RunInterrupted: Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
@@ -279,15 +280,13 @@ asyncio.run(Experiment(data(2), is_cancelled, [ExactMatch()], progress=False).ru
 
 def test_a_cancelled_run_on_a_loop_of_ones_own_says_how_to_go_on(tmp_path: Path) -> None:
     process = start(tmp_path, ASYNCHRONOUS)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PROMPT)
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
     wanted = f"Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
     assert wanted in errors.splitlines()
 
 
-@pytest.mark.parametrize(
-    "moment", ["in_the_task", "while_it_ends", "while_reporters_hang", "while_it_is_printed"]
-)
+@pytest.mark.parametrize("moment", [*MOMENTS, "while_it_is_printed", "while_its_threads_hang"])
 def test_the_command_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path: Path, moment: str) -> None:
     (tmp_path / "program.py").write_text(TWICE)
     done = subprocess.run(
@@ -295,7 +294,7 @@ def test_the_command_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PROMPT,
         check=False,
     )
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()

@@ -45,6 +45,21 @@ def asked(server) -> Counter[str]:
     return Counter(re.sub(r"material [0-9a-f]{8}", "material", prompt) for prompt in server.prompts)
 
 
+def stall(server, requests: int) -> None:
+    """Let the server answer no more from about so many requests on, so that nothing ends before its time."""
+
+    def answer(prompt):
+        if len(server.received) >= requests:
+            server.latency = 600
+        return gullible(prompt)
+
+    server.answer, server.latency = answer, 0.01
+
+
+def go_on(server) -> None:
+    server.answer, server.latency = gullible, 0.01
+
+
 def report(folder: Path) -> dict[str, object]:
     tree: dict[str, object] = json.loads((folder / "attack.json").read_text(encoding="utf-8"))
     return tree
@@ -56,12 +71,12 @@ def without_counts(tree: dict[str, object]) -> dict[str, object]:
 
 @pytest.fixture
 def gullible_server(server):
-    server.answer = gullible
-    server.latency = 0.01
+    go_on(server)
     return server
 
 
 def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gullible_server, wait_until):
+    stall(gullible_server, 30)
     process = start(tmp_path, gullible_server.url, "-o", "attack.json", "-o", "attack.md")
     wait_until(lambda: len(gullible_server.received) >= 30)
     process.send_signal(signal.SIGINT)
@@ -75,9 +90,11 @@ def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gul
     assert report(tmp_path)["complete"] is False
     assert report(tmp_path)["verdicts"] == {"made": made, "planned": planned}
 
-    status, out, _ = finished(tmp_path, gullible_server.url, "-o", "attack.json")
+    go_on(gullible_server)
+    status, out, errors = finished(tmp_path, gullible_server.url, "-o", "attack.json")
     assert (status, report(tmp_path)["complete"]) == (0, True)
     assert "Interrupted" not in out
+    assert "Going on with the replies in .dokimos" in errors
     assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM
     assert sorted(path.name for path in tmp_path.iterdir()) == [".dokimos", "attack.json", "attack.md"]
     assert list((tmp_path / ".dokimos/attacks").iterdir()) == []
@@ -86,6 +103,7 @@ def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gul
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_killed_attack_asks_nothing_again_that_was_answered(tmp_path, gullible_server, wait_until):
     for calls in (9, 21, 34):
+        stall(gullible_server, calls)
         process = start(tmp_path, gullible_server.url, "-o", "attack.json")
         wait_until(lambda wanted=calls: len(gullible_server.received) >= wanted)
         process.kill()
@@ -94,6 +112,7 @@ def test_a_killed_attack_asks_nothing_again_that_was_answered(tmp_path, gullible
     kept = calls.read_bytes().count(b"\n")
     assert 34 - 3 * PARALLELISM <= kept <= len(gullible_server.received)
 
+    go_on(gullible_server)
     status, _, _ = finished(tmp_path, gullible_server.url, "-o", "attack.json")
     sent = asked(gullible_server)
     assert status == 0
@@ -106,7 +125,7 @@ def test_a_killed_attack_asks_nothing_again_that_was_answered(tmp_path, gullible
 
 
 def test_two_processes_do_not_write_to_one_file(tmp_path, gullible_server, wait_until):
-    gullible_server.latency = 0.2
+    stall(gullible_server, 3)
     process = start(tmp_path, gullible_server.url, "-o", "attack.json")
     wait_until(lambda: len(gullible_server.received) >= 3)
     status, _, errors = finished(tmp_path, gullible_server.url, "-o", "attack.json")
@@ -118,6 +137,7 @@ def test_two_processes_do_not_write_to_one_file(tmp_path, gullible_server, wait_
 
 
 def test_an_attack_without_a_report_goes_on_too(tmp_path, gullible_server, wait_until):
+    stall(gullible_server, 30)
     process = start(tmp_path, gullible_server.url)
     wait_until(lambda: len(gullible_server.received) >= 30)
     process.send_signal(signal.SIGINT)
@@ -126,6 +146,7 @@ def test_an_attack_without_a_report_goes_on_too(tmp_path, gullible_server, wait_
     assert "Interrupted. The same command goes on." in errors
     assert (tmp_path / ".dokimos/.gitignore").read_text(encoding="utf-8").endswith("\n*\n")
 
+    go_on(gullible_server)
     status, _, _ = finished(tmp_path, gullible_server.url, "-o", "attack.json")
     assert (status, report(tmp_path)["complete"]) == (0, True)
     assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM

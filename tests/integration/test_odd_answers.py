@@ -71,6 +71,12 @@ def test_a_redirect_says_where_to(scripted, server, location, place):
     assert len(server.received) == 1
 
 
+def test_a_redirect_to_nowhere_tells_its_status(scripted, server):
+    server.then(scripted.status(308, Location="http://[x"))
+
+    assert complaint(server.url).startswith("openai tiny: 308 Permanent Redirect: ")
+
+
 def test_an_answer_that_is_not_what_it_says_is_no_cut_connection(scripted, server):
     server.then(scripted.Misbehaviour(raw="plain", headers={"Content-Encoding": "gzip"}), times=2)
 

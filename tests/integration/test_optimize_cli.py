@@ -167,6 +167,14 @@ def test_ctrl_c_says_how_to_go_on(folder, wait_until):
     assert optimize(folder, "--resume", "latest")[0] == 0
 
 
+def test_ctrl_c_before_there_is_a_search_names_none(folder):
+    (folder / "app.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+
+    status, _, err = optimize(folder)
+
+    assert (status, err.strip()) == (130, "Interrupted.")
+
+
 def test_two_processes_never_work_on_one_search(folder):
     optimize(folder, "--max-cycles", "1", "--numeric-max-trials", "1")
     lock = RunLock(search_folder(folder))

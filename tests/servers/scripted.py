@@ -158,7 +158,7 @@ class ScriptedServer:
             self.script.extend(misbehaviours)
 
     async def start(self, port: int = 0) -> None:
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0)
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.01)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()

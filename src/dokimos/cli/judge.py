@@ -127,6 +127,8 @@ def _calls_of(model: str, spec: str | None) -> Path | None:
     except OSError as error:
         click.echo(f"Replies are not kept: cannot write {path.parent} ({error.strerror or error}).", err=True)
         return None
+    if path.exists():
+        click.echo(f"Going on with the replies in {path}; delete it to ask for all of them again.", err=True)
     return path
 
 

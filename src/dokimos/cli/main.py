@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import signal
 import sys
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -96,8 +97,13 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
     status = run_command(sys.argv[1:] if arguments is None else arguments)
     if status == EXIT_INTERRUPTED:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not break the way out
+        signal.signal(signal.SIGINT, _leave)
     sys.exit(status)
+
+
+def _leave(signum: int, frame: Any) -> NoReturn:
+    """End at once on one more Ctrl-C: all has been said, and threads of the application may hang."""
+    os._exit(EXIT_INTERRUPTED)
 
 
 def run_command(arguments: list[str]) -> int:

@@ -72,7 +72,8 @@ def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: b
             listener=listener,
         )
     except KeyboardInterrupt:
-        click.echo(_how_to_go_on(suite), err=True)
+        if begun:
+            click.echo(_how_to_go_on(suite), err=True)
         raise
     except DokimosError as error:
         if not begun:

@@ -47,6 +47,7 @@ def rescore(
     from dokimos.cli.options import call_keywords, check_outputs, check_volume, load_result_argument
     from dokimos.cli.outcome import Presentation
     from dokimos.cli.specs import build_evaluators
+    from dokimos.core.results import RunStatus
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.wanted import parse_wanted
 
@@ -56,7 +57,8 @@ def rescore(
     evaluators = build_evaluators(specs)
     found = load_result_argument(result, run_dir)
     scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))
+    ended_here = scored.status is RunStatus.BROKEN or scored.status is not found.status
     presentation = Presentation(
-        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=False
+        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=ended_here
     )
     return presentation.show(scored)

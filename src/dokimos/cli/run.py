@@ -166,7 +166,7 @@ def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
 
 def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
     from dokimos.cli.targets import absolute_target
-    from dokimos.experiment.runner import Launch
+    from dokimos.experiment.record import Launch
 
     experiment, adjustments = _planned(target, settings)
     experiment = _adjusted(experiment, adjustments)

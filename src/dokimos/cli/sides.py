@@ -43,5 +43,5 @@ def is_baseline_file(path: Path, *, damaged: bool = False) -> bool:
 
     try:
         return is_baseline(json.loads(path.read_text(encoding="utf-8-sig")))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return damaged

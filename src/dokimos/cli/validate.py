@@ -25,11 +25,13 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
     DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input. Of a suite
     (.yaml .yml) everything that is wrong is named, and nothing is run.
     """
+    from dokimos.cli.run import is_suite
     from dokimos.cli.specs import parse_columns
     from dokimos.datasets.dataset import Dataset
-    from dokimos.suites.loader import is_suite
 
     if is_suite(dataset):
+        if columns:
+            raise click.UsageError("--columns is for data files.")
         _say_suite(dataset)
         return 0
     stream = Dataset.stream(dataset, columns=parse_columns(columns))

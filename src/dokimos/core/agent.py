@@ -101,7 +101,8 @@ class ToolCall(_Told):
         parsed = parse_object(arguments)
         if parsed is None:
             return cls(name, {}, result=result, metadata={**(metadata or {}), INVALID_ARGUMENTS: arguments})
-        if cls is not ToolCall or type(name) is not str or not name or name.isspace():
+        named = type(name) is str and name and not name.isspace()
+        if cls is not ToolCall or not named or (result is not None and type(result) is not str):
             return cls(name, parsed, result=result, metadata=metadata or {})  # which says what is wrong
         # Filled while it is open, which is much faster. The parsed map is nobody else's and needs no copy.
         call: Any = _OpenCall()

@@ -18,7 +18,7 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function on the event loop where it is async, in a thread where it is not."""
     if is_async(function):
         return await function(*args, **kwargs)

@@ -280,10 +280,14 @@ def _is_told(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 def call_text(call: ToolCall, style: ToolCallStyle = "full") -> str:
     """Return `get_weather({"city":"Paris"})`, or the name alone."""
-    if style != "full":
-        return call.name
-    arguments = "not recorded" if call.has_unknown_arguments else text_form(call.arguments)
-    return f"{call.name}({arguments})"
+    return f"{call.name}({arguments_text(call)})" if style == "full" else call.name
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Return the arguments of a call as compact JSON, or what was written in their place."""
+    if call.has_unknown_arguments:
+        return "not recorded"
+    return call.invalid_arguments or text_form(call.arguments) or ""
 
 
 def _message_text(message: Message, tool_calls: ToolCallStyle) -> str:

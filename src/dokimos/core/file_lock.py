@@ -12,8 +12,10 @@ from typing import Final
 
 from dokimos.errors import ConfigurationError
 
-NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 """What some network file systems answer, which know no locks."""
+TAKEN: Final = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+"""What is answered where another has the lock; on Windows also after ten seconds of waiting for it."""
 POLL_SECONDS: Final = 0.05
 
 
@@ -58,9 +60,9 @@ def _held(path: Path, *, wait: bool) -> int | None:
         if error.errno in NO_LOCKS_HERE:
             return file
         os.close(file)
-        if wait:
-            raise
-        return None
+        if error.errno in TAKEN:
+            return None
+        raise
     if _is_there(file, path):
         return file
     os.close(file)  # a lock on a deleted file keeps nobody out
@@ -100,16 +102,18 @@ def _is_there(file: int, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
+    _LOCKED_BYTE: Final = 1 << 30
+    """Far behind the text, which others can neither read nor write where it is locked."""
+
     def lock_file(file: int, *, wait: bool) -> None:
         """Lock an open file. Raises `OSError` where another has it, for long or at all."""
-        # A byte far behind the text, so that others can still read what the file says.
-        os.lseek(file, 1 << 20, os.SEEK_SET)
+        os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         os.lseek(file, 0, os.SEEK_SET)
 
     def unlock_file(file: int) -> None:
         """Free an open file."""
-        os.lseek(file, 1 << 20, os.SEEK_SET)
+        os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
 
 else:

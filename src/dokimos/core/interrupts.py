@@ -34,6 +34,7 @@ class Interrupts:
         self._first: float | None = None
         self._overdue = False
         self._ended = threading.Event()
+        self._sending = threading.Lock()
         self._installed = (
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -53,7 +54,8 @@ class Interrupts:
         if self._first is not None:
             time.sleep(max(0.0, self._first + DOUBLE_SECONDS - time.monotonic()))
         if self._installed:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            with self._sending:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _on_interrupt(self, signum: int, frame: Any) -> None:
         if self._first is None:
@@ -64,9 +66,10 @@ class Interrupts:
             _thread.start_new_thread(self._insist, ())
             self._task.cancel()
             self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
-        elif self._overdue and not _undisturbed:
+        elif self._overdue:
             self._overdue = False
-            raise KeyboardInterrupt
+            if not (_undisturbed or self._ended.is_set()):
+                raise KeyboardInterrupt
 
     def _insist(self) -> None:
         if self._ended.wait(BUSY_SECONDS):
@@ -78,11 +81,14 @@ class Interrupts:
 
     def _interrupt(self) -> None:
         """Send Ctrl-C to the main thread once more, also where it sleeps."""
-        self._overdue = True
-        if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        else:
-            _thread.interrupt_main()
+        with self._sending:  # never after the end, when another handler would get it
+            if self._ended.is_set():
+                return
+            self._overdue = True
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            else:
+                _thread.interrupt_main()
 
 
 _undisturbed: list[bool] = []

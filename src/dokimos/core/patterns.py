@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import signal
 import threading
+import time
 from typing import Any, Final
 
 from dokimos.core.text import counted, quoted
 from dokimos.errors import EvaluationError
 
 LIMIT_SECONDS: Final = 2.0
-"""How much CPU time one search may take."""
+"""How much CPU time of its thread one search may take."""
 
 _SIGNAL: Final = getattr(signal, "SIGVTALRM", None)
 _BACKTRACKS: Final = re.compile(r"[*+?{]")
 
-
-_searching: Final = threading.Event()
+_deadline: float | None = None
+"""The CPU time of the main thread at which its search ends, None while there is none."""
 
 
 class _TimeIsUpError(Exception):
@@ -33,16 +34,17 @@ def find(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> re.Matc
     Raises:
         EvaluationError: when the search took more than `LIMIT_SECONDS`.
     """
+    global _deadline
     look = pattern.fullmatch if whole else pattern.search
     if _BACKTRACKS.search(pattern.pattern) is None or not _may_set_timer():
         return look(text)
-    _searching.set()
+    _deadline = time.thread_time() + LIMIT_SECONDS
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
         try:
             return look(text)
         finally:
-            _searching.clear()
+            _deadline = None
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _TimeIsUpError:
         raise EvaluationError(
@@ -65,5 +67,9 @@ def _may_set_timer() -> bool:
 
 
 def _stop(signum: int, frame: Any) -> None:
-    if _searching.is_set():
+    if _deadline is None:
+        return
+    left = _deadline - time.thread_time()
+    if left <= 0:
         raise _TimeIsUpError
+    signal.setitimer(signal.ITIMER_VIRTUAL, left)  # other threads, as of a local model, took the rest

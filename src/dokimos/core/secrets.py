@@ -20,9 +20,9 @@ _KEY_STARTS: Final = (
 )  # fmt: skip
 _OTHER_MARKS: Final = ("AKIA", "AIza", "eyJ", "earer ")
 _KEY_LIKE: Final = re.compile(
-    rf"\b(?:{'|'.join(_KEY_STARTS)}|gsk_|AKIA|AIza|eyJ)(?=[\w.-]*\d)[\w.-]{{16,}}"
-    r"|(?<=earer )[\w.~+/=-]{20,}"
+    rf"(?<=earer )[\w.~+/=-]{{20,}}|\b(?:{'|'.join(_KEY_STARTS)}|gsk_|AKIA|AIza|eyJ)[\w.-]{{16,}}"
 )
+_DIGIT: Final = re.compile(r"\d")
 _SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 _given: Final[set[str]] = set()
@@ -47,9 +47,16 @@ def without_secrets() -> Clean:
         for value in values:
             if value in text:
                 text = text.replace(value, HIDDEN)
-        return _KEY_LIKE.sub(HIDDEN, text) if _may_hold_key(text) else text
+        return _KEY_LIKE.sub(_hidden, text) if _may_hold_key(text) else text
 
     return clean
+
+
+def _hidden(like: re.Match[str]) -> str:
+    """Keep names without a digit. Looked for in the pattern, it would take quadratic time."""
+    found = like.group()
+    is_key = _DIGIT.search(found) or like.string.endswith("earer ", 0, like.start())
+    return HIDDEN if is_key else found
 
 
 def _may_hold_key(text: str) -> bool:

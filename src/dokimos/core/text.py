@@ -9,6 +9,8 @@ from dokimos.core.jsonable import jsonable
 from dokimos.core.secrets import without_secrets
 
 LONGEST_ERROR = 2000
+_MOST_SEARCHED = 50 * LONGEST_ERROR
+"""Characters of an error in which keys are looked for: more than are shown, lest half a key is."""
 _LONGEST_LISTED = 60
 
 
@@ -55,11 +57,12 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 def error_text(error: BaseException) -> str:
     """Return `Type: message` without the keys that are known, the message cut where it is very long."""
     try:
-        message = without_secrets()(str(error))
+        told = str(error)
     except Exception as broken:
-        message = f"(no message: {type(broken).__name__} in __str__)"
+        told = f"(no message: {type(broken).__name__} in __str__)"
+    message = without_secrets()(told[:_MOST_SEARCHED])
     if len(message) > LONGEST_ERROR:
-        message = f"{message[:LONGEST_ERROR]}… ({len(message)} characters)"
+        message = f"{message[:LONGEST_ERROR]}… ({len(told)} characters)"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

@@ -12,6 +12,9 @@ from dokimos.core.jsonable import text_form
 INVALID_JSON: Final = "INVALID_JSON"
 """The key under which text that is no JSON stands where an API takes only an object, as Anthropic has it."""
 
+UNNAMED: Final = "(unnamed)"
+"""What a call is called for which nobody told a name."""
+
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 

@@ -1,4 +1,4 @@
-"""Calling the task: measured, timed out, retried, priced, and never raising."""
+"""Calling the task: measured, timed out, retried, priced, within the budget."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from dokimos.core.text import counted
 from dokimos.errors import BudgetExceededError
 from dokimos.experiment.failures import CommonErrors, describe_error
 from dokimos.experiment.task import prepare
+from dokimos.judges.budget import TASK
 
 if TYPE_CHECKING:
     from dokimos.core.example import Example
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.options import RunOptions
+    from dokimos.judges.budget import Ledger
 
 T = TypeVar("T")
 
@@ -44,9 +46,10 @@ ItemSink: TypeAlias = Callable[[TaskOutcome], None]
 class TaskCaller:
     """Calls one task for many items, and remembers what there is to say about it at the end."""
 
-    def __init__(self, plan: Experiment, options: RunOptions) -> None:
+    def __init__(self, plan: Experiment, options: RunOptions, ledger: Ledger | None) -> None:
         self.errors = CommonErrors()
         self._task = prepare(plan.task)
+        self._ledger = ledger
         self._timeout = options.timeout
         self._attempts = options.retries + 1
         self._prices = plan.prices
@@ -58,17 +61,19 @@ class TaskCaller:
     async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         """Call the task for an example until it succeeds or there are no attempts left.
 
-        Raises `BudgetExceededError` where the task asks a judge that the budget does not allow any more.
+        Raises `BudgetExceededError` where the budget does not allow the call, or one of a judge within it.
         """
-        outcome = await self._attempt(example, sink)
-        for attempt in range(1, self._attempts):
-            if outcome.error is None:
-                return outcome
-            self._retried += 1
-            await asyncio.sleep(self._pause(attempt))
-            outcome = await self._attempt(example, sink)
-        if sink is not None and outcome.error is not None:
-            sink(outcome)
+        if self._ledger is None:
+            return await self._with_retries(example, sink)
+        reservation = await self._ledger.reserve(TASK)
+        outcome = None
+        try:
+            outcome = await self._with_retries(example, sink)
+        finally:
+            if outcome is None or (outcome.error is not None and outcome.metrics is None):
+                reservation.fail()
+            else:
+                reservation.settle(outcome.metrics)
         return outcome
 
     def warnings(self) -> list[str]:
@@ -82,6 +87,18 @@ class TaskCaller:
         if self._price_problem:
             found.append(self._price_problem)
         return found
+
+    async def _with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        outcome = await self._attempt(example, sink)
+        for attempt in range(1, self._attempts):
+            if outcome.error is None:
+                return outcome
+            self._retried += 1
+            await asyncio.sleep(self._pause(attempt))
+            outcome = await self._attempt(example, sink)
+        if sink is not None and outcome.error is not None:
+            sink(outcome)
+        return outcome
 
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         try:

@@ -19,7 +19,7 @@ from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter
 
 if TYPE_CHECKING:
-    from dokimos.experiment.runner import Launch
+    from dokimos.experiment.record import Launch
 
 EvaluatorSource: TypeAlias = Sequence[Evaluator] | Callable[[Example], Sequence[Evaluator]]
 """Evaluators for every example, or a function that gives each example its own."""

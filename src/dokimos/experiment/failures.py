@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from dokimos.core.figures import one_line
 from dokimos.core.results import ItemResult, RunResult, RunStatus
 from dokimos.core.summary import Tally
 from dokimos.core.text import error_text
 
 MOST_KINDS: Final = 1000
+LONGEST_SHOWN: Final = 300
 CHOICE: Final = "evaluators"
 """The name of the errored result of an item whose evaluators could not be chosen."""
 EVERYTHING_ERRORED: Final = "Every item errored."
@@ -60,12 +62,12 @@ class CommonErrors:
                 self._note(f"{result.name}: {result.error}")
 
     def common(self) -> str:
-        """Return a sentence that names the most common error, "" if there is none."""
+        """Return one line that names the most common error, "" if there is none."""
         if not self._counts:
             return ""
         [(message, count)] = self._counts.most_common(1)
         times = "once" if count == 1 else f"{count} times"
-        return f"The most common error ({times}): {message}"
+        return f"The most common error ({times}): {one_line(message, LONGEST_SHOWN)}"
 
     def _note(self, message: str) -> None:
         with self._lock:

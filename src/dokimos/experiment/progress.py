@@ -71,7 +71,7 @@ class _Line:
         rate = done / max(time.monotonic() - self._start, 1e-9)
         parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
         parts += [str(done) if planned is None else f"{done}/{planned}", *_found(tally, rate)]
-        if planned is not None and done:
+        if planned is not None and 0 < done < planned:
             parts.append(f"{duration((planned - done) / rate * 1000)} left")
         line = " · ".join(parts)
         return f"{self._bar()} {line}" if bar and planned else line

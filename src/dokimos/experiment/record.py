@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,11 +38,18 @@ from dokimos.version import __version__
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.options import RunOptions
-    from dokimos.experiment.runner import Launch
 
 ResultSink = Callable[[tuple[EvalResult, ...]], None]
 
 MOST_DIFFERENCES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the command line started a run, so that `dokimos resume` can do it again."""
+
+    target: str
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class RunRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,8 +43,9 @@ class Reporters:
 
     def close(self, wanted: bool) -> None:
         """Close each reporter once, however often this is called."""
-        while wanted and self._open:
-            self._guarded(self._open.popleft(), "close")
+        with contextlib.suppress(IndexError):  # two threads may close at once
+            while wanted:
+                self._guarded(self._open.popleft(), "close")
 
     def warnings(self) -> list[str]:
         """One sentence per reporter that failed."""

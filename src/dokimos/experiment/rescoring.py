@@ -66,7 +66,7 @@ class _Rescoring:
         )
         if self._calls.refusal is None:
             return rescored
-        warnings = (*result.warnings, f"{self._calls.refusal} What was not scored by then is left out.")
+        warnings = (*rescored.warnings, f"{self._calls.refusal} What was not scored by then is left out.")
         return replace(rescored, status=RunStatus.BUDGET_SPENT, warnings=warnings)
 
     async def _run(self, run: RunResult) -> RunResult:

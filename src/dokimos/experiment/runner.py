@@ -6,8 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.interrupts import undisturbed
@@ -27,7 +27,7 @@ from dokimos.errors import (
     TooManyErrors,
 )
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.calls import ItemSink, TaskCaller, TaskOutcome
+from dokimos.experiment.calls import TaskCaller
 from dokimos.experiment.evaluating import (
     all_inline,
     choose_evaluators,
@@ -39,16 +39,14 @@ from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe
 from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, first_failure_message, unfinished
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.progress import Progress, make_progress
-from dokimos.experiment.record import RunRecord
+from dokimos.experiment.record import Launch, RunRecord
 from dokimos.experiment.redaction import redacted_item
 from dokimos.experiment.reporting import Reporters
 from dokimos.experiment.source import ExampleSource, SourcedExample
 from dokimos.experiment.workers import abandon, all_ended
-from dokimos.judges.budget import TASK
 from dokimos.reporting.protocol import ReportedStatus
 
 if TYPE_CHECKING:
-    from dokimos.core.example import Example
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.options import RunOptions
 
@@ -58,14 +56,6 @@ YIELD_SECONDS: Final = 0.01
 
 _new_case: Final = quick_maker(EvalTestCase)
 _new_item: Final = quick_maker(ItemResult)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How the command line started a run, so that `dokimos resume` can do it again."""
-
-    target: str
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class Runner:
@@ -78,8 +68,8 @@ class Runner:
         """The outcome, also where the run was cut short."""
         self._record = RunRecord(plan, options, launch)
         self._reporters = Reporters(plan.reporters)
-        self._caller = TaskCaller(plan, options)
         self._calls = ModelCalls(options, self._record.redact)
+        self._caller = TaskCaller(plan, options, None if self.counts_own_calls else self._calls.ledger)
         self._infos: dict[str, EvaluatorInfo] = {}
         self._fixed = None if callable(plan.evaluators) else tuple(plan.evaluators)
         self._inline = self._fixed is not None and all_inline(self._fixed)
@@ -233,7 +223,6 @@ class _Pass:
         self.runner = runner
         self.run_index = run_index
         self.record = runner._record
-        self.ledger = runner._calls.ledger
         self.source = ExampleSource(
             runner.plan.dataset, runner._record.shard, with_json=runner._record.active
         )
@@ -306,9 +295,7 @@ class _Pass:
         if stored is not None:
             self._known.add(sourced.index)
         if stored is None:
-            counts = self.ledger is not None and not self.runner.counts_own_calls
-            call = self._call if counts else self.runner._caller.call
-            outcome = await call(example, self.record.item_sink(position, sourced))
+            outcome = await self.runner._caller.call(example, self.record.item_sink(position, sourced))
             earlier: dict[str, EvalResult] = {}
         else:
             outcome, earlier = stored
@@ -332,20 +319,6 @@ class _Pass:
             metrics=outcome.metrics,
         )
         return self._redacted(item, stored is not None, earlier)
-
-    async def _call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        """Call the task within the budget."""
-        assert self.ledger is not None, "without a budget the task is called as it is"
-        reservation = await self.ledger.reserve(TASK)
-        outcome = None
-        try:
-            outcome = await self.runner._caller.call(example, sink)
-        finally:
-            if outcome is None or (outcome.error is not None and outcome.metrics is None):
-                reservation.fail()
-            else:
-                reservation.settle(outcome.metrics)
-        return outcome
 
     def _redacted(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
         redact = self.record.redact

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dokimos.core import figures
 from dokimos.core.agent import ToolCall, tool_calls_from
+from dokimos.core.conversation import arguments_text
 from dokimos.core.figures import half_up
 from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.keys import TOOL_CALLS
@@ -110,7 +111,7 @@ class Packer:
         ]
 
     def _call(self, call: ToolCall) -> list[int]:
-        return [self._string(call.name), self._string(_compact(call.arguments)), self._optional(call.result)]
+        return [self._string(call.name), self._string(arguments_text(call)), self._optional(call.result)]
 
     def _metrics(self, metrics: CallMetrics | None) -> list[JsonValue]:
         if metrics is None:

@@ -73,7 +73,7 @@ def load_result(source: str | Path) -> ExperimentResult:
 def _loaded(text: str, where: str) -> ExperimentResult:
     try:
         tree = json.loads(text)
-    except ValueError as cause:
+    except (ValueError, RecursionError) as cause:
         raise ConfigurationError(f"{where} is not JSON: {cause}. Give a JSON report.") from cause
     if not isinstance(tree, dict):
         raise ConfigurationError(

@@ -329,8 +329,11 @@ const itemsView = (data, address) => {
     if (!Array.isArray(turns) || !turns.length) return null;
     return !strict || turns.every((turn) => turn && typeof turn === "object" && "input" in turn) ? turns : null;
   };
+  /** The arguments of a call, or what the model wrote in their place. */
+  const argumentsOf = ({ arguments: known, args, metadata }) =>
+    metadata?.unknownArguments ? "not recorded" : asText(metadata?.invalidArguments || (known ?? args ?? null));
   const callOf = (call) => ({
-    name: String(call.name ?? "?"), args: asText(call.arguments ?? call.args ?? null),
+    name: String(call.name ?? "?"), args: argumentsOf(call),
     result: asText(call.result ?? null), error: asText(call.error ?? null),
   });
   const turnRows = (evaluations, index) => evaluations.flatMap((one) => {

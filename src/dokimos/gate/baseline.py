@@ -33,14 +33,20 @@ class Baseline:
 
     snapshot: Snapshot
     pairing: Pairing
+    gate: str | None = None
+    """The name of the gate that the file is for; None where it does not say."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Which dokimos wrote it, and which judges scored; not compared."""
 
 
 def baseline_of(
-    result: ExperimentResult, *, pairing: PairingChoice = "auto", allow_errors: bool = False
+    result: ExperimentResult,
+    *,
+    pairing: PairingChoice = "auto",
+    allow_errors: bool = False,
+    gate: str | None = None,
 ) -> Baseline:
-    """Take a result as the baseline.
+    """Take a result as the baseline of a gate, of any unless one is named.
 
     Raises:
         ConfigurationError: for a result without items, with errors that are not allowed, or without the ids
@@ -67,7 +73,10 @@ def baseline_of(
         keys = listed([item.id or item.index_key for item in bare])
         raise ConfigurationError(f"No evaluator scored {keys}, so this result cannot be a baseline.")
     return Baseline(
-        snapshot=snapshot, pairing=pair(snapshot, snapshot, pairing).pairing, provenance=_provenance(result)
+        snapshot=snapshot,
+        pairing=pair(snapshot, snapshot, pairing).pairing,
+        gate=gate,
+        provenance=_provenance(result),
     )
 
 
@@ -102,6 +111,7 @@ def baseline_text(baseline: Baseline) -> str:
     items = sorted(snapshot.items, key=lambda item: (item.id or "") if by_id else "")
     tree = {
         "formatVersion": FORMAT_VERSION,
+        "gate": baseline.gate,
         "experiment": snapshot.name,
         "dataset": _without_none({"name": snapshot.dataset_name, "itemCount": len(items)}),
         "pairing": baseline.pairing.value,
@@ -110,7 +120,7 @@ def baseline_text(baseline: Baseline) -> str:
         "items": [_item_tree(item, item.id if by_id else item.index_key) for item in items],
         "provenance": dict(baseline.provenance),
     }
-    return json.dumps(tree, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    return json.dumps(_without_none(tree), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
 def _facts_tree(facts: EvaluatorFacts) -> dict[str, Any]:
@@ -190,7 +200,7 @@ class _Reading:
         facts = dict(self.facts(tree.get("evaluators", [])))
         items = tuple(self.items(tree["items"], pairing))
         names = sorted({name for item in items for name in (*item.scores, *item.errors) if name != TASK})
-        dataset, provenance = tree.get("dataset"), tree.get("provenance")
+        gate, dataset, provenance = tree.get("gate"), tree.get("dataset"), tree.get("provenance")
         snapshot = Snapshot(
             name=str(tree.get("experiment", "unnamed")),
             items=items,
@@ -200,7 +210,10 @@ class _Reading:
             label=self.path.name,
         )
         return Baseline(
-            snapshot=snapshot, pairing=pairing, provenance=provenance if isinstance(provenance, dict) else {}
+            snapshot=snapshot,
+            pairing=pairing,
+            gate=gate if isinstance(gate, str) else None,
+            provenance=provenance if isinstance(provenance, dict) else {},
         )
 
     def check_version(self, tree: Any) -> None:

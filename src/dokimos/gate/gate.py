@@ -80,6 +80,7 @@ class RegressionGate:
         if not path.exists():
             return self._without_baseline(result, path)
         baseline = read_baseline(path)
+        check_owner(baseline, path, self._name(result))
         check_pairing(baseline, path, self.config)
         candidate = Snapshot.of(result)
         decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun)
@@ -111,6 +112,12 @@ class RegressionGate:
             raise RegressionError(verdict.message, verdict)
         return verdict
 
+    def _name(self, result: ExperimentResult) -> str | None:
+        """Return the name that the baseline's file is found by, None where its path is given."""
+        if isinstance(self.baseline, Path):
+            return None
+        return result.name if self.baseline is None else self.baseline
+
     def _updated(self, result: ExperimentResult, path: Path) -> GateVerdict:
         self._write(result, path)
         note = f"Baseline updated at {path.absolute()}. Review the change and commit it."
@@ -139,8 +146,14 @@ class RegressionGate:
         return self._noted(GateStatus.PASS, result, path, note)
 
     def _write(self, result: ExperimentResult, path: Path) -> None:
-        config = self.config
-        baseline = baseline_of(result, pairing=config.pairing, allow_errors=config.allow_errors)
+        config, name = self.config, self._name(result)
+        try:
+            earlier = read_baseline(path)
+        except ConfigurationError:
+            pass  # what is missing or damaged is nobody's
+        else:
+            check_owner(earlier, path, name)
+        baseline = baseline_of(result, pairing=config.pairing, allow_errors=config.allow_errors, gate=name)
         write_baseline(baseline, path)
         # An earlier verdict speaks of an earlier baseline.
         with contextlib.suppress(OSError):
@@ -269,6 +282,18 @@ def check_rerun(config: GateConfig, rerun: Rerun | None) -> None:
         raise ConfigurationError(
             f"confirm={config.confirm} runs suspicious items again: give rerun=, the experiment or a "
             "function that takes examples and returns their result."
+        )
+
+
+def check_owner(baseline: Baseline, path: Path, name: str | None) -> None:
+    """Raise `ConfigurationError` where a file is the baseline of a gate with another name.
+
+    Names differ in more letters than the names of files do.
+    """
+    if name is not None and baseline.gate not in (None, name):
+        raise ConfigurationError(
+            f"The baseline {path} is that of the gate {baseline.gate!r}, and the name {name!r} makes the "
+            "same file. Give one of the two another name; after renaming a gate, delete the file."
         )
 
 

@@ -61,14 +61,23 @@ class Surroundings:
     command: Sequence[str] = ()
     session: Session | None = None
     """The test session that runs, where there is one."""
+    start: Path | None = None
+    """The folder that commands are typed in; the root unless given."""
 
     @classmethod
     def here(cls, root: Path | None = None) -> Self:
         """Take them from this process; the root is the test session's, else the project's, unless given."""
         session = Session.current()
+        start = Path.cwd() if session is None else session.start
         if root is None:
-            root = project_root(Path.cwd()) if session is None else session.root
-        return cls(root=Path(root), environment=dict(os.environ), command=tuple(sys.argv), session=session)
+            root = project_root(start) if session is None else session.root
+        return cls(
+            root=Path(root),
+            environment=dict(os.environ),
+            command=tuple(sys.argv),
+            session=session,
+            start=start,
+        )
 
     @property
     def in_ci(self) -> bool:
@@ -115,10 +124,7 @@ class Surroundings:
         top = repository(self.root).resolve()
         if self.root.resolve() == top and baseline.parent.resolve() == self.baseline_dir.resolve():
             return baseline.stem
-        try:
-            return Path(os.path.relpath(baseline.resolve(), top)).as_posix()
-        except ValueError:  # on another drive
-            return baseline.as_posix()
+        return relative(baseline.resolve(), top)
 
     def accept_command(self) -> str:
         """Return the command that runs this again and accepts what it finds."""
@@ -128,13 +134,10 @@ class Surroundings:
 
     def _typed(self, test: str) -> str:
         """Return the id of a test as it is typed where the session was started."""
-        if self.session is None:
-            return test
-        root, start = self.session
         file, colons, name = test.partition("::")
-        if root.drive == start.drive and (root / file).exists():
-            file = Path(os.path.relpath(root / file, start)).as_posix()
-        return file + colons + name
+        if self.session is None or not (self.session.root / file).exists():
+            return test
+        return relative(self.session.root / file, self.session.start) + colons + name
 
     def _again(self) -> str:
         program, *arguments = self.command or ("",)
@@ -147,11 +150,17 @@ class Surroundings:
         return join([*start, *arguments])
 
     def shown(self, path: Path) -> str:
-        """Return a path as it is best typed: relative to the project where it is inside."""
-        try:
-            return path.resolve().relative_to(self.root.resolve()).as_posix()
-        except ValueError:
-            return str(path)
+        """Return a path as it is typed where commands are: relative where it is inside the project."""
+        whole, root = path.resolve(), self.root.resolve()
+        return relative(whole, (self.start or root).resolve()) if whole.is_relative_to(root) else str(path)
+
+
+def relative(path: Path, start: Path) -> str:
+    """Return a path as it is written in a folder, with forward slashes; whole on another drive."""
+    try:
+        return Path(os.path.relpath(path, start)).as_posix()
+    except ValueError:
+        return path.as_posix()
 
 
 def project_root(start: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import os
@@ -182,11 +183,14 @@ class _Sending:
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
             return self._refused(status, complaint_in(data), answer.headers, round_sent)
-        complaint = complaint_of(answer.content)
+        return self._refused(answer.status, self._complaint(answer), answer.headers, round_sent)
+
+    def _complaint(self, answer: Answer) -> Complaint:
         if answer.status in _ELSEWHERE and "Location" in answer.headers:
-            place = shown_url(urljoin(self._url, answer.headers["Location"]))
-            complaint = Complaint(f"the API is at {place} instead; give the base_url that leads there")
-        return self._refused(answer.status, complaint, answer.headers, round_sent)
+            with contextlib.suppress(ValueError):  # it is no URL
+                place = shown_url(urljoin(self._url, answer.headers["Location"]))
+                return Complaint(f"the API is at {place} instead; give the base_url that leads there")
+        return complaint_of(answer.content)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
         pause = pause_asked(headers, self._line.gate.in_flight)

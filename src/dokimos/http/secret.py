@@ -9,11 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from dokimos.core.secrets import HIDDEN, SHORTEST_SECRET
 
-_SHORTEST: Final = 6
-"""A shorter value is no key, and would be cut out of innocent text."""
+_SHORTEST: Final = 8
+"""A shorter value is cut out of no text, nor is one without a digit: `ollama`, `not-needed`."""
 _HARMLESS: Final = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _LOOKS_LIKE_A_KEY: Final = re.compile(
-    r"\b(?:sk|pk|key|api|gsk|xai)[-_][A-Za-z0-9_*.-]{8,}|\bBearer\s+\S{8,}", re.IGNORECASE
+    r"\b(?:sk|pk|key|api|gsk|xai)[-_](?=[a-z_.-]*[\d*])[a-z0-9_*.-]{8,}|\bBearer\s+\S{8,}", re.IGNORECASE
 )
 
 
@@ -50,9 +50,14 @@ def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
     """Return `text` without the given secrets and without what looks like a key."""
     for secret in secrets:
         value = secret.reveal()
-        if len(value) >= _SHORTEST:
+        if _is_key(value):
             text = text.replace(value, HIDDEN)
     return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+def _is_key(value: str) -> bool:
+    """Tell a key from the word that is given where a server wants none: an error is short, and names it."""
+    return len(value) >= SHORTEST_SECRET or (len(value) >= _SHORTEST and any(map(str.isdigit, value)))
 
 
 def without_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:

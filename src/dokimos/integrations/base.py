@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 from dokimos.core.agent import AgentTrace
-from dokimos.core.calling import called as called
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form

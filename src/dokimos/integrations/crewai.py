@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.calling import called
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message, call_text
 from dokimos.core.json_object import parse_object
@@ -22,7 +23,6 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
-    called,
     identity,
 )
 from dokimos.integrations.crewai_meter import metered

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.calling import called
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.extras import require
@@ -19,7 +20,6 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
-    called,
     identity,
     made,
 )

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from dokimos.core.calling import called
 from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
@@ -13,7 +14,7 @@ from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.integrations.base import ForeignEvaluator, called, mean_score, numeric_score
+from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
 from dokimos.integrations.reading import extract_texts, get
 
 EXTRA: Final = "langchain"

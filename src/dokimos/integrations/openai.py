@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
+from dokimos.core.calling import called
 from dokimos.core.concurrency import run_sync
 from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -16,7 +17,6 @@ from dokimos.integrations.base import (
     AgentTask,
     ResultOptions,
     TaskOptions,
-    called,
 )
 from dokimos.integrations.reading import get, plain, priced, tool_definitions, usage_of
 from dokimos.integrations.tool_loop import (

@@ -26,6 +26,8 @@ from dokimos.integrations.base import (
 from dokimos.integrations.reading import TraceBuilder, get, priced, text_of, usage_of
 
 EXTRA: Final = "pydantic-ai"
+_MACHINERY: Final = ("output", "tool-search")
+"""Kinds of calls with which a model gives its output, or looks for tools that it was not told of."""
 
 AgentLike: TypeAlias = Any
 """A `pydantic_ai.Agent`, or a function without parameters that makes one for each input."""
@@ -34,8 +36,8 @@ AgentLike: TypeAlias = Any
 def to_agent_trace(result: Any) -> AgentTrace:
     """Return what a run did: its new messages, or those of a list.
 
-    What the model calls to give a structured output is no tool call of the agent. A retry that a tool asks
-    for is the failed result of its call.
+    What the model calls to give a structured output, or to find its tools, is no tool call of the agent. A
+    retry that a tool asks for is the failed result of its call.
     """
     builder = TraceBuilder()
     hidden = get(result, "output_tool_name", "_output_tool_name")
@@ -137,7 +139,7 @@ def _messages(result: Any) -> list[Any]:
 def _read_part(builder: TraceBuilder, part: Any, hidden: str | None) -> None:
     kind = get(part, "part_kind", default="")
     name, call_id = get(part, "tool_name"), get(part, "tool_call_id")
-    if name is not None and (name == hidden or get(part, "tool_kind") == "output"):
+    if name is not None and (name == hidden or get(part, "tool_kind") in _MACHINERY):
         return
     if kind.endswith("tool-call"):
         builder.call(name, get(part, "args"), call_id)

@@ -11,9 +11,7 @@ from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.metrics import CallMetrics, PriceTable
-
-UNNAMED: Final = "(unnamed)"
-"""What a call is called for which the model wrote no name."""
+from dokimos.core.told import UNNAMED
 
 _TEXT_FIELDS: Final = ("page_content", "text", "content")
 _METADATA_FIELDS: Final = ("metadata", "meta")
@@ -206,7 +204,7 @@ def documents_of_tools(trace: AgentTrace, tools: Iterable[str]) -> tuple[Any, ..
 def _documents_in(result: str) -> list[Any]:
     try:
         value = json.loads(result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [result]
     if isinstance(value, dict):
         value = get(value, "documents", "results", "chunks", "sources", default=[value])

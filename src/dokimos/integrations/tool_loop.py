@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos.core.calling import called
 from dokimos.core.conversation import ConversationTrajectory, Role
 from dokimos.core.jsonable import text_form
 from dokimos.core.message_formats import MessageFormat
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import IntegrationError
-from dokimos.integrations.base import AgentRun, Bridge, called, identity
+from dokimos.integrations.base import AgentRun, Bridge, identity
 from dokimos.integrations.reading import result_text, summed
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.schemas import without_bounds
@@ -211,9 +212,9 @@ async def looped(loop: ToolLoop, api: Api, messages: Sequence[Any]) -> list[Any]
 async def _run(loop: ToolLoop, request: Requested) -> Outcome:
     """Run the function that a model calls; what goes wrong is told to the model, as to any agent."""
     function = loop.functions.get(request.name)
-    call = ToolCall.from_map({"name": request.name or "(unnamed)", "arguments": request.arguments})
     if function is None:
         return Outcome(request, f"There is no tool {request.name!r}.", True)
+    call = ToolCall.from_map({"name": request.name, "arguments": request.arguments})
     if call.invalid_arguments is not None:
         return Outcome(request, "The arguments are no JSON object.", True)
     try:

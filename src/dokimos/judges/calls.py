@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
@@ -44,16 +44,8 @@ class CallStore(Protocol):
         ...
 
 
-class _Outer(NamedTuple):
-    """A call that is being made, of whose judge further calls may come."""
-
-    key: str
-    stores: tuple[CallStore, ...]
-    """The judge's own."""
-
-
-_outer: ContextVar[tuple[_Outer, ...]] = ContextVar("dokimos_outer_calls", default=())
-"""The calls inside which this code runs, the innermost last."""
+_outer: ContextVar[tuple[tuple[CallStore, ...], ...]] = ContextVar("dokimos_outer_calls", default=())
+"""The own stores of the judges inside whose calls this code runs, the innermost last."""
 
 
 class CallRequest:
@@ -108,15 +100,19 @@ async def complete(
     """
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
-    if scope.in_flight is None or any(outer.key == request.key for outer in _outer.get()):
-        # A wrapper that has its judge's identity makes a call inside the same call.
+    in_flight = scope.in_flight
+    if in_flight is None:
         return await _known_or_called(judge, request, scope)
-    try:
-        return await shared(scope.in_flight, request.key, lambda: _known_or_called(judge, request, scope))
-    finally:
-        future = scope.in_flight.get(request.key)
-        if future is not None and future.done():
-            scope.in_flight.pop(request.key, None)
+    # Shared at one depth only: one further out may wait for the call inside which this one is made.
+    key = f"{len(_outer.get())} {request.key}"
+
+    async def call() -> JudgeReply:
+        try:
+            return await _known_or_called(judge, request, scope)
+        finally:
+            in_flight.pop(key, None)
+
+    return await shared(in_flight, key, call)
 
 
 async def reject(
@@ -182,7 +178,7 @@ async def keep(stores: Iterable[CallStore], request: CallRequest, reply: JudgeRe
 
 async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
     async def call() -> JudgeReply:
-        token = _outer.set((*_outer.get(), _Outer(request.key, _own_stores(judge))))
+        token = _outer.set((*_outer.get(), _own_stores(judge)))
         try:
             return as_reply(await judge.complete(with_marker(request.prompt), schema=request.schema), judge)
         finally:
@@ -246,4 +242,4 @@ def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
 def was_asked(store: CallStore) -> bool:
     """Tell whether the call that is being made has been looked for in a judge's own store."""
     outer = _outer.get()
-    return bool(outer) and any(asked is store for asked in outer[-1].stores)
+    return bool(outer) and any(asked is store for asked in outer[-1])

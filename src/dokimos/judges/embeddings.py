@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import mul
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -192,15 +193,10 @@ class _Calls:
         ]
         for batch in _batches(unasked, getattr(self._embedder, "batch_size", BATCH_SIZE)):
             sent = loop.create_task(self._batch(batch))
-            sent.add_done_callback(_noticed)
+            sent.add_done_callback(partial(_ended, flying, batch))
             flying.update((request.key, sent) for request in batch)
         waited = {request.key: flying[request.key] for request in missing}
-        try:
-            await asyncio.wait(set(waited.values()))
-        finally:
-            for key, task in waited.items():
-                if task.done() and flying.get(key) is task:
-                    del flying[key]
+        await asyncio.wait(set(waited.values()))
         return {request.prompt: waited[request.key].result()[request.key] for request in missing}
 
     async def _batch(self, batch: Sequence[CallRequest]) -> dict[str, Vector]:
@@ -278,7 +274,11 @@ def _batches(requests: Sequence[CallRequest], most: int) -> Iterator[list[CallRe
         yield batch
 
 
-def _noticed(task: asyncio.Task[Any]) -> None:
-    """Take notice of an error, which nobody else does where the one who waited was cancelled."""
+def _ended(
+    flying: dict[str, asyncio.Future[Any]], batch: Iterable[CallRequest], task: asyncio.Task[Any]
+) -> None:
+    """Let these texts be asked for anew, and take notice of an error for which nobody waits any more."""
+    for request in batch:
+        flying.pop(request.key, None)
     if not task.cancelled():
         task.exception()

@@ -38,7 +38,7 @@ def anytime_interval(
         return Interval(low, high)
     scale = high - low
     shares = Counter((value - low) / scale for value in values)
-    mirrored = {1 - share: count for share, count in shares.items()}
+    mirrored = Counter((high - value) / scale for value in values)
     needed = math.log(2 / (1 - confidence))
     return Interval(low + scale * _lower_limit(shares, needed), high - scale * _lower_limit(mirrored, needed))
 

@@ -16,6 +16,8 @@ from dokimos.suites.problems import Problem, Steps, refuse
 from dokimos.suites.stand_ins import without_faults
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from dokimos.evaluators.base import Evaluator
     from dokimos.judges.budget import Budget
     from dokimos.suites.metric_schema import Metric
@@ -24,14 +26,8 @@ if TYPE_CHECKING:
     from dokimos.suites.schema import Agent, BudgetBlock, SuiteFile, TestCase, Turn
     from dokimos.suites.suite import Suite
 
-ENDINGS: Final = (".yaml", ".yml")
 _OUTSIDE: Final = ("claude", "openai", "deployment", "observability")
 LLM_TIMEOUT: Final = 60.0
-
-
-def is_suite(target: str) -> bool:
-    """Say whether a target on the command line is a suite file."""
-    return target.lower().endswith(ENDINGS)
 
 
 @collection_held_back()
@@ -94,31 +90,33 @@ def validated(document: Document) -> SuiteFile:
 def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     """Return a valid file and what is wrong with the values that it was made from.
 
-    Something harmless stands in it for each case, metric or tool at fault, so that what the others name can
-    be looked up. It is None where the faults are elsewhere.
+    Something harmless stands in it for each case, metric or tool at fault, so that the rest can be checked,
+    and what it names be looked up. It is None where the faults are elsewhere.
     """
     from pydantic import ValidationError
 
     from dokimos.suites.schema import SuiteFile
 
     problems = list(document.problems)
-    try:
-        file = SuiteFile.model_validate(document.value)
-    except ValidationError as error:
-        faults = error.errors()
-    else:
-        return (None if problems else file), problems
-    for detail in faults:
-        missing = str(detail["loc"][-1]) if detail["type"] == "missing" and detail["loc"] else ""
-        message = "this is missing" if missing else detail["msg"].removeprefix("Value error, ")
-        problems.append(document.problem(tuple(detail["loc"]), message, missing=missing))
-    if document.problems:
-        return None, problems
-    mended = without_faults(document.value, [document.known(tuple(detail["loc"])) for detail in faults])
-    try:
-        return SuiteFile.model_validate(mended), problems
-    except ValidationError:
-        return None, problems
+    value = document.value
+    while True:  # an inner fault hides those of what is around it
+        try:
+            file = SuiteFile.model_validate(value)
+        except ValidationError as error:
+            faults = error.errors()
+        else:
+            return (None if document.problems else file), problems
+        problems += [_problem(document, fault) for fault in faults]
+        mended = without_faults(value, [document.known(tuple(fault["loc"])) for fault in faults])
+        if document.problems or mended == value:
+            return None, problems
+        value = mended
+
+
+def _problem(document: Document, fault: ErrorDetails) -> Problem:
+    missing = str(fault["loc"][-1]) if fault["type"] == "missing" and fault["loc"] else ""
+    message = "this is missing" if missing else fault["msg"].removeprefix("Value error, ")
+    return document.problem(tuple(fault["loc"]), message, missing=missing)
 
 
 class _Compiler:
@@ -230,11 +228,12 @@ class _Compiler:
 
     def _cases(self) -> Iterator[CasePlan]:
         taken: set[str] = set()
+        numbers: dict[str, int] = {}
         for index, case in enumerate(self._file.test_cases):
-            name = case.name or f"case {index + 1}"
-            id, number = name, 2
+            id = name = case.name or f"case {index + 1}"
             while id in taken:
-                id, number = f"{name} ({number})", number + 1
+                numbers[name] = numbers.get(name, 1) + 1
+                id = f"{name} ({numbers[name]})"
             taken.add(id)
             yield self._case(case, ("test_cases", index), name, id)
 

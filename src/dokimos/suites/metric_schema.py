@@ -21,7 +21,13 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dokimos.suites.problems import near
 
-Text = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, pattern=r"\S")]
+CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
+GRADER: Final = r"^[\w.]+:[\w.]+$"
+TOOL_NAME: Final = r"^[0-9A-Za-z_]+$"
+URL: Final = r"^https?://\S+$"
+_NOT_BLANK: Final = r"\S"
+
+Text = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, pattern=_NOT_BLANK)]
 """Text that is not blank."""
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -85,15 +91,14 @@ _SHAPES: Final = {
     "string_type": "a text",
 }
 """What a value has to be, by the kind of the error that says that it is not."""
-GRADER: Final = r"^[\w.]+:[\w.]+$"
-_CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
 _FORMS: Final = {
-    r"\S": "must not be blank",
+    _NOT_BLANK: "must not be blank",
+    CALLABLE: "must be written as module:name, file.py:name or a URL",
     GRADER: "must be written as module.path:callable",
-    _CALLABLE: "must be written as module:name, file.py:name or a URL",
-    r"^https?://\S+$": "must begin with http:// or https://",
-    r"^[0-9A-Za-z_]+$": "must consist of the letters A to Z, digits and _",
+    TOOL_NAME: "must consist of the letters A to Z, digits and _",
+    URL: "must begin with http:// or https://",
 }
+"""What a text has to be, by the pattern that it does not match."""
 
 
 def _type_in(value: Any) -> Any:

@@ -13,7 +13,15 @@ from pydantic import (
     model_validator,
 )
 
-from dokimos.suites.metric_schema import AnyMetric, Block, EmbeddingProvider, ModelBlock, Text
+from dokimos.suites.metric_schema import (
+    CALLABLE,
+    URL,
+    AnyMetric,
+    Block,
+    EmbeddingProvider,
+    ModelBlock,
+    Text,
+)
 from dokimos.suites.optimizer.schema import OptimizerBlock
 from dokimos.suites.tool_schema import MOST_TOOLS, AnyTool
 
@@ -164,12 +172,12 @@ def _agent(value: Any) -> Any:
 class Agent(Block):
     """An application of your own under test; a bare text is a URL or a callable."""
 
-    function: Annotated[str, StringConstraints(pattern=r"^[^:\s]+(\.py)?:[\w.]+$")] | None = Field(
+    function: Annotated[str, StringConstraints(pattern=CALLABLE)] | None = Field(
         default=None, alias="callable", description="module:attribute or file.py:attribute."
     )
     params: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the callable; of a class, those of its constructor."""
-    url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$")] | None = None
+    url: Annotated[str, StringConstraints(pattern=URL)] | None = None
     """Where JSON is posted to."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     output_path: Text | None = None

@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Final
+from functools import reduce
+from operator import getitem
+from typing import Any
 
 from dokimos.suites.problems import Steps
-
-_METRIC: Final[Mapping[str, Any]] = {"type": "standard", "metric": "equality"}
-_TURN: Final[Mapping[str, Any]] = {"input": "-"}
-_TOOL: Final[Mapping[str, Any]] = {"type": "prompt", "template": "-", "parameters": {"text": "string"}}
-_STAND_INS: Final[Mapping[str | int, Mapping[str, Any]]] = {
-    "evaluations": _METRIC,
-    "expected_tools": {"name": "-"},
-    "metrics": _METRIC,
-    "test_cases": _TURN,
-    "tools": _TOOL,
-    "turns": _TURN,
-}
-"""What stands for an element of a list, by the key of the list."""
 
 
 def without_faults(suite: Any, faults: Iterable[Steps]) -> Any:
     """Return a suite in which each element of a list that is at fault has a stand-in.
 
-    Faults that are elsewhere stay. Indices do not change, so that places are still true.
+    Of elements within each other the innermost has it. Faults that are elsewhere stay. Indices do not change,
+    so that places are still true.
     """
     mended = deepcopy(suite)
     for steps in faults:
-        ends = [end for end in range(2, len(steps) + 1) if steps[end - 2] in _STAND_INS]
-        if ends:
-            *above, last = steps[: ends[-1]]
-            with contextlib.suppress(LookupError, TypeError):  # what is above has a stand-in already
-                _put(mended, above, last)
+        for end in range(len(steps) - 1, 0, -1):
+            stand_in = _stand_in(steps[:end], steps[end])
+            if stand_in:
+                with contextlib.suppress(LookupError, TypeError):  # what is above has a stand-in already
+                    reduce(getitem, steps[:end], mended)[steps[end]] = stand_in
+                break
     return mended
 
 
-def _put(value: Any, above: Iterable[str | int], last: str | int) -> None:
-    key: str | int = ""
-    for key in above:
-        value = value[key]
-    if isinstance(value, list) and isinstance(last, int):
-        named = {"name": f"stand_in_{last}"} if key == "tools" else {}
-        value[last] = {**_STAND_INS[key], **named}
+def _stand_in(above: Steps, index: str | int) -> dict[str, Any]:
+    """Return what stands for an element of the list at `above`, nothing where none can."""
+    if isinstance(index, str):
+        return {}
+    match above:
+        case ("tools",):
+            parameters = {"text": "string"}
+            return {"name": f"stand_in_{index}", "type": "prompt", "template": "-", "parameters": parameters}
+        case (*_, "expected_tools") | (*_, "expected_tools", "tools"):
+            return {"name": "-"}
+        case (*_, "evaluations" | "metrics"):
+            return {"type": "standard", "metric": "equality"}
+        case (*_, "test_cases" | "turns"):
+            return {"input": "-"}
+    return {}

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from dokimos.suites.metric_schema import Block
+from dokimos.suites.metric_schema import TOOL_NAME, Block
 
 
 class ToolBlock(Block):
     """What all tools have in common."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_]+$")]
+    name: Annotated[str, StringConstraints(pattern=TOOL_NAME)]
     """What the model calls it."""
     description: str | None = None
     """What the model is told of it."""

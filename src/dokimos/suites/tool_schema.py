@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, SecretStr, StringConstraints, Tag, model_validator
 
-from dokimos.suites.metric_schema import ModelBlock, Text
+from dokimos.suites.metric_schema import TOOL_NAME, URL, ModelBlock, Text
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 from dokimos.suites.tool_block import ToolBlock
 
@@ -68,7 +68,7 @@ class McpTool(ToolBlock):
     env: Secrets = Field(default_factory=dict)
     env_file: Text | None = None
     """A file with more variables, relative to the suite."""
-    url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$")] | None = None
+    url: Annotated[str, StringConstraints(pattern=URL)] | None = None
     headers: Secrets = Field(default_factory=dict)
     timeout: Seconds | None = None
     """Seconds that connecting may take."""
@@ -76,7 +76,7 @@ class McpTool(ToolBlock):
     """Seconds that a call may take; 30 unless given."""
     is_retrieval: bool = False
     """Whether results of its tools are retrieved context."""
-    prefix: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_]+$")] | None = None
+    prefix: Annotated[str, StringConstraints(pattern=TOOL_NAME)] | None = None
     """Put before the names of its tools, where two servers have tools of one name."""
     load_tools: bool = True
     load_prompts: bool | None = None

@@ -10,6 +10,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
+from dokimos.evaluators.agent.base import require_arguments
 from dokimos.evaluators.agent.values import ABSENT
 from dokimos.evaluators.base import Evaluator
 from dokimos.suites.argument_matchers import argument_check
@@ -35,7 +36,13 @@ class WantedCall:
         return self.name == call.name if self.exact_name else self.name in call.name
 
     def fault(self, call: ToolCall) -> str | None:
-        """Say which argument of a call is not as expected, None where it is the call wanted."""
+        """Say which argument of a call is not as expected, None where it is the call wanted.
+
+        Raises:
+            EvaluationError: when arguments are expected and those of the call were not recorded.
+        """
+        if self.args:
+            require_arguments((call,))
         for key, wanted in self.args.items():
             given = call.arguments.get(key, ABSENT)
             if given is ABSENT:

@@ -27,6 +27,7 @@ pytest itself, the innermost last. `dokimos.gate.places` looks here."""
 
 _session = pytest.StashKey["SessionRecord"]()
 _recorder = pytest.StashKey["ItemRecorder"]()
+_failed = pytest.StashKey[Any]()
 _previous = pytest.StashKey["str | None"]()
 
 
@@ -93,7 +94,9 @@ class _Collector:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         case = getattr(report, "dokimos", None)
-        if case is not None and report.outcome != "rerun":  # what plugins for flaky tests call it
+        flaky = report.outcome == "rerun"  # what plugins for flaky tests call it
+        subtest = type(report).__name__.lower() == "subtestreport"  # that of its test has what it found
+        if case is not None and not flaky and not subtest:
             _session_of(self._config).add(case)
 
 
@@ -129,8 +132,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if _recorder in item.stash:
-        del item.stash[_recorder]  # of an earlier attempt
+    for key in (_recorder, _failed):
+        if key in item.stash:
+            del item.stash[key]  # of an earlier attempt
     if _is_recorded(item):
         from dokimos.testing.recorder import set_current_recorder
 
@@ -169,7 +173,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     if recorder is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
         from dokimos.testing.session import reported_case
 
-        report.dokimos = reported_case(item, report, recorder, _source_of(item))
+        if report.failed:
+            item.stash.setdefault(_failed, report)
+        first = item.stash.get(_failed, report)  # of several subtests the one that failed first
+        if getattr(first, "dokimos", None) is None:
+            first.dokimos = reported_case(item, first, recorder, _source_of(item))
+        report.dokimos = first.dokimos
     return report
 
 

@@ -22,9 +22,10 @@ class ItemRecorder:
 
     def __init__(self, example: Example | None = None, *, index: int = 0, run_index: int = 0) -> None:
         self.example = example
-        """The example of the test, None until one is known."""
+        """The example of the test; None where it has none, and that of the case that it asserts on counts."""
         self.index = index
         self.run_index = run_index
+        self._case: EvalTestCase | None = None
         self._outputs: dict[str, Any] = {}
         self._results: dict[str, EvalResult] = {}
         self._metrics: CallMetrics | None = None
@@ -34,7 +35,8 @@ class ItemRecorder:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all is known of the case."""
-        return self.example is None and not self._outputs and not self._results and self._metrics is None
+        recorded = (self.example, self._case, self._metrics)
+        return not (self._outputs or self._results) and all(one is None for one in recorded)
 
     def actual_output(self, value: Any, key: str = OUTPUT) -> ItemRecorder:
         """Record one output of the application."""
@@ -65,22 +67,21 @@ class ItemRecorder:
     def case(
         self, case: EvalTestCase, results: Iterable[EvalResult], evaluators: Iterable[Evaluator] = ()
     ) -> ItemRecorder:
-        """Record a case that was asserted on; what was recorded by hand stays."""
+        """Record a case that was asserted on, in place of an earlier one; what was recorded by hand stays."""
         self.evaluators |= {evaluator.name: evaluator.info() for evaluator in evaluators}
-        if self.example is None:
-            self.example = Example(case.inputs, case.expected_outputs, metadata=case.metadata, id=case.id)
-        self._outputs = {**case.actual_outputs, **self._outputs}
-        self._metrics = self._metrics or case.metrics
+        self._case = case
         return self.eval_results(results)
 
     def item(self, *, index: int, id: str, error: str | None = None) -> ItemResult:
         """Return what was recorded as the result of one item that goes by the name of its test."""
+        case = self._case or EvalTestCase()
+        own = Example(case.inputs, case.expected_outputs, metadata=case.metadata)
         return ItemResult(
             index,
-            replace(self.example or Example(), id=id),
-            actual_outputs=dict(self._outputs),
+            replace(self.example or own, id=id),
+            actual_outputs={**case.actual_outputs, **self._outputs},
             eval_results=tuple(self._results.values()),
-            metrics=self._metrics,
+            metrics=self._metrics or case.metrics,
             error=error,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dokimos.core.agent import ToolCall
 from dokimos.core.json_object import structured
 from dokimos.traces.attributes import Attributes
 
@@ -38,13 +39,11 @@ def conventional(attributes: Attributes) -> Attributes:
 
 def _tool(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     arguments, response = attributes.get(_ARGUMENTS), attributes.get(_RESPONSE)
-    if response != "{}":  # a tool gives at least {"result": ...}, so that this was not captured
-        if arguments is not None:
-            yield _GIVEN, arguments
-        if response is not None:
-            yield _RESULT, response
-    elif arguments not in (None, "{}"):
+    captured = response != "{}"  # nearly all tools give at least {"result": ...}
+    if arguments is not None and (captured or arguments != "{}"):
         yield _GIVEN, arguments
+    if response is not None and captured:
+        yield _RESULT, response
 
 
 def _model(attributes: Attributes) -> Iterator[tuple[str, Any]]:
@@ -72,6 +71,8 @@ def _declared(tools: Any) -> Iterator[Any]:
 def _returned(response: Any) -> Any:
     if isinstance(response, dict) and response.keys() == {"result"}:
         response = response["result"]
+        if response in (None, []):  # as JSON, since an attribute with such a value has none
+            return ToolCall.result_json(response)
     return None if response == _NOT_GIVEN else response
 
 

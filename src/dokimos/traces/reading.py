@@ -11,7 +11,7 @@ from dokimos.core.json_object import structured, unquoted
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
-from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+from dokimos.core.told import UNNAMED, ToldCall, ToldMessage, ToldResult
 from dokimos.traces.attributes import first, literal
 from dokimos.traces.messages import History, parse_messages
 from dokimos.traces.semconv import (
@@ -196,9 +196,10 @@ def _own_description(source: SpanSource) -> Any:
 
 
 def _tool_name(source: SpanSource, called: str) -> str:
-    names = (source.first(TOOL_NAME), called, source.get("traceloop.entity.name"))
-    named = next((str(name) for name in names if name is not None and str(name).strip()), None)
-    return named or source.span.name.removeprefix("execute_tool ").strip() or source.span.name
+    span = source.span.name
+    told = (source.first(TOOL_NAME), called, source.get("traceloop.entity.name"))
+    names = (*told, span.removeprefix("execute_tool ").strip(), span)
+    return next((str(name) for name in names if name is not None and str(name).strip()), UNNAMED)
 
 
 def _unless_schema(value: Any) -> Any:

@@ -55,6 +55,8 @@ def test_result_json(value, text):
 def test_a_result_that_is_no_text_is_refused(result):
     with pytest.raises(ValueError, match=r"The result of tool call 'a' must be text, not .*result_json"):
         ToolCall("a", result=result)
+    with pytest.raises(ValueError, match="must be text"):
+        ToolCall.of_text("a", "{}", result=result)
 
 
 def test_a_result_is_parsed_and_converted():

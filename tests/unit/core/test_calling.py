@@ -68,3 +68,7 @@ def test_only_a_sync_function_goes_into_a_thread():
 
     assert asyncio.run(called(where)) is threading.main_thread()
     assert asyncio.run(called(threading.current_thread)) is not threading.main_thread()
+
+
+def test_an_argument_may_have_the_name_of_a_parameter():
+    assert asyncio.run(called(lambda function: function, function="f(x)")) == "f(x)"

@@ -1,6 +1,7 @@
 """Locks on files."""
 
 import asyncio
+import errno
 import os
 import sys
 import threading
@@ -97,6 +98,39 @@ def test_the_lock_is_freed_when_the_block_fails(tmp_path):
 
     with one_at_a_time(path):
         assert path.exists()
+
+
+def failing_once_with(code):
+    """What locks a file, but the first time fails."""
+    errors = [OSError(code, os.strerror(code))]
+
+    def lock(file, *, wait):
+        if errors:
+            raise errors.pop()
+        lock_file(file, wait=wait)
+
+    return lock
+
+
+async def hold(path):
+    async with one_at_a_time_async(path):
+        pass
+
+
+def test_a_disk_that_fails_is_an_error_and_not_waited_for(tmp_path, monkeypatch):
+    for takes_turn in (
+        lambda: one_at_a_time(tmp_path / "lock").__enter__(),
+        lambda: asyncio.run(hold(tmp_path / "lock")),
+    ):
+        monkeypatch.setattr("dokimos.core.file_lock.lock_file", failing_once_with(errno.EIO))
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            takes_turn()
+
+
+def test_whoever_has_a_lock_for_long_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("dokimos.core.file_lock.lock_file", failing_once_with(errno.EDEADLK))
+    with one_at_a_time(tmp_path / "lock"):
+        assert (tmp_path / "lock").exists()
 
 
 def test_a_file_is_held_by_one_and_free_afterwards(tmp_path):

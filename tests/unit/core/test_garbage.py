@@ -6,26 +6,38 @@ import pytest
 
 from dokimos.core.garbage import collection_held_back
 
+USUAL = (500, 11, 12)
+
 
 @pytest.fixture(autouse=True)
 def _as_it_was():
-    was_on = gc.isenabled()
+    was_on, threshold = gc.isenabled(), gc.get_threshold()
     gc.enable()
+    gc.set_threshold(*USUAL)
     yield
     gc.unfreeze()
+    gc.set_threshold(*threshold)
     (gc.enable if was_on else gc.disable)()
 
 
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+
 def test_nothing_is_collected_until_the_end():
+    before = collections()
     with collection_held_back():
-        assert not gc.isenabled()
-    assert gc.isenabled()
+        made = [[] for _ in range(10 * USUAL[0])]
+    assert collections() == before
+    more = [[] for _ in range(10 * USUAL[0])]
+    assert collections() > before
+    assert len(made) == len(more)
 
 
-def test_it_goes_on_after_an_error():
+def test_it_goes_on_as_before_after_an_error():
     with pytest.raises(KeyError), collection_held_back():
         raise KeyError("x")
-    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
 
 
 def test_what_was_made_meanwhile_is_old_and_still_collected():
@@ -35,11 +47,19 @@ def test_what_was_made_meanwhile_is_old_and_still_collected():
     assert gc.get_freeze_count() == 0
 
 
-def test_a_process_without_collection_stays_without():
-    gc.disable()
+@pytest.mark.parametrize("inside", [True, False])
+def test_who_switches_collection_off_has_it_off(inside):
+    if not inside:
+        gc.disable()
     with collection_held_back():
-        pass
+        gc.disable()
     assert not gc.isenabled()
+
+
+def test_a_threshold_that_was_set_meanwhile_stays():
+    with collection_held_back():
+        gc.set_threshold(9000, 13, 14)
+    assert gc.get_threshold() == (9000, 13, 14)
 
 
 def test_the_first_of_several_to_end_lets_it_go_on():
@@ -47,9 +67,9 @@ def test_the_first_of_several_to_end_lets_it_go_on():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
     second.__exit__(None, None, None)
-    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
 
 
 def test_what_somebody_froze_stays_frozen():

@@ -56,6 +56,17 @@ print(patterns.find(re.compile("b+"), TEXT).span())
 
 
 @POSIX
+def test_time_that_other_threads_take_does_not_count():
+    out = output_of("""
+patterns.LIMIT_SECONDS = 60
+set_timer = signal.setitimer
+patterns.signal.setitimer = lambda timer, seconds: set_timer(timer, min(seconds, 0.01))
+print(patterns.find(SLOW, "a" * 20 + "b"))
+""")
+    assert out == "None\n"
+
+
+@POSIX
 def test_one_such_output_does_not_hold_up_a_run():
     out = output_of("""
 data = Dataset([Example.of(TEXT), Example.of("aaaa")])

@@ -39,6 +39,30 @@ def test_of_two_secrets_that_begin_alike_nothing_is_left():
     assert without_secrets()("correct-horse-battery-staple"[:20]) == "[secret]"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("sk-proj-abcdefgh1jklmnop.", "[secret]"),
+        ("sk-learn-is-not-a-key-at-all", "sk-learn-is-not-a-key-at-all"),
+        ("Bearer abcdefghijklmnopqrstuvwxyz", "Bearer [secret]"),
+        ("Bearer sk-abcdefghijklmnopqrst+uvw", "Bearer [secret]"),
+    ],
+)
+def test_what_looks_like_a_key_is_cut_out(text, shown):
+    assert without_secrets()(text) == shown
+
+
+def test_many_starts_of_keys_that_are_none_are_kept():
+    """Not looked at to the end from each start: that would take half an hour."""
+    text = "sk-" * 200_000
+
+    assert without_secrets()(text) == text
+
+
+def test_a_huge_error_is_cut_and_says_how_long_it_was():
+    assert error_text(ValueError("-" * 1_000_000)).endswith("-… (1000000 characters)")
+
+
 def test_errors_tell_no_secret_where_they_are_cut_either():
     remember_secret("correct-horse-battery")
     text = error_text(ValueError("x" * (LONGEST_ERROR - 8) + "correct-horse-battery"))

@@ -471,6 +471,16 @@ def test_a_run_in_which_everything_errored_is_broken_and_says_why(numbers: Numbe
     assert result.pass_rate == 0.0
 
 
+def test_a_common_error_of_many_lines_is_told_in_one(numbers: Numbers) -> None:
+    def task(example: Example) -> str:
+        raise ValueError("\n".join(["first", *["second" * 50] * 20]))
+
+    [warning] = plan(numbers(3), task).run().warnings
+    assert warning.startswith("Every item errored. The most common error (3 times): ValueError: first second")
+    assert "\n" not in warning
+    assert len(warning) < 400
+
+
 # Retries
 
 

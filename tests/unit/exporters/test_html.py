@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.exporters.base import render
@@ -73,6 +74,21 @@ def test_foreign_text_never_becomes_markup(make_result):
     assert Tags(text).tags.count("script") == plain.tags.count("script") == 2
     assert "<svg onload" not in text
     assert data_of(text)["items"][0][0] == hostile
+
+
+def test_arguments_that_are_no_json_object_or_were_not_recorded_are_told_as_such():
+    calls = [
+        ToolCall("known", {"q": "rain"}),
+        ToolCall("unknown", metadata={"unknownArguments": True}),
+        ToolCall.of_text("invalid", '{"q":'),
+    ]
+    item = ItemResult(0, Example.of("q"), actual_outputs={"toolCalls": calls})
+
+    data = data_of(render(ExperimentResult(name="x", runs=(RunResult(item_results=(item,)),)), "html"))
+
+    (run,) = data["items"][0][-1]
+    shown = [data["strings"][arguments] for _, arguments, _ in run[2]]
+    assert shown == ['{"q":"rain"}', "not recorded", '{"q":']
 
 
 def test_every_text_is_embedded_once():

@@ -94,6 +94,7 @@ def test_big_numbers_survive():
     ("text", "message"),
     [
         ("{oops", "the JSON text is not JSON"),
+        pytest.param("[" * 100_000, "the JSON text is not JSON", id="deep"),
         ("[1]", "expected an object, got list"),
         ('{"version": 1, "items": []}', "no 'result' member.*another implementation"),
         ('{"version": 9, "result": {}}', "version 9.*Update dokimos"),

@@ -84,7 +84,7 @@ def test_a_worse_run_raises_an_assertion_error_with_how_to_accept_it(good, bad, 
     assert text.startswith("Eval gate FAILED: pass rate 100.0 % -> 75.0 % (-25 pts).")
     assert "q-1: Match 1.00 -> 0.00" in text
     assert "DOKIMOS_UPDATE_BASELINE=true pytest 'tests/test_bot.py::test_gate[a b]'" in text
-    assert "then commit tests/baselines/bot.json" in text
+    assert "then commit ../../tests/baselines/bot.json" in text
     assert failure.value.verdict.status is GateStatus.FAIL
 
 
@@ -178,7 +178,7 @@ def test_in_ci_a_missing_baseline_is_reported_and_nothing_is_written(good, monke
     assert verdict.status is GateStatus.NO_BASELINE
     assert verdict.passed
     assert not (developer / "tests").exists()
-    assert "There is no baseline at tests/baselines/support.json" in caplog.text
+    assert "There is no baseline at ../../tests/baselines/support.json" in caplog.text
     tree = verdict_file(developer)
     assert (tree["status"], tree["passed"], tree["pairing"]) == ("NO_BASELINE", True, "none")
     assert tree["candidatePassRate"] == 1.0
@@ -245,6 +245,53 @@ def test_a_name_cannot_leave_the_folder_of_baselines(good, developer):
     assert_no_regression(good, "../../evil name")
 
     assert [path.name for path in (developer / "tests" / "baselines").iterdir()] == ["-..-evil name.json"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("b/c", "b-c"), ("b-c", "b/c"), ("b:c", "b/c")])
+def test_two_names_that_make_one_file_are_refused(good, bad, developer, monkeypatch, first, second):
+    assert_no_regression(good, first)
+    path = developer / "tests" / "baselines" / "b-c.json"
+    before = path.read_bytes()
+
+    with pytest.raises(ConfigurationError, match=rf"b-c\.json is that of the gate '{first}'.*'{second}'"):
+        assert_no_regression(bad, second)
+    monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
+    with pytest.raises(ConfigurationError, match="another name"):
+        assert_no_regression(bad, second)
+
+    assert path.read_bytes() == before
+    assert assert_no_regression(good, first).passed
+
+
+def test_the_name_of_the_experiment_is_the_name_of_the_gate(good, bad, result):
+    assert_no_regression(good)
+
+    assert assert_no_regression(result({"Match": [1, 1, 1, 1]}, name="other"), "support").passed
+
+
+def test_a_file_that_names_no_gate_serves_any_until_it_is_written_anew(good, bad, developer, monkeypatch):
+    path = developer / "tests" / "baselines" / "b-c.json"
+    assert_no_regression(good, path)
+    assert "gate" not in json.loads(path.read_text())
+    assert assert_no_regression(good, "b/c").passed
+    assert assert_no_regression(good, "b-c").passed
+
+    monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
+    assert_no_regression(good, "b/c")
+
+    with pytest.raises(ConfigurationError, match="is that of the gate 'b/c'"):
+        assert_no_regression(good, "b-c")
+
+
+def test_a_damaged_baseline_can_be_written_anew(good, developer, monkeypatch):
+    assert_no_regression(good)
+    path = developer / "tests" / "baselines" / "support.json"
+    path.write_text("{")
+    monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
+
+    assert_no_regression(good)
+
+    assert json.loads(path.read_text())["gate"] == "support"
 
 
 @pytest.mark.parametrize(("name", "problem"), [("..", "needs a name"), ("ä" * 101, "too long for a file")])

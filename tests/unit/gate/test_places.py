@@ -52,6 +52,14 @@ def test_paths_in_the_project_are_shown_relative_to_it(tmp_path):
     assert here.shown(Path("/elsewhere/b.json")) == "/elsewhere/b.json"
 
 
+def test_paths_are_shown_as_they_are_typed_where_commands_are(tmp_path):
+    below = Surroundings(root=tmp_path, start=tmp_path / "service" / "a")
+    above = Surroundings(root=tmp_path / "service", start=tmp_path)
+
+    assert below.shown(tmp_path / "tests" / "b.json") == "../../tests/b.json"
+    assert above.shown(tmp_path / "service" / "tests" / "b.json") == "service/tests/b.json"
+
+
 def test_the_root_is_the_nearest_folder_with_a_pyproject(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "pyproject.toml").write_text("")

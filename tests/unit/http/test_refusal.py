@@ -59,6 +59,23 @@ def test_secrets_are_cut_out_of_text():
     )
 
 
+@pytest.mark.parametrize("word", ["k", "none", "unused", "ollama", "sk-1", "not-needed", "no-key-required"])
+def test_what_is_given_where_no_key_is_needed_is_not_cut_out_of_errors(word):
+    text = f"{word} knows no total_tokens of {word}"
+
+    assert scrubbed(text, [Secret(word)]) == text
+
+
+@pytest.mark.parametrize("key", ["hunter2!", "token-abc123", "correct-horse-battery"])
+def test_keys_of_one_s_own_making_are_cut_out_of_errors(key):
+    assert scrubbed(f"no such key: {key}.", [Secret(key)]) == "no such key: [secret]."
+
+
+@pytest.mark.parametrize("text", ["400: API_KEY_INVALID", "unsupported: api_versions_unsupported"])
+def test_words_about_keys_are_none(text):
+    assert scrubbed(text) == text
+
+
 def test_a_secret_shows_itself_to_nobody():
     secret = Secret("hunter2")
 

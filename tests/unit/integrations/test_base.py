@@ -16,7 +16,6 @@ from dokimos.integrations.base import (
     AgentTask,
     Bridge,
     ForeignEvaluator,
-    called,
     identity,
     made,
     mean_score,
@@ -189,15 +188,6 @@ def test_an_agent_is_taken_and_a_factory_called_each_time():
 def test_what_is_no_agent_and_makes_none_is_refused(given):
     with pytest.raises(IntegrationError, match="'run'"):
         made(given, "run")
-
-
-def test_sync_and_async_functions_are_called_alike():
-    async def later(value):
-        return value + 1
-
-    assert run_sync(called(later, 1)) == 2
-    assert run_sync(called(lambda value: value + 1, 1)) == 2
-    assert run_sync(called(lambda value: later(value), 1)) == 2
 
 
 def test_long_parts_of_an_identity_are_marked_and_not_told():

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -69,26 +70,26 @@ def test_errors_and_variables_pass_through():
 
 
 def test_a_call_that_is_cancelled_is_cancelled_there_too():
-    seen = []
+    begun, cancelled = threading.Event(), threading.Event()
 
     @on_lasting_loop
     async def endless():
+        begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            seen.append("cancelled")
+            cancelled.set()
             raise
 
     async def given_up():
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(endless(), 0.02)
-        for _ in range(200):
-            if seen:
-                return
-            await asyncio.sleep(0.005)
+        call = asyncio.ensure_future(endless())
+        assert await asyncio.to_thread(begun.wait, 30)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await asyncio.to_thread(cancelled.wait, 30)
 
     run_sync(given_up())
-    assert seen == ["cancelled"]
 
 
 LEFT_BEHIND = """

@@ -70,6 +70,20 @@ def test_a_loop_runs_what_is_called_and_asks_again():
     assert [tool["function"]["name"] for tool in answers.asked[0]["tools"]] == ["add", "broken"]
 
 
+def test_a_parameter_of_a_tool_may_be_called_function():
+    def plot(function: str) -> str:
+        """Draw a function."""
+        return f"drawn: {function}"
+
+    fake, _ = client(
+        chat(None, ("1", "plot", '{"function": "x"}'), ("2", "erase", "{}")), chat("There you are.")
+    )
+
+    trace = openai.run_and_trace(openai.ToolLoop(client=fake, model="m", tools=[plot]), "?")
+
+    assert [call.result for call in trace.tool_calls] == ["drawn: x", "There is no tool 'erase'."]
+
+
 def test_the_calls_of_one_answer_run_at_the_same_time():
     both = asyncio.Event()
     waiting = []

@@ -197,6 +197,12 @@ def test_results_of_retrieving_tools_are_documents():
     assert documents_of_tools(AgentTrace(calls), ("unused",)) is None
 
 
+def test_a_result_nested_too_deep_for_json_is_one_document():
+    deep = "[" * 200_000
+
+    assert documents_of_tools(AgentTrace([ToolCall("search", result=deep)]), ("search",)) == (deep,)
+
+
 def test_a_cost_of_the_framework_wins_and_the_price_table_is_asked_otherwise():
     prices = {"m": 0.25}.get
 

@@ -326,6 +326,16 @@ def test_rescoring_keeps_to_a_budget_and_leaves_the_rest_out():
     assert "left out" in rescored.warnings[0]
 
 
+def test_what_a_budget_left_of_a_run_that_had_errored_as_a_whole_says_so_no_more():
+    plan = experiment(FakeJudge(fails=10), 10)
+    result = plan.run()
+    rescored = Experiment.rescore(result, plan.evaluators, budget=Budget(max_calls=6))
+
+    assert (result.status, rescored.total_count, rescored.error_count) == (RunStatus.BROKEN, 6, 0)
+    [warning] = rescored.warnings
+    assert "left out" in warning
+
+
 def test_failed_calls_count_as_calls_and_not_as_cost():
     ledger = Ledger(Budget(max_calls=2, max_cost_usd=1))
     reserve(ledger).fail()
@@ -362,6 +372,37 @@ def test_a_call_inside_a_call_of_the_same_judge_does_not_wait_for_it():
     result = finished(experiment(judge, 6), Budget(max_cost_usd=1))
 
     assert (result.status, judge.calls) == (RunStatus.COMPLETED, 12)
+
+
+def test_a_call_inside_a_call_does_not_wait_for_the_same_one_that_waits_for_the_outer_call():
+    """The first call of a judge goes alone; the second one waits for it, and must not be waited for in it."""
+    second_waits = asyncio.Event()
+
+    class Asking(FakeJudge):
+        async def complete(self, prompt, *, schema=None):
+            if prompt == "first":
+                await second_waits.wait()
+                await complete(self, "second")
+            return await super().complete(prompt)
+
+    judge = Asking()
+
+    @evaluator(name="First")
+    async def first(input: str) -> bool:
+        return (await complete(judge, "first")).text == "yes"
+
+    @evaluator(name="Second")
+    async def second(input: str) -> bool:
+        asked = asyncio.ensure_future(complete(judge, "second"))
+        await asyncio.sleep(0.01)
+        second_waits.set()
+        return (await asked).text == "yes"
+
+    data = Dataset([Example.of("1")])
+    plan = Experiment(data, on_input(lambda text: text), [first, second], progress=False)
+    result = finished(plan, Budget(max_cost_usd=1))
+
+    assert (result.status, result.pass_rate) == (RunStatus.COMPLETED, 1.0)
 
 
 @pytest.mark.parametrize("budget", [Budget(max_calls=7), Budget(max_cost_usd=0.07)])

@@ -233,6 +233,30 @@ def test_a_call_goes_on_when_the_one_who_waits_for_it_is_cancelled():
     assert judge.calls == 1
 
 
+def test_a_call_that_failed_when_nobody_waited_any_more_is_made_again():
+    class FailsOnce(Counting):
+        async def complete(self, prompt, *, schema=None):
+            reply = await super().complete(prompt)
+            if self.calls == 1:
+                raise ConnectionError("cut")
+            return reply
+
+    judge = FailsOnce()
+
+    async def ask_again():
+        scope = RunScope(in_flight={})
+        enter_scope(scope)
+        first = asyncio.ensure_future(complete(judge, "Is it?"))
+        await asyncio.sleep(0)
+        [call] = scope.in_flight.values()
+        first.cancel()
+        await asyncio.wait([call])
+        return (await complete(judge, "Is it?")).text
+
+    assert asyncio.run(ask_again()) == "yes"
+    assert judge.calls == 2
+
+
 def test_a_call_that_fails_when_nobody_waits_any_more_complains_to_nobody(caplog):
     class Down:
         identity = "down"

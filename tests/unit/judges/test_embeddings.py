@@ -160,6 +160,34 @@ def test_a_text_that_somebody_is_asking_for_is_not_asked_again():
     assert sorted(text for batch in model.batches for text in batch) == ["one", "three", "two"]
 
 
+def test_a_request_that_failed_when_nobody_waited_any_more_is_made_again():
+    class FailsOnce(Counting):
+        async def embed(self, texts):
+            embeddings = await super().embed(texts)
+            if len(self.batches) == 1:
+                asked.set()
+                await gone.wait()
+                raise ConnectionError("cut")
+            return embeddings
+
+    asked, gone = asyncio.Event(), asyncio.Event()
+    counting = FailsOnce()
+
+    async def ask_again():
+        scope = RunScope(in_flight={})
+        enter_scope(scope)
+        waiter = asyncio.ensure_future(embed(counting, ["one"]))
+        await asked.wait()
+        [sent] = scope.in_flight.values()
+        waiter.cancel()
+        await asyncio.wait([waiter])
+        gone.set()
+        await asyncio.wait([sent])
+        return len(await embed(counting, ["one"]))
+
+    assert asyncio.run(ask_again()) == 1
+
+
 def test_a_request_goes_on_when_its_waiter_is_cancelled():
     store, model = Memory(), Counting(delay=0.02)
 

@@ -105,6 +105,12 @@ def test_the_order_of_the_values_does_not_matter(values, draw):
     assert (first.low, first.high) == pytest.approx((second.low, second.high), abs=1e-8)
 
 
+def test_values_that_differ_by_rounding_alone_all_count():
+    plain, rounded = anytime_interval([0.3] * 200), anytime_interval([0.3] * 199 + [0.1 + 0.2])
+
+    assert (rounded.low, rounded.high) == pytest.approx((plain.low, plain.high), abs=1e-6)
+
+
 def test_it_narrows_and_stays_wider_than_an_interval_for_one_look():
     widths = []
     for n in (20, 100, 1_000):

@@ -42,6 +42,23 @@ def test_all_faults_of_a_file_are_told_together_with_line_and_column(folder):
     assert "(case 'first')" in message
 
 
+def test_faults_within_each_other_hide_nothing(folder):
+    message = refused(
+        folder,
+        """
+        evaluations: {metrics: [{type: code, grader: "nowhere:grade"}]}
+        test_cases:
+          - {input: a, expected_tools: {tools: [{nam: x}]}}
+          - {input: b, turns: [{input: b, evaluations: [{type: standard, metric: nope}]}]}
+        """,
+    )
+
+    assert "nowhere:grade" in message
+    assert "test_cases[0].expected_tools.tools[0].nam: there is no key 'nam'" in message
+    assert "test_cases[1].turns[0].evaluations[0].metric" in message
+    assert "test_cases[1]: a case with turns" in message
+
+
 def test_a_missing_key_is_named(folder):
     message = refused(folder, "evaluations:\n  metrics: [{type: geval, criteria: Good.}]\n")
 

@@ -145,3 +145,26 @@ def test_a_wrong_matcher_is_told_with_its_path_and_case(folder):
 def test_every_value_is_what_it_literally_is(value):
     assert argument_check({"literal": value})(value) is True
     assert argument_check({"not": {"literal": value}})(value) is False
+
+
+UNKNOWN = ToolCall("lookup", metadata={"unknownArguments": True})
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        [{"name": "lookup", "args": {"city": "Rome"}}],
+        {"tools": [{"name": "lookup", "args": {"city": "Rome"}}], "exact": True},
+    ],
+)
+def test_expected_arguments_that_were_not_recorded_are_an_error(expected):
+    told = result(expected, calls=(UNKNOWN,))
+
+    assert told.score is None
+    assert told.fail_on_error
+    assert "The arguments of the call of 'lookup' were not recorded" in told.error
+
+
+def test_the_name_of_a_call_without_recorded_arguments_is_enough():
+    assert result(["lookup"], calls=(UNKNOWN,)).success is True
+    assert result([{"name": "subtract", "args": {"a": 1}}], calls=(UNKNOWN,)).success is False

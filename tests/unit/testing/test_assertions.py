@@ -83,6 +83,23 @@ def test_wrong_arguments_say_what_is_wanted(arguments, message):
         assert_eval(*arguments)
 
 
+def test_of_several_cases_the_last_is_recorded_which_is_the_one_that_failed(recorder):
+    later = EvalTestCase({"input": "How much?"}, {"output": "10 EUR"}, expected_outputs={"output": "9 EUR"})
+    recorder.actual_output("by hand", "note")
+    assert_eval(EvalTestCase.of("How long?", "30 days", "30 days"), ExactMatch(), Contains(values=["days"]))
+    with pytest.raises(EvalAssertionError):
+        assert_eval(later, ExactMatch())
+
+    item = recorder.item(index=0, id="here")
+
+    assert (item.example.input, item.example.expected_output) == ("How much?", "9 EUR")
+    assert item.actual_outputs == {"output": "10 EUR", "note": "by hand"}
+    assert [(result.name, result.success) for result in item.eval_results] == [
+        ("Exact Match", False),
+        ("Contains", True),
+    ]
+
+
 def test_the_case_and_its_results_are_recorded(recorder):
     assert_eval(CASE, Contains(values=["days"]))
     item = recorder.item(index=3, id="here")

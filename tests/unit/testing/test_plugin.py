@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 
 import pytest
 
@@ -152,6 +153,47 @@ def test_of_a_flaky_test_that_is_run_again_the_last_attempt_counts(project, argu
     assert items["test_tears_down"].actual_outputs == {"output": 1}
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")])
+def test_a_test_with_subtests_is_one_item_that_shows_the_first_one_that_failed(project, arguments):
+    project.makepyfile(
+        """
+        import unittest
+        from dokimos import EvalTestCase
+        from dokimos.evaluators import ExactMatch
+        from dokimos.testing import assert_eval
+
+        def check(answer):
+            assert_eval(EvalTestCase.of(f"say {answer}", answer, "yes"), ExactMatch())
+
+        class TestAnswers(unittest.TestCase):
+            def test_fails(self):
+                for answer in ("yes", "no", "never", "yes"):
+                    with self.subTest(answer=answer):
+                        check(answer)
+
+            def test_crashes(self):
+                for answer in ("crash", "yes"):
+                    with self.subTest(answer=answer):
+                        assert answer != "crash", "it crashed"
+                        check(answer)
+
+            def test_passes(self):
+                for answer in ("yes", "yes"):
+                    with self.subTest(answer=answer):
+                        check(answer)
+        """
+    )
+
+    project.runpytest_subprocess("--dokimos-report=out.json", *arguments)
+
+    items = {item.key.rpartition("::")[2]: item for item in written(project).item_results}
+    assert len(written(project).item_results) == 3
+    assert (items["test_fails"].success, items["test_fails"].actual_output) == (False, "no")
+    assert items["test_fails"].example.input == "say no"
+    assert "it crashed" in items["test_crashes"].error
+    assert items["test_passes"].success
+
+
 def test_a_test_that_fails_by_itself_is_an_errored_item_and_a_skipped_one_is_none(project):
     project.makepyfile(
         """
@@ -280,6 +322,23 @@ def test_repeats_of_an_id_that_looks_like_a_repeat_belong_together(project):
     keys = [[item.key for item in run.item_results] for run in written(project).runs]
     assert len(keys) == 2
     assert keys[0] == keys[1]
+
+
+def test_a_reporter_gets_a_test_with_subtests_once(project):
+    parts = """
+        @pytest.mark.dokimos(reporter=log)
+        def test_parts(subtests, dokimos_recorder):
+            for part in range(3):
+                with subtests.test(part=part):
+                    dokimos_recorder.actual_output(part)
+                    assert part != 1
+        """
+    project.makepyfile(test_parts=REPORTER.partition("@pytest.mark")[0] + textwrap.dedent(parts))
+
+    project.runpytest_subprocess()
+
+    entries = [json.loads(line) for line in (project.path / "log.jsonl").read_text().splitlines()]
+    assert [entry for entry in entries if entry[0] == "item"] == [["item", 0, "1"]]
 
 
 def test_a_reporter_that_raises_is_named_and_fails_nothing(project):
@@ -519,7 +578,8 @@ def test_the_command_that_accepts_is_typed_below_the_root(project, gated, monkey
 
     run = project.runpytest_subprocess(f"../{gated.name}")
 
-    assert f"DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate" in run.stdout.str()
+    accept = f"DOKIMOS_UPDATE_BASELINE=true pytest ../{gated.name}::test_gate"
+    assert f"{accept}, then commit ../tests/baselines/support.json" in run.stdout.str()
 
 
 def test_updating_ends_with_the_session(project, gated):

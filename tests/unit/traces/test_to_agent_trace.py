@@ -497,6 +497,12 @@ def test_no_attribute_keeps_the_others_from_being_read(span, attributes):
     assert to_conversation(spans).assistant_messages[-1].content == "ok"
 
 
+def test_a_tool_without_any_name_is_a_call_without_one():
+    nameless = Span("t", "1", name="", attributes={"gen_ai.operation.name": "execute_tool"})
+
+    assert to_agent_trace([nameless]).tool_names == ("(unnamed)",)
+
+
 def test_messages_with_half_a_surrogate_pair_are_read(span):
     for half in ("\\ud83d", "\ud83d"):
         told = f'[{{"role": "assistant", "content": "ok {half}"}}]'
@@ -554,6 +560,30 @@ def test_a_span_that_tells_several_results_again_is_no_call(span):
     ]
 
     assert to_agent_trace(spans).tool_names == ("add",)
+
+
+@pytest.mark.parametrize(
+    ("response", "result"),
+    [
+        ('{"result": null}', "null"),
+        ('{"result": []}', "[]"),
+        ('{"result": 0}', "0"),
+        ('{"result": "sunny"}', "sunny"),
+        ('{"result": "<not specified>"}', None),
+        ('{"at": "a", "result": 1}', '{"at":"a","result":1}'),
+        ("{}", None),
+    ],
+)
+def test_what_a_tool_of_adk_returned_is_taken_out_of_its_map(span, response, result):
+    ran = span(
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="look_up",
+        gcp__vertex__agent__event_id="e1",
+        gcp__vertex__agent__tool_call_args="{}",
+        gcp__vertex__agent__tool_response=response,
+    )
+
+    assert results(to_agent_trace([ran])) == [result]
 
 
 def test_a_tool_that_ran_may_describe_itself(span):

@@ -32,8 +32,7 @@ def output_section(case: EvalTestCase) -> str:
 
 def call_line(call: ToolCall) -> str:
     """Return a call with its result: `search({"q": "x"}) -> 3 found`."""
-    line = f"{call.name}({call.invalid_arguments})" if call.invalid_arguments else call_text(call)
-    return line if call.result is None else f"{line} -> {call.result}"
+    return call_text(call) if call.result is None else f"{call_text(call)} -> {call.result}"
 
 
 def plan_of(case: EvalTestCase, key: str = PLAN) -> str:

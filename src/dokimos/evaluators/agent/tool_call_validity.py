@@ -81,7 +81,7 @@ def call_errors(
         return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
         return (f"the arguments are no JSON object: {quoted(call.invalid_arguments)}",)
-    if call.metadata and tool.parameters:
+    if call.metadata and _takes_arguments(tool):
         require_arguments((call,))
     validator = _validator_of(tool, strict)
     try:
@@ -90,6 +90,10 @@ def call_errors(
     except ValueError:  # a value that is not of JSON's kinds
         pass
     return violations(validator, jsonable(call.arguments))
+
+
+def _takes_arguments(tool: ToolDefinition) -> bool:
+    return bool(tool.parameters or tool.required) or not _COMPOSING.isdisjoint(tool.input_schema)
 
 
 def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:

@@ -15,7 +15,7 @@ from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.agent.base import CallsEvaluator, calls_made
 
 ErrorDetector: TypeAlias = Callable[[str], bool]
@@ -58,17 +58,31 @@ class ToolErrors(CallsEvaluator):
         return Score(value, _reason(calls, faults, failed), metadata={"results": results})
 
     def fault_of(self, call: ToolCall) -> str | None:
-        """Return what went wrong with a call, None where nothing did."""
+        """Return what went wrong with a call, None where nothing did.
+
+        Raises:
+            EvaluationError: when a missing result is a failure and the content of the call was not recorded.
+        """
         reported = call.metadata.get(CALL_ERROR)
         if reported:
             return f"an error was reported: {quoted(reported if reported is not True else call.result)}"
         if call.result is None or not call.result.strip():
-            return "there is no result" if self.treat_blank_as_error else None
+            return self._fault_of_blank(call)
         if self._detects is not None and self._detects(call.result):
             return f"the result tells of an error: {quoted(call.result)}"
         if self.detect_json_error_field:
             return _json_error(call.result)
         return None
+
+    def _fault_of_blank(self, call: ToolCall) -> str | None:
+        if not self.treat_blank_as_error:
+            return None
+        if call.result is None and call.has_unknown_arguments:
+            raise EvaluationError(
+                f"The result of the call of {call.name!r} was not recorded; let the instrumentation capture "
+                "the content of tool calls, or go by reported errors alone with treat_blank_as_error=False."
+            )
+        return "there is no result"
 
     @cached_property
     def _detects(self) -> ErrorDetector | None:

@@ -176,7 +176,8 @@ def _kept(path: Path | None) -> Iterator[tuple[RunCalls, ...]]:
         finally:
             calls.close()
             if not len(calls):
-                path.unlink()
+                with contextlib.suppress(OSError):  # Windows deletes no open file: it stays, and does no harm
+                    path.unlink()
 
 
 def _result(attack: Attack, verdict: EvalResult) -> AttackResult:

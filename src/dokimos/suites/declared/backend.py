@@ -22,7 +22,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import UsageLimits
 
 from dokimos.core.concurrency import DaemonThreads
-from dokimos.core.keys import OUTPUT, TOOL_CALLS
+from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text, shortened
@@ -30,7 +30,7 @@ from dokimos.errors import AgentError, BudgetExceededError, DokimosError
 from dokimos.integrations.pydantic_ai import to_agent_trace
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import SDK_RETRIES
-from dokimos.suites.declared.plan import TOOL_SEARCH, AgentPlan
+from dokimos.suites.declared.plan import AgentPlan
 from dokimos.suites.declared.recorded import Meter, RecordedModel
 from dokimos.suites.declared.toolsets import Deps, Searched, ServerGone, toolsets_of
 from dokimos.suites.plan import RETRIEVAL_CONTEXT
@@ -194,9 +194,7 @@ class Conversation:
         return result
 
     def _outputs(self, result: Any) -> Mapping[str, Any]:
-        outputs = dict(to_agent_trace(result).to_outputs())
-        if self.backend.plan.searches_tools:  # providers that look for tools themselves tell no such calls
-            outputs[TOOL_CALLS] = [call for call in outputs[TOOL_CALLS] if call.name != TOOL_SEARCH]
+        outputs = to_agent_trace(result).to_outputs()
         output = "" if result.output is None else result.output
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
         context = {RETRIEVAL_CONTEXT: list(self.retrieved)} if self.retrieved else {}

@@ -55,7 +55,8 @@ def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: Any
 
 
 def _tool(tool: Any) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "schema": tool.parameters_json_schema}
+    known = {"name": tool.name, "description": tool.description, "schema": tool.parameters_json_schema}
+    return {**known, "deferred": True} if get(tool, "defer_loading") else known
 
 
 def _output(parameters: Any) -> Iterator[str]:

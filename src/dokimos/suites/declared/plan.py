@@ -284,17 +284,18 @@ def _inlined(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any
         return [_inlined(each, whole, above) for each in part]
     if not isinstance(part, Mapping):
         return part
+    inner = {key: _inlined(each, whole, above) for key, each in part.items()}
     reference = part.get("$ref")
-    beside = {key: _inlined(each, whole, above) for key, each in part.items() if key != "$ref"}
     if not isinstance(reference, str):
-        return {key: _inlined(each, whole, above) for key, each in part.items()}
+        return inner
+    del inner["$ref"]
     if reference in above:
         raise ConfigurationError(
             f"the response format contains itself ({reference}), and no model can be held to a form without "
             "an end; write it out as deep as you need it."
         )
     found = _inlined(_pointed_at(reference, whole), whole, (*above, reference))
-    return {**found, **beside} if isinstance(found, Mapping) else found
+    return {**found, **inner} if isinstance(found, Mapping) else found
 
 
 def _pointed_at(reference: str, whole: Any) -> Any:

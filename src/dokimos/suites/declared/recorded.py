@@ -17,10 +17,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.secrets import HIDDEN
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
-from dokimos.http.secret import shown_url
+from dokimos.http.secret import Secret, scrubbed, shown_url
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
@@ -145,5 +144,4 @@ def _read(text: str) -> ModelResponse:
 
 def _told(error: Exception, key: str | None) -> str:
     """Return what went wrong, without the key: some servers repeat it."""
-    text = error_text(error)
-    return text if not key else text.replace(key, HIDDEN)
+    return scrubbed(error_text(error), [Secret(key)] if key else ())

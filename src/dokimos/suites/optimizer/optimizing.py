@@ -124,7 +124,9 @@ def _carried_out(
     )
     writer = None
     if plan.judge is not None:
-        writer = ModelWriter(judge=plan.judge, places=plan.places.texts, journal=journal, left=spending.left)
+        writer = ModelWriter(
+            judge=plan.judge, places=plan.places.texts, journal=journal, share=spending.share
+        )
     emit(
         "run_started", search=folder.name, folder=str(folder), suite=plan.suite.name, resumed=resumed,
         train_cases=len(splits["train"]), holdout_cases=len(splits["holdout"]), seed=block.seed,

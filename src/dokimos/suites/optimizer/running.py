@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from dokimos.suites.optimizer.axes import AxisPlaces
     from dokimos.suites.optimizer.journal import SearchJournal
     from dokimos.suites.optimizer.objective import Objective
-    from dokimos.suites.optimizer.schema import OptimizerBlock
+    from dokimos.suites.optimizer.schema import OptimizerBlock, OptimizerBudget
     from dokimos.suites.optimizer.trial import Candidate, Split
     from dokimos.suites.suite import Suite
 
 CUT: Final = "cut-"
-"""Steps that the budget ended before they had; what they spent counts until they are gone on with."""
+"""Steps that the budget ended before they had. What a `run` of them has spent counts until it has ended."""
+_UNITS: Final = {"max_cost_usd": "cost_usd", "max_tokens": "tokens", "max_calls": "calls"}
+"""What each limit of a budget limits."""
 METADATA: Final = "optimizer"
 """Under which a run says which search, trial and split it is of."""
 
@@ -52,6 +55,8 @@ class Spending:
 
     block: OptimizerBlock
     journal: SearchJournal
+    _set_aside: dict[str, Budget] = field(default_factory=dict, init=False)
+    """What the steps that go on now may spend."""
 
     @property
     def spent(self) -> tuple[float | None, int | None]:
@@ -68,28 +73,41 @@ class Spending:
         steps = [step for prefix in ("train-", "holdout-", "text-") for step in self.journal.outcomes(prefix)]
         return steps + [step for step in self.journal.outcomes(CUT) if step["run"] not in self.journal]
 
-    def left(self, shares: int = 1) -> Budget | None:
-        """Return the budget of one run, where so many may go on at once; None is no limit.
+    @contextlib.contextmanager
+    def share(self, step: str, at_once: int = 1) -> Iterator[Budget | None]:
+        """Set aside what a step may spend: the same for each of those that go on at once; None is no limit.
+
+        What the step itself has spent before it was cut off is not taken from that.
 
         Raises:
             BudgetExceededError: where nothing is left.
         """
-        budget = self.block.budget
-        if budget is None:
-            return None
-        cost, tokens = (amount or 0 for amount in self.spent)
-        dollars = None if budget.max_cost_usd is None else budget.max_cost_usd - cost
-        count = None if budget.max_tokens is None else budget.max_tokens - tokens
-        calls = None if budget.max_calls is None else budget.max_calls - self.calls
-        if any(amount is not None and amount <= 0 for amount in (dollars, count, calls)):
-            raise BudgetExceededError(
-                f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens in {self.calls:,} calls"
-            )
-        return Budget(
-            max_cost_usd=None if dollars is None else dollars / shares,
-            max_tokens=None if count is None else max(1, int(count) // shares),
-            max_calls=None if calls is None else max(1, calls // shares),
-        )
+        if self.block.budget is None:
+            yield None
+            return
+        budget = self._left(self.block.budget, step, max(1, at_once - len(self._set_aside)))
+        self._set_aside[step] = budget
+        try:
+            yield budget
+        finally:
+            del self._set_aside[step]
+
+    def _left(self, limits: OptimizerBudget, step: str, shares: int) -> Budget:
+        steps = [done for done in self._steps() if done.get("run") != step]
+        left: dict[str, Any] = {}
+        for name, unit in _UNITS.items():
+            limit = getattr(limits, name)
+            if limit is None:
+                continue
+            amount = limit - sum(done.get(unit) or 0 for done in steps)
+            amount -= sum(getattr(budget, name) for budget in self._set_aside.values())
+            if amount <= 0:
+                cost, tokens = (spent or 0 for spent in self.spent)
+                raise BudgetExceededError(
+                    f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens in {self.calls:,} calls"
+                )
+            left[name] = amount / shares if unit == "cost_usd" else max(1, int(amount) // shares)
+        return Budget(**left)
 
 
 @dataclass(kw_only=True)
@@ -109,14 +127,19 @@ class SuiteBench:
     unfinished: Mapping[tuple[int, Split], Path] = field(default_factory=dict)
     """Runs that an earlier process has begun, by trial and split."""
 
-    async def run(self, trial: int, candidate: Candidate, split: Split) -> Measured:
+    async def run(self, trial: int, candidate: Candidate, split: Split, *, at_once: int = 1) -> Measured:
         """Run a candidate, or take what an earlier process found."""
-        return await self.journal.once(
-            f"{split}-{trial}", lambda: self._measured(trial, candidate, split), measured_from
-        )
+        step = f"{split}-{trial}"
 
-    async def _measured(self, trial: int, candidate: Candidate, split: Split) -> Measured:
-        budget = self.spending.left(self.block.parallel_trials)
+        async def work() -> Measured:
+            with self.spending.share(step, at_once) as budget:
+                return await self._measured(trial, candidate, split, budget)
+
+        return await self.journal.once(step, work, measured_from)
+
+    async def _measured(
+        self, trial: int, candidate: Candidate, split: Split, budget: Budget | None
+    ) -> Measured:
         try:
             suite = compile_suite(self.places.changed(candidate), llm_timeout=self.llm_timeout)
         except ConfigurationError as error:

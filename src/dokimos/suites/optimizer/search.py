@@ -145,7 +145,7 @@ class Search:
                 break
             candidate = replace(found.best.candidate, numbers=proposal.point)
             started.append((self._started(found, cycle, "numeric", candidate), proposal))
-        trials = await _together([self._tried(trial) for trial, _ in started])
+        trials = await _together([self._tried(trial, len(started)) for trial, _ in started])
         for trial, (_, proposal) in zip(trials, started, strict=True):
             self._space.tell(proposal, trial.loss if trial.counts else None)
         return trials
@@ -155,7 +155,7 @@ class Search:
         source = self._source(found, tried)
         axes = [self._texts[(len(tried) + place) % len(self._texts)] for place in range(size)]
         started = [self._started(found, cycle, "textual", source.candidate, axis) for axis in axes]
-        trials = await _together([self._rewritten(trial, source) for trial in started])
+        trials = await _together([self._rewritten(trial, source, len(started)) for trial in started])
         self._attempts += [Attempt(summary=t.summary, loss=t.loss) for t in trials if t.error is None]
         return trials
 
@@ -181,18 +181,19 @@ class Search:
             baseline_loss=found.best.loss,
         )
 
-    async def _rewritten(self, trial: Trial, source: Trial) -> Trial:
+    async def _rewritten(self, trial: Trial, source: Trial, at_once: int) -> Trial:
         assert self._writer is not None, "without textual axes there is no such phase"
         assert trial.axis is not None, "a textual trial has an axis"
-        rewrite = await self._writer.rewrite(trial.id, trial.axis, source, self._attempts[-SHOWN_ATTEMPTS:])
+        attempts = self._attempts[-SHOWN_ATTEMPTS:]
+        rewrite = await self._writer.rewrite(trial.id, trial.axis, source, attempts, at_once=at_once)
         if rewrite.error is not None:
             return replace(trial, error=rewrite.error)
         texts = {**trial.candidate.texts, trial.axis: rewrite.text}
         candidate = replace(trial.candidate, texts=texts)
-        return await self._tried(replace(trial, candidate=candidate, summary=rewrite.summary))
+        return await self._tried(replace(trial, candidate=candidate, summary=rewrite.summary), at_once)
 
-    async def _tried(self, trial: Trial) -> Trial:
-        measured = await self._bench.run(trial.id, trial.candidate, "train")
+    async def _tried(self, trial: Trial, at_once: int) -> Trial:
+        measured = await self._bench.run(trial.id, trial.candidate, "train", at_once=at_once)
         return replace(
             trial, measured=measured, error=measured.error,
             infeasible=None if measured.error else self._over(measured),
@@ -213,10 +214,11 @@ class Search:
         return True
 
     async def _decided(self, found: Found, challenger: Trial) -> Trial:
-        if self._block.parallel_trials > 1:
-            before, after = await _together([self._held_out(found.best), self._held_out(challenger)])
-        else:  # one after the other, since each may spend what is left of the budget
-            before, after = await self._held_out(found.best), await self._held_out(challenger)
+        trials = [found.best, challenger]
+        if self._block.parallel_trials > 1 and found.best.holdout is None:
+            before, after = await _together([self._held_out(trial, at_once=2) for trial in trials])
+        else:
+            before, after = [await self._held_out(trial) for trial in trials]
         found.best = replace(found.best, holdout=before)
         if after.error is not None or before.error is not None:
             why = f"The held-out cases could not be measured: {after.error or before.error}."
@@ -232,8 +234,10 @@ class Search:
             decision = replace(decision, accepted=False, reason=f"On the held-out cases {over}.")
         return replace(challenger, holdout=after, decision=decision)
 
-    async def _held_out(self, trial: Trial) -> Measured:
-        return trial.holdout or await self._bench.run(trial.id, trial.candidate, "holdout")
+    async def _held_out(self, trial: Trial, *, at_once: int = 1) -> Measured:
+        if trial.holdout is not None:
+            return trial.holdout
+        return await self._bench.run(trial.id, trial.candidate, "holdout", at_once=at_once)
 
     def _over(self, measured: Measured) -> str | None:
         """Say which ceiling a candidate exceeds; a cost that is not known exceeds any."""

@@ -78,15 +78,21 @@ class Trial:
 class Bench(Protocol):
     """Runs candidates."""
 
-    async def run(self, trial: int, candidate: Candidate, split: Split) -> Measured:
-        """Run a candidate over one split. Raises `BudgetExceededError` where the budget ends first."""
+    async def run(self, trial: int, candidate: Candidate, split: Split, *, at_once: int = 1) -> Measured:
+        """Run a candidate over one split, one of so many `at_once`, which share what is left of the budget.
+
+        Raises:
+            BudgetExceededError: where the budget ends first.
+        """
         ...
 
 
 class Writer(Protocol):
     """Rewrites texts."""
 
-    async def rewrite(self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]) -> Rewrite:
+    async def rewrite(
+        self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt], *, at_once: int = 1
+    ) -> Rewrite:
         """Propose another text for an axis of the candidate that was tried in `source`."""
         ...
 

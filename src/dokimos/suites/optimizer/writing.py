@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,26 +53,32 @@ class ModelWriter:
     judge: JudgeLM
     places: Mapping[str, TextPlace]
     journal: SearchJournal
-    left: Callable[[], Budget | None] = lambda: None
-    """Gives what may still be spent, and raises `BudgetExceededError` where that is nothing."""
+    share: Callable[[str, int], AbstractContextManager[Budget | None]] = lambda step, at_once: nullcontext()
+    """Sets aside what a step may spend, and raises `BudgetExceededError` where nothing is left."""
     _tried: dict[str, set[str]] = field(default_factory=dict)
 
-    async def rewrite(self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]) -> Rewrite:
+    async def rewrite(
+        self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt], *, at_once: int = 1
+    ) -> Rewrite:
         """Propose another text for an axis of the candidate that was tried in `source`."""
-        rewrite = await self.journal.once(
-            f"text-{trial}",
-            lambda: self._rewritten(trial, axis, source, attempts),
-            lambda tree: Rewrite(**tree),
-        )
+        step = f"text-{trial}"
+
+        async def work() -> Rewrite:
+            with self.share(step, at_once) as budget:
+                return await self._rewritten(budget, trial, axis, source, attempts)
+
+        rewrite = await self.journal.once(step, work, lambda tree: Rewrite(**tree))
         if rewrite.error is None:
             self._seen(axis).add(rewrite.text)
         return rewrite
 
-    async def _rewritten(self, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]) -> Rewrite:
+    async def _rewritten(
+        self, budget: Budget | None, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]
+    ) -> Rewrite:
         from dokimos.experiment.model_calls import ModelCalls
         from dokimos.experiment.options import RunOptions
 
-        calls = ModelCalls(RunOptions(budget=self.left()))  # on the cassette of the environment, as runs are
+        calls = ModelCalls(RunOptions(budget=budget))  # on the cassette of the environment, as runs are
         try:
             asking = self._asked(calls.scope(0, None), trial, axis, source, attempts)
             return await asyncio.create_task(asking)  # in a context of its own, for the scope
@@ -97,8 +104,8 @@ class ModelWriter:
             except JudgeReplyError as error:
                 return Rewrite(error=str(error), **_spent(usage))
             except BudgetExceededError:
-                step = f"text-{trial}"
-                self.journal.put(f"{CUT}{step}", {"run": step, **_spent(usage)})
+                paid = {"run": None, **_spent(usage)}  # what is asked anew is paid for anew
+                self.journal.put(f"{CUT}text-{trial}", paid)
                 raise
         new = _trimmed(revision.text, text)
         return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_spent(usage))

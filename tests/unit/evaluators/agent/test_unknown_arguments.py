@@ -1,4 +1,4 @@
-"""Calls whose arguments nobody recorded: what depends on them is an error, never a score."""
+"""Calls whose content nobody recorded: what depends on it is an error, never a score."""
 
 import pytest
 
@@ -66,10 +66,37 @@ def test_what_does_not_depend_on_them_is_scored(evaluator, calls, expected):
     assert evaluate(evaluator, *calls, expected=expected).score == 1
 
 
-def test_a_transcript_says_that_they_were_not_recorded():
-    talk = ConversationTrajectory((Message.assistant("It will.", [UNKNOWN, KNOWN]),))
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "required": ["q"]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"q": {}}}}},
+        {"anyOf": [{"properties": {"q": {"type": "string"}}}]},
+    ],
+)
+def test_parameters_may_be_declared_in_other_ways(schema):
+    case = EvalTestCase(
+        {}, {"toolCalls": [UNKNOWN]}, metadata={"tools": [ToolDefinition("search", input_schema=schema)]}
+    )
+
+    assert "were not recorded" in ToolCallValidity().evaluate(case).error
+
+
+def test_a_result_that_was_not_recorded_is_no_failure_of_the_tool():
+    silent = ToolCall("search", metadata={"unknownArguments": True})
+    failed = ToolCall("search", metadata={"unknownArguments": True, "error": "time-out"})
+
+    assert "The result of the call of 'search' was not recorded" in evaluate(ToolErrors(), silent).error
+    assert evaluate(ToolErrors(treat_blank_as_error=False), silent, failed).score == 0.5
+    assert evaluate(ToolErrors(), failed, KNOWN).score == 0.5
+
+
+def test_a_transcript_tells_what_is_known_of_the_arguments():
+    invalid = ToolCall.of_text("search", '{"q":')
+    talk = ConversationTrajectory((Message.assistant("It will.", [UNKNOWN, KNOWN, invalid]),))
 
     assert talk.to_text().splitlines()[1:] == [
         "  [tool: search(not recorded)]",
         '  [tool: search({"q":"rain"})]',
+        '  [tool: search({"q":)]',
     ]

@@ -29,7 +29,7 @@ class Script:
         return FunctionModel(self._reply, model_name=endpoint.name, profile=profile)
 
     def then(self, *replies):
-        """Say what comes next: text, calls of tools as pairs of name and arguments, or an exception."""
+        """Say what comes next: text, calls (name and arguments) and other parts, or an exception."""
         self.replies += replies
 
     def text(self, place=-1):
@@ -47,8 +47,8 @@ class Script:
         if isinstance(reply, str):
             return ModelResponse([TextPart(reply)], usage=usage, model_name="scripted")
         calls = [
-            ToolCallPart(name, arguments, f"call_{len(messages)}_{n}")
-            for n, (name, arguments) in enumerate(reply)
+            ToolCallPart(*part, f"call_{len(messages)}_{n}") if isinstance(part, tuple) else part
+            for n, part in enumerate(reply)
         ]
         return ModelResponse(calls, usage=usage, model_name="scripted")
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from pydantic_ai.messages import NativeToolSearchCallPart, NativeToolSearchReturnPart
 
 from dokimos.core.run_scope import current_scope
 from dokimos.errors import AgentError
@@ -337,6 +338,17 @@ def test_a_deferred_tool_is_told_once_the_model_has_looked_for_it(script, item):
     assert {"slow", "search_tools"} <= set(offered[0])
     assert "subtract" in offered[1]
     assert [call.name for call in found.actual_outputs["toolCalls"]] == ["subtract"]
+
+
+def test_where_a_provider_looks_for_tools_itself_that_is_no_call_either(script, item):
+    deferred = function("subtract", defer_loading=True)
+    looked = NativeToolSearchCallPart(args={"queries": ["subtract"]}, tool_call_id="s")
+    found = NativeToolSearchReturnPart(content={"discovered_tools": [{"name": "subtract"}]}, tool_call_id="s")
+    script.then([looked, found, ("subtract", {"a": 3, "b": 1})], "reply")
+
+    answered = item(f"tools: [{deferred}]\n{CASE}")
+
+    assert [call.name for call in answered.actual_outputs["toolCalls"]] == ["subtract"]
 
 
 class FakeBackend:

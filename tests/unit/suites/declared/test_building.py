@@ -5,6 +5,7 @@ import pytest
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.declared import building
 from dokimos.suites.declared.models import Endpoint
+from dokimos.suites.declared.plan import response_schema
 from dokimos.suites.metric_schema import ModelBlock
 
 CASES = "test_cases: [{input: a}]\n"
@@ -221,6 +222,14 @@ response_format:
             "$ref": {"type": "string"},
         },
     }
+
+
+def test_a_response_format_may_be_nested_deep(tmp_path):
+    schema = {"type": "object"}
+    for _ in range(30):
+        schema = {"type": "object", "properties": {"inner": schema}}
+
+    assert response_schema(schema, tmp_path) == schema
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The canonical form of a request: what makes it the same, and what does not."""
 
 import datetime
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,10 +79,11 @@ def test_instructions_settings_tools_and_texts_matter():
         canonical(asked("hi", instructions="Be kind.")),
         canonical(asked("hi"), settings={"temperature": 0.3}),
         canonical(asked("hi"), function_tools=[tool]),
+        canonical(asked("hi"), function_tools=[replace(tool, defer_loading=True)]),
         canonical(asked("hi"), ModelResponse([TextPart("hello")])),
     ]
 
-    assert len({plain, *others}) == 6
+    assert len({plain, *others}) == 7
 
 
 def test_timeouts_do_not_matter():

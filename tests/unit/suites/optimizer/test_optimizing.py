@@ -183,6 +183,27 @@ def test_a_budget_of_calls_ends_the_search_too(workshop):
     assert len(set(workshop.calls)) == len(workshop.calls) > calls
 
 
+def test_what_was_cut_off_is_not_charged_twice(workshop):
+    path = workshop.write()  # a trial has 20 training cases
+
+    first = workshop.search(path, settings={"budget": {"max_calls": 50}})
+    again = workshop.search(path, resume="latest", settings={"budget": {"max_calls": 60}})
+
+    assert len(first.found.trials) == 1
+    assert len(again.found.trials) == 2
+    assert len(workshop.calls) == 60
+
+
+@pytest.mark.parametrize("limit", [75, 101])
+@pytest.mark.parametrize("trials", [2, 4])
+def test_trials_at_once_share_what_the_suite_as_it_is_has_left_of_the_budget(workshop, limit, trials):
+    optimized = workshop.optimize(parallel_trials=trials, budget=f"{{max_calls: {limit}}}")
+
+    assert optimized.found.baseline.measured.calls == 20
+    assert "budget" in optimized.found.stopped
+    assert len(workshop.calls) == limit
+
+
 def test_a_ceiling_on_the_cost_keeps_dear_candidates_out(workshop):
     optimized = workshop.optimize(max_cost_usd=0.0061, numeric_phase="{max_trials: 10, patience: 10}")
 

@@ -27,7 +27,7 @@ class FakeBench:
         self.ran = []
         self.at_once = self.most_at_once = 0
 
-    async def run(self, trial, candidate, split):
+    async def run(self, trial, candidate, split, *, at_once=1):
         self.ran.append((split, trial))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -47,7 +47,7 @@ class FakeWriter:
     def __init__(self):
         self.asked = []
 
-    async def rewrite(self, trial, axis, source, attempts):
+    async def rewrite(self, trial, axis, source, attempts, *, at_once=1):
         self.asked.append((trial, axis, source.id, len(attempts)))
         if trial % 4 == 0:
             return Rewrite(error="no JSON")
@@ -188,7 +188,7 @@ def test_several_texts_take_turns_and_start_from_the_best():
 
 def test_a_proposal_of_no_use_is_a_trial_that_counts_for_patience():
     class Useless(FakeWriter):
-        async def rewrite(self, trial, axis, source, attempts):
+        async def rewrite(self, trial, axis, source, attempts, *, at_once=1):
             return Rewrite(error="no JSON")
 
     bench = FakeBench(lambda c, s: 0.5)

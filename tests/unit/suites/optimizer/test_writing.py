@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -125,10 +126,10 @@ def test_nothing_is_asked_where_nothing_may_be_spent():
     model = Model("New ${TOPIC}.")
     writer = writer_of(model)
 
-    def refuse():
+    def refuse(step, at_once):
         raise BudgetExceededError("spent")
 
-    writer.left = refuse
+    writer.share = refuse
 
     with pytest.raises(BudgetExceededError):
         rewritten(model, writer=writer)
@@ -163,11 +164,11 @@ def test_a_budget_that_ends_between_critic_and_applier_counts_what_was_asked(tmp
     model = Model("New ${TOPIC}.")
     journal = SearchJournal(tmp_path)
     writer = writer_of(model, journal)
-    writer.left = lambda: Budget(max_calls=1)
+    writer.share = lambda step, at_once: nullcontext(Budget(max_calls=1))
 
     with pytest.raises(BudgetExceededError):
         rewritten(model, writer=writer)
 
     assert len(model.prompts) == 1
-    assert [(cut["run"], cut["calls"]) for cut in journal.outcomes("cut-")] == [("text-1", 1)]
+    assert [cut["calls"] for cut in journal.outcomes("cut-text-1")] == [1]
     assert "text-1" not in journal
