@@ -17,11 +17,13 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/finance")
     command = [sys.executable, "-m", "dokimos", "test", str(HERE / "agent.yaml"), "--no-journal", "-q"]
     command += ["--replay", str(CASSETTE), "-o", str(folder / "financial-assistant.html")]
-    print("\nfinancial assistant, a suite in YAML: ten conversations, each with several metrics", flush=True)
+    print(
+        "financial assistant · a suite in YAML of ten conversations, each with several metrics\n", flush=True
+    )
     status = subprocess.run(command, check=False).returncode
     if status not in (0, 1):  # 1: some cases failed, as they do here
         sys.exit(status)
-    print(f"report: {folder / 'financial-assistant.html'}")
+    print(f"\n  report  {(folder / 'financial-assistant.html').resolve()}")
 
 
 if __name__ == "__main__":
