@@ -29,7 +29,7 @@ def test_nothing_is_collected_until_the_end():
     before = collections()
     with collection_held_back():
         made = [[] for _ in range(10 * USUAL[0])]
-    assert collections() == before
+        assert collections() == before
     more = [[] for _ in range(10 * USUAL[0])]
     assert collections() > before
     assert len(made) == len(more)
