@@ -210,7 +210,7 @@ class Reporter:
         if method in self.pressed:
             press()
             if "hang" in self.pressed:
-                time.sleep(60)
+                time.sleep(60)  # the reporter that hangs
 
 def plan(*pressed, task=is_cancelled):
     return Experiment(
@@ -230,10 +230,10 @@ async def leaves_a_thread(example):
 
 def hang():
     while threading.main_thread().is_alive():
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks
     for _ in range(600):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two presses
 
 def while_its_threads_hang(): return plan(task=leaves_a_thread)
 

@@ -51,7 +51,7 @@ class Interrupts:
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
-        if self._first is not None:
+        if self._first is not None:  # what was pressed twice by a quick hand is all heard here
             time.sleep(max(0.0, self._first + DOUBLE_SECONDS - time.monotonic()))
         if self._installed:
             with self._sending:

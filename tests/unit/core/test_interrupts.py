@@ -42,7 +42,9 @@ def test_what_was_not_to_be_disturbed_is_not_followed_by_an_interrupt(ours):
         press()
         with undisturbed():
             ours._interrupt()
+            assert not ours._overdue  # it came, and was held off
         press()
+    assert ours.happened
 
 
 def test_ctrl_c_is_heard_again_after_an_interrupt_at_the_very_end(ours, monkeypatch):
@@ -58,3 +60,4 @@ def test_nothing_is_interrupted_after_the_end(ours):
     with ours:
         press()
     ours._interrupt()
+    assert not ours._overdue

@@ -165,7 +165,12 @@ def test_one_dear_call_does_not_end_a_run():
     ledger = Ledger(Budget(max_cost_usd=1.1))
     spend(ledger, cost=0.1)
     spend(ledger, cost=0.6)
-    reserve(ledger)  # 0.7 + 0.35, where the last one would not fit again
+    reserve(ledger).settle(
+        CallMetrics(10, cost_usd=0.2)
+    )  # 0.7 + 0.35, where the last one would not fit again
+
+    assert ledger.refusal is None
+    assert ledger.spent.cost_usd == pytest.approx(0.9)
 
 
 def test_after_a_first_call_that_failed_the_next_one_goes_alone():

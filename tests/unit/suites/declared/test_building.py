@@ -190,14 +190,18 @@ def test_a_function_is_accepted_that_says_enough_or_has_parameters(folder, param
     folder.write("tools.py", f"def tool({signature}): return 1\n")
 
     tool = f"name: tool, type: function, file: tools.py, function: tool{parameters}"
-    folder.suite(f"{SUITE}tools: [{{{tool}}}]\n")
+    suite = folder.suite(f"{SUITE}tools: [{{{tool}}}]\n")
+
+    assert [planned.function("x") for planned in suite.application.plan.functions] == [1]
 
 
 def test_a_function_may_take_the_context_of_the_framework(folder):
     head = "from pydantic_ai import RunContext\n"
     folder.write("tools.py", f"{head}def tool(ctx: RunContext[object], a: int): return 1\n")
 
-    folder.suite(f"{SUITE}tools: [{{name: tool, type: function, file: tools.py, function: tool}}]\n")
+    suite = folder.suite(f"{SUITE}tools: [{{name: tool, type: function, file: tools.py, function: tool}}]\n")
+
+    assert [planned.function(None, 1) for planned in suite.application.plan.functions] == [1]
 
 
 def test_references_in_a_response_format_are_put_in_their_place(folder):
@@ -269,7 +273,9 @@ def test_a_server_that_cannot_be_started_is_refused_at_load(folder, server, told
 def test_a_program_of_the_suite_is_found_in_its_folder(folder):
     folder.write("serve.sh", "")
 
-    folder.suite(f"{SUITE}tools: [{{name: figures, type: mcp, command: ./serve.sh}}]\n")
+    suite = folder.suite(f"{SUITE}tools: [{{name: figures, type: mcp, command: ./serve.sh}}]\n")
+
+    assert [server.command for server in suite.application.plan.servers] == ["./serve.sh"]
 
 
 def test_the_name_of_the_search_for_tools_is_kept_free(folder):
