@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dokimos.core.conversation import ConversationTrajectory
     from dokimos.core.metrics import CallMetrics
-    from dokimos.core.results import ExperimentResult
+    from dokimos.core.results import ErrorKind, ExperimentResult
     from dokimos.gate.verdict import GateVerdict
 
 
@@ -104,11 +104,23 @@ class JudgeError(DokimosError):
 
 
 class JudgeReplyError(JudgeError):
-    """A judge's reply could not be read, or was not what was asked for, also after one repair."""
+    """A judge's reply could not be read, or was not what was asked for, also after one repair.
 
-    def __init__(self, message: str, *, metrics: CallMetrics | None = None) -> None:
+    Its `kind` is `contested` where the reply holds values that are not, or not clearly, the judge's verdict
+    (several that differ, one that does not fit, one quoted from the judged text), and `unreadable` where it
+    holds none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        metrics: CallMetrics | None = None,
+        kind: ErrorKind = "unreadable",
+    ) -> None:
         self.metrics = metrics
         """What that reply cost, where nobody has counted it yet."""
+        self.kind = kind
         super().__init__(message)
 
 

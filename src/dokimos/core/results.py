@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
@@ -19,7 +19,12 @@ from dokimos.core.rows import row_of
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
+ErrorKind: TypeAlias = Literal["contested", "unreadable"]
 DEFAULT_THRESHOLD = 0.5
+CONTESTED: Final[ErrorKind] = "contested"
+UNREADABLE: Final[ErrorKind] = "unreadable"
+HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
+"""Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
 
 
 @quick_init
@@ -56,7 +61,10 @@ class EvalResult:
     skipped: str | None = None
     """Why the evaluator was not applied to this case."""
     fail_on_error: bool = True
-    """Whether an error fails the item or only warns."""
+    """Whether an error fails the item or only warns; `contested` and `unreadable` ones always fail it."""
+    error_kind: str | None = None
+    """`contested` where a judge's reply holds more than one verdict or a quoted one (a possible attack),
+    `unreadable` where it holds none; None for any other error."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -81,8 +89,13 @@ class EvalResult:
         return cls(name, score, success=False, reason=reason)
 
     @property
+    def errors_item(self) -> bool:
+        """Whether there is an error that is more than a warning."""
+        return self.error is not None and (self.fail_on_error or self.error_kind in HARD_ERRORS)
+
+    @property
     def fails_item(self) -> bool:
-        return self.success is False or (self.error is not None and self.fail_on_error)
+        return self.success is False or self.errors_item
 
 
 @quick_init
@@ -127,14 +140,12 @@ class ItemResult:
     @property
     def errored(self) -> bool:
         """Whether the task, or an evaluator that fails on error, gave an error instead of an answer."""
-        return self.error is not None or any(
-            r.error is not None and r.fail_on_error for r in self.eval_results
-        )
+        return self.error is not None or any(r.errors_item for r in self.eval_results)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Errors of evaluators that were told not to fail the item."""
-        return tuple(f"{r.name}: {r.error}" for r in self.eval_results if r.error and not r.fail_on_error)
+        return tuple(f"{r.name}: {r.error}" for r in self.eval_results if r.error and not r.errors_item)
 
     @property
     def actual_output(self) -> str | None:
@@ -376,6 +387,12 @@ class ExperimentResult:
 
 def _is_tagged(key: str, tag: str, item: ItemResult) -> bool:
     return tag in _tags(item, key)
+
+
+def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
+    """Return the kind of an error that several make together: a contested one hides behind no other."""
+    found = set(kinds)
+    return next((kind for kind in HARD_ERRORS if kind in found), None)
 
 
 def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:

@@ -239,7 +239,7 @@ class Tally:
         warned = False
         for result in item.eval_results:
             self._evaluator(result.name).add(result)
-            warned = warned or (result.error is not None and not result.fail_on_error)
+            warned = warned or (result.error is not None and not result.errors_item)
         self.warned += warned
         if item.metrics is not None:
             self._add_metrics(item.metrics)

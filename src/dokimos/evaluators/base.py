@@ -22,6 +22,7 @@ from dokimos.errors import (
     BudgetExceededError,
     ConfigurationError,
     EvaluationError,
+    JudgeReplyError,
     MissingInputError,
     UnusableOutputError,
 )
@@ -210,7 +211,11 @@ class Evaluator:
 
     def _errored(self, error: BaseException) -> EvalResult:
         return EvalResult(
-            self.name, threshold=self.threshold, error=error_text(error), fail_on_error=self.fail_on_error
+            self.name,
+            threshold=self.threshold,
+            error=error_text(error),
+            fail_on_error=self.fail_on_error,
+            error_kind=error.kind if isinstance(error, JudgeReplyError) else None,
         )
 
 

@@ -90,7 +90,7 @@ def outcome_of(item: ItemResult) -> Outcome:
 def errors_of(item: ItemResult) -> tuple[str, ...]:
     """The task's error and those of evaluators that fail the item."""
     task = () if item.error is None else (item.error,)
-    return task + tuple(f"{r.name}: {r.error}" for r in item.eval_results if r.error and r.fail_on_error)
+    return task + tuple(f"{r.name}: {r.error}" for r in item.eval_results if r.errors_item)
 
 
 def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult
+from dokimos.core.results import CONTESTED, EvalResult, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
 from dokimos.errors import DokimosError
@@ -76,7 +76,7 @@ class TurnMetric(SettlingEvaluator):
                 return self._unreadable(error)
         result = await self._attempt(view)
         for _ in range(self.retries):
-            if result.error is None:
+            if result.error is None or result.error_kind == CONTESTED:  # not until it pleases
                 break
             result = await self._attempt(view)
         return self._told(result)
@@ -176,8 +176,9 @@ class ConversationMetric(SettlingEvaluator):
             threshold=self.threshold,
             metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
             fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
+            error_kind=worst_kind(result.error_kind for result in results),
         )
-        if errors and (not failed or told.fail_on_error):
+        if errors and (not failed or any(result.errors_item for result in results)):
             return replace(told, error="; ".join(errors))
         return self._averaged(told, results, errors)
 

@@ -99,7 +99,7 @@ def _question(criterion: Criterion) -> str:
 def _given(criterion: Criterion, outcome: Score | BaseException) -> Given:
     """Return a criterion with its score; a reply that could not be used names its criterion."""
     if isinstance(outcome, JudgeReplyError):
-        raise JudgeReplyError(f"{criterion.name}: {outcome}") from outcome
+        raise JudgeReplyError(f"{criterion.name}: {outcome}", kind=outcome.kind) from outcome
     if isinstance(outcome, BaseException):
         raise outcome
     return criterion, outcome

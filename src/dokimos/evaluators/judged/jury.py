@@ -9,10 +9,10 @@ from functools import cached_property
 from statistics import pstdev
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from dokimos.core.results import Score
+from dokimos.core.results import ErrorKind, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
-from dokimos.errors import ConfigurationError, JudgeError, RunError
+from dokimos.errors import ConfigurationError, JudgeError, JudgeReplyError, RunError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
@@ -43,6 +43,7 @@ class Vote:
     judge: str
     score: Score | None = None
     error: str | None = None
+    error_kind: ErrorKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Jury(Evaluator):
         votes = await asyncio.gather(*(_vote(juror, case) for juror in self._jurors))
         scores = [vote.score for vote in votes if vote.score is not None]
         if len(scores) < (len(votes) if self.quorum is None else self.quorum):
-            raise JudgeError(_too_few(votes, self.quorum))
+            raise _too_few(votes, self.quorum)
         return self._joined(votes, scores)
 
     def __post_init__(self) -> None:
@@ -160,20 +161,25 @@ async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
     except RunError:
         raise  # the budget of the run is spent: no juror's fault
     except Exception as error:  # a judge may be anybody's function
-        return Vote(name, error=error_text(error))
+        kind = error.kind if isinstance(error, JudgeReplyError) else None
+        return Vote(name, error=error_text(error), error_kind=kind)
 
 
 def _recorded(vote: Vote) -> dict[str, Any]:
     if vote.score is None:
-        return {"judge": vote.judge, "error": vote.error}
+        kind = {} if vote.error_kind is None else {"errorKind": vote.error_kind}
+        return {"judge": vote.judge, "error": vote.error, **kind}
     return {"judge": vote.judge, "score": vote.score.value, "reason": vote.score.reason}
 
 
-def _too_few(votes: Sequence[Vote], quorum: int | None) -> str:
+def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
+    """Return the error of a jury; replies that could not be used make it as hard as one of them alone."""
     errors = "; ".join(f"{vote.judge}: {vote.error}" for vote in votes if vote.error)
     wanted = "all are needed unless a quorum is given" if quorum is None else f"the quorum is {quorum}"
     scored = sum(vote.error is None for vote in votes)
-    return f"{scored} of {counted(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
+    message = f"{scored} of {counted(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
+    kind = worst_kind(vote.error_kind for vote in votes)
+    return JudgeError(message) if kind is None else JudgeReplyError(message, kind=kind)
 
 
 def _seated(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
