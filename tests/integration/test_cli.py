@@ -119,6 +119,13 @@ def test_fail_under_that_is_reached_exits_with_0():
     assert dokimos("run", "evals.py", "--fail-under", "100%", "-q") == 0
 
 
+def test_a_rate_that_is_just_reached_exits_with_0(workplace):
+    rows = "".join(f"q,{'a' if place < 21 else 'b'},a\n" for place in range(30))
+    (workplace / "thirty.csv").write_text(f"input,actual_output,expected_output\n{rows}")
+    assert dokimos("run", "thirty.csv", "-e", "exact_match", "--fail-under", "70%", "-q") == 0
+    assert dokimos("run", "thirty.csv", "-e", "exact_match", "--fail-under", "71%", "-q") == 1
+
+
 def test_fail_under_where_nothing_was_judged_is_a_usage_error(capsys):
     assert dokimos("run", "evals.py:unjudged", "--fail-under", "0.5") == 2
     assert "nothing was judged" in capsys.readouterr().err

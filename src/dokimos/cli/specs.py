@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
+from dokimos.core.shares import parse_share
 from dokimos.core.yaml_scalars import plain_loader
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
@@ -117,11 +118,8 @@ def parse_max_errors(text: str) -> int | float:
     else:
         if number >= 0:
             return number
-    try:
-        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
+    share = parse_share(text)
+    if share is None:
         raise ConfigurationError(f"--max-errors {text!r} must be a number of items, or a share: 0.2 or 20%.")
     return share
 

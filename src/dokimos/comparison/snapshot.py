@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Final, Self
 
 from dokimos.core.example import Example
+from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import counted
@@ -104,12 +104,12 @@ class ItemSnapshot:
     @property
     def pass_share(self) -> float | None:
         """Share of the repeats that passed, None if none judged the item."""
-        return fmean(self.verdicts) if self.verdicts else None
+        return sum(self.verdicts) / len(self.verdicts) if self.verdicts else None
 
     def mean(self, evaluator: str) -> float | None:
         """Mean score of the repeats, None without one."""
         scores = self.scores.get(evaluator)
-        return fmean(scores) if scores else None
+        return exact_mean(scores) if scores else None
 
     def error_of(self, evaluator: str) -> str | None:
         """Why an evaluator gave no score: its own error or the task's, None where neither errored."""
@@ -170,7 +170,7 @@ class Snapshot:
     def pass_rate(self) -> float | None:
         """Mean over the judged items of the share of repeats that passed, None if none was judged."""
         shares = [share for item in self.items if (share := item.pass_share) is not None]
-        return fmean(shares) if shares else None
+        return exact_mean(shares) if shares else None
 
     @property
     def errored(self) -> tuple[ItemSnapshot, ...]:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.means import exact_sum
 from dokimos.core.quick_init import quick_init
 
 PriceTable: TypeAlias = Callable[[str | None, int | None, int | None], float | None]
@@ -68,4 +69,4 @@ def _sum(name: str, left: CallMetrics, right: CallMetrics) -> Any:
         return a if a == b else None
     if name == "first_chunk_ms":
         return min(a, b)
-    return a + b
+    return exact_sum((a, b)) if name == "cost_usd" else a + b

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import comb
-from statistics import fmean
 from typing import TYPE_CHECKING
+
+from dokimos.core.means import exact_mean
 
 if TYPE_CHECKING:
     from dokimos.core.results import ItemResult, RunResult
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def any_of_k(attempts: int, passed: int, k: int) -> float:
     """Return the probability that at least one of k attempts drawn without replacement passed."""
-    return 1 - comb(attempts - passed, k) / comb(attempts, k)
+    return (comb(attempts, k) - comb(attempts - passed, k)) / comb(attempts, k)
 
 
 def all_of_k(attempts: int, passed: int, k: int) -> float:
@@ -56,7 +57,7 @@ def mean_over(
         raise ValueError(f"k must be from 1 to the number of repeats, {len(runs)}, not {k!r}.")
     outcomes = _outcomes((item for run in runs for item in run.item_results), evaluator)
     estimates = [estimate(len(found), sum(found), k) for found in outcomes if len(found) >= k]
-    return fmean(estimates) if estimates else None
+    return exact_mean(estimates) if estimates else None
 
 
 def _outcomes(items: Iterable[ItemResult], evaluator: str | None) -> list[list[bool]]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
+from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_init
@@ -286,8 +287,8 @@ class ExperimentResult:
     @property
     def pass_rate(self) -> float | None:
         """Mean over the repeats of the share of judged items that passed, None if nothing was judged."""
-        rates = [run.pass_rate for run in self.runs if run.pass_rate is not None]
-        return fmean(rates) if rates else None
+        sides = (run.summary for run in self.runs)
+        return mean_of_ratios((side.passed, side.judged) for side in sides if side.judged)
 
     @property
     def item_results(self) -> tuple[ItemResult, ...]:
@@ -313,8 +314,10 @@ class ExperimentResult:
 
     def average_score(self, name: str) -> float | None:
         """Mean of the repeats' mean scores; a repeat without a score is left out; None if none has one."""
-        means = self._run_means(name)
-        return fmean(means) if means else None
+        sides = [found for run in self.runs if (found := run.summary.evaluator(name)) and found.scored]
+        if len(sides) == 1:
+            return sides[0].mean
+        return mean_of_ratios((side.score_sum, side.scored * UNIT) for side in sides)
 
     def score_std_dev(self, name: str) -> float:
         """Sample standard deviation (n - 1) of the repeats' mean scores; 0.0 for fewer than two."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import usd
 from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.means import UNIT, square_units_of, units_of
 from dokimos.core.metrics import CallMetrics
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 HISTOGRAM_BINS: Final = 10
 # Sums are kept as integers so that they do not depend on the order in which items finish.
-_SCORE_UNIT: Final = 1 << 60
 _COST_UNIT: Final = 10**15
 _LATENCY_STEP: Final = math.log(1.01)
 
@@ -28,10 +28,10 @@ class EvaluatorSummary:
 
     name: str
     scored: int = 0
-    score_sum: int = 0
-    """Sum of the scores in units of 2**-60."""
-    square_sum: int = 0
-    """Sum of the squared scores in units of 2**-60."""
+    score_sum: int = field(default=0, repr=False)
+    """Sum of the scores in `means.UNIT`s."""
+    square_sum: int = field(default=0, repr=False)
+    """Sum of the squared scores in `means.UNIT`s."""
     passed: int = 0
     failed: int = 0
     """Verdicts against; errors are counted apart."""
@@ -50,16 +50,15 @@ class EvaluatorSummary:
 
     @property
     def mean(self) -> float | None:
-        return self.score_sum / _SCORE_UNIT / self.scored if self.scored else None
+        return self.score_sum / (self.scored * UNIT) if self.scored else None
 
     @property
     def std_dev(self) -> float | None:
         """Sample standard deviation of the single scores, None for fewer than two."""
         if self.scored < 2:
             return None
-        mean_square = self.score_sum * self.score_sum / (self.scored * _SCORE_UNIT)
-        variance = max(0.0, (self.square_sum - mean_square) / _SCORE_UNIT / (self.scored - 1))
-        return math.sqrt(variance)
+        squares = self.square_sum * self.scored * UNIT - self.score_sum * self.score_sum
+        return math.sqrt(max(0, squares) / (self.scored * (self.scored - 1) * UNIT * UNIT))
 
     @property
     def judged(self) -> int:
@@ -158,8 +157,8 @@ class _EvaluatorTally:
             self.errors += 1
         elif score is not None:
             self.scored += 1
-            self.score_sum += round(score * _SCORE_UNIT)
-            self.square_sum += round(score * score * _SCORE_UNIT)
+            self.score_sum += units_of(score)
+            self.square_sum += square_units_of(score)
             self.histogram[min(int(score * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1
         if result.skipped is not None:
             self.skipped += 1

@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
+from dokimos.core.means import complement
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.text import counted, listed, quoted
@@ -267,10 +268,10 @@ def _advice(
     rows: Sequence[LabelledVerdict], current: float, options: CalibrationOptions, *, lower: bool
 ) -> ThresholdAdvice:
     scores, labels = [_goodness(row, lower) for row in rows], [row.label for row in rows]
-    near = 1 - current if lower else current
+    near = complement(current) if lower else current
     best = best_threshold(scores, labels, near=near)
     return ThresholdAdvice(
-        threshold=1 - best.value if lower else best.value,
+        threshold=complement(best.value) if lower else best.value,
         balanced_accuracy=best.balanced_accuracy,
         cross_validated=cross_validated_accuracy(
             scores, labels, folds=options.folds, near=near, seed=options.seed
@@ -280,7 +281,7 @@ def _advice(
 
 
 def _goodness(row: LabelledVerdict, lower: bool) -> float:
-    return 1 - row.score if lower else row.score
+    return complement(row.score) if lower else row.score
 
 
 def _threshold(evaluator: Evaluator) -> float:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dokimos.core.means import place_between
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
@@ -88,7 +89,7 @@ class Numeric(Evaluator):
             number = float(body)
         except ValueError:
             raise ValueError(shown) from None
-        return number / 100 if percent else number
+        return place_between(0, 100, number) if percent and math.isfinite(number) else number
 
     def _without_separators(self, body: str, shown: str) -> str:
         if not _ANY_SEPARATOR.search(body):

@@ -194,7 +194,7 @@ class Levenshtein(Evaluator):
             f"{counted(distance, 'edit')} between the output of {counted(len(actual), 'character')} "
             f"and the expected text of {len(expected)}."
         )
-        return Score(1.0 - distance / longer if longer else 1.0, reason, metadata={"distance": distance})
+        return Score((longer - distance) / longer if longer else 1.0, reason, metadata={"distance": distance})
 
 
 def _difference(expected: str, actual: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dokimos.core.figures import one_line
+from dokimos.core.means import UNIT, units_of
 from dokimos.core.results import ItemResult, RunResult, RunStatus
 from dokimos.core.summary import Tally
 from dokimos.core.text import error_text
@@ -85,5 +86,6 @@ class ErrorLimit:
         if self._limit is None or not tally.errored:
             return False
         if isinstance(self._limit, float):
-            return tally.total >= SHARE_FROM_ITEMS and tally.errored > self._limit * tally.total
+            allowed = units_of(self._limit) * tally.total
+            return tally.total >= SHARE_FROM_ITEMS and tally.errored * UNIT > allowed
         return tally.errored > self._limit

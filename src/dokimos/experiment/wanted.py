@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from dokimos.core.results import ExperimentResult
+from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
 
 
@@ -37,7 +39,8 @@ class Wanted:
                 raise ConfigurationError("nothing was judged, so there is no pass rate to compare.")
             if rate >= self.level:
                 return None
-            return f"pass rate {rate:.1%} is below {self.level:.1%}".replace("%", " %")
+            shown, asked = _apart(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
+            return f"pass rate {shown} % is below {asked} %"
         return self._evaluator_miss(result, self.evaluator)
 
     def _evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
@@ -48,7 +51,19 @@ class Wanted:
         lower = any(info.name == name and info.lower_is_better for info in result.evaluators)
         if mean <= self.level if lower else mean >= self.level:
             return None
-        return f"{name} {mean:.4f} is {'above' if lower else 'below'} {self.level:g}"
+        shown, _ = _apart(_exact(mean), _exact(self.level), digits=4)
+        return f"{name} {shown} is {'above' if lower else 'below'} {self.level:.12g}"
+
+
+def _apart(number: Decimal, level: Decimal, digits: int) -> tuple[str, str]:
+    """Write a number and the level that it misses with as many digits as it takes to tell them apart."""
+    while round(level, digits) != level or round(number, digits) == level:
+        digits += 1
+    return f"{number:.{digits}f}", f"{level:.{digits}f}"
+
+
+def _exact(number: float) -> Decimal:
+    return Decimal(repr(float(number)))
 
 
 def parse_wanted(specs: Sequence[str], option: str = "--fail-under") -> list[Wanted]:
@@ -58,12 +73,8 @@ def parse_wanted(specs: Sequence[str], option: str = "--fail-under") -> list[Wan
 
 def _one_wanted(spec: str, option: str) -> Wanted:
     name, equals, level = spec.rpartition("=")
-    text = level.strip()
-    try:
-        number = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
+    number = parse_share(level)
+    if number is None:
         raise ConfigurationError(f'{option} {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".')
     return Wanted(number, name.strip() if equals else None)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any, ClassVar, Final
 
 from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.core.jsonable import JsonValue
 from dokimos.core.keys import OUTPUT
+from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.summary import RunSummary
@@ -223,7 +224,10 @@ def _evaluations(item: ItemRuns, result: ExperimentResult) -> list[JsonValue]:
 def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, JsonValue]:
     results = [r for r in runs if r is not None]
     scores = [r.score for r in results if r.score is not None]
-    tree: dict[str, Any] = {"evaluator": name, "averageScore": half_up(fmean(scores)) if scores else None}
+    tree: dict[str, Any] = {
+        "evaluator": name,
+        "averageScore": half_up(exact_mean(scores)) if scores else None,
+    }
     if len(runs) == 1:
         tree["score"] = results[0].score
     else:

@@ -16,6 +16,7 @@ from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snap
 from dokimos.comparison.warnings import short_input
 from dokimos.core.checks import is_number
 from dokimos.core.figures import half_up
+from dokimos.core.means import exact_mean
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.text import counted, listed
 from dokimos.errors import ConfigurationError
@@ -156,7 +157,7 @@ def _scores_tree(item: ItemSnapshot, name: str) -> dict[str, Any]:
     return _without_none(
         {
             "name": name,
-            "score": half_up(sum(scores) / len(scores)),
+            "score": half_up(exact_mean(scores)),
             "threshold": item.thresholds.get(name),
             "pass": 2 * sum(passes) >= len(passes),
             "scores": [half_up(score) for score in scores] if len(scores) > 1 else None,

@@ -11,6 +11,7 @@ from dokimos.comparison.diff import ItemChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.figures import half_up
 from dokimos.core.figures import score as score_text
+from dokimos.core.means import complement
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
 from dokimos.stats.permutation import exchange_p
@@ -164,7 +165,7 @@ class _Watch:
     def repeats(self, item: ItemSnapshot, evaluator: str) -> list[float]:
         """Return how good each repeat is."""
         scores = item.scores.get(evaluator, ())
-        good = [1.0 - score for score in scores] if evaluator in self.lower_is_better else list(scores)
+        good = [*map(complement, scores)] if evaluator in self.lower_is_better else list(scores)
         return good + [_ERRORED] * item.errored_repeats(evaluator)
 
 

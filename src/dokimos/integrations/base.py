@@ -13,6 +13,7 @@ from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
 from dokimos.core.task_result import TaskResult
@@ -20,7 +21,6 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
 from dokimos.errors import DokimosError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.evaluators.means import exact_mean
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import (
     documents_of_tools,

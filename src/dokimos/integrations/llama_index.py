@@ -12,6 +12,7 @@ from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.means import place_between
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import EvalResult
 from dokimos.core.test_case import EvalTestCase
@@ -386,4 +387,4 @@ def _judged(result: Any, scale: tuple[float, float]) -> ScoreLike:
     if result.score is None:
         return numeric_score(result.passing, result.feedback)
     low, high = scale
-    return numeric_score((result.score - low) / (high - low), result.feedback, passing)
+    return numeric_score(place_between(low, high, result.score), result.feedback, passing)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, EvalResult, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.evaluators.means import exact_mean
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
 from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 
@@ -232,7 +232,7 @@ class TurnsAnswered(SettlingEvaluator):
     def score(self, case: EvalTestCase) -> ScoreLike:
         turns = cast("list[dict[str, Any]]", case.actual_outputs.get(TURNS) or [])
         errors = [f"turn {n + 1}: {turn[TURN_ERROR]}" for n, turn in enumerate(turns) if turn.get(TURN_ERROR)]
-        value = 1 - len(errors) / self.count
+        value = (self.count - len(errors)) / self.count
         if not errors:
             return settled(EvalResult(self.name, value, reason="The agent replied in every turn."))
         return settled(EvalResult(self.name, value, success=False, reason="; ".join(errors)))

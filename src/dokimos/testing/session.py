@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from dokimos.core.figures import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import counted
@@ -189,7 +190,7 @@ class SessionRecord:
 def _summary(result: ExperimentResult) -> str:
     parts = [counted(len(result.item_results), "case")]
     if result.pass_rate is not None:
-        parts.append(f"{result.pass_rate * 100:.1f} % passed")
+        parts.append(f"{percent(result.pass_rate)} passed")
     errored = sum(item.errored for item in result.item_results)
     if errored:
         parts.append(f"{errored} errored")

@@ -51,3 +51,31 @@ def test_what_cannot_be_compared_is_a_configuration_error():
         Wanted(0.5, "F").miss(scored(1.0))
     with pytest.raises(ConfigurationError, match="nothing was judged"):
         Wanted(0.5).miss(ExperimentResult())
+
+
+@pytest.mark.parametrize(
+    ("scores", "level", "text"),
+    [
+        ([1.0] * 6999 + [0.0] * 3001, 0.7, "pass rate 69.99 % is below 70.0 %"),
+        ([1.0] * 9 + [0.0], 0.9995, "pass rate 90.00 % is below 99.95 %"),
+    ],
+)
+def test_a_rate_just_below_its_level_is_written_so_that_they_differ(scores, level, text):
+    told = Wanted(level).miss(scored(*scores))
+    assert told is not None
+    assert told.replace("70.00", "70.0") == text
+
+
+def test_a_mean_just_below_its_level_is_written_so_that_they_differ():
+    assert Wanted(0.7, "E").miss(scored(0.7, 0.6999999)) == "E 0.69999995 is below 0.7"
+
+
+@pytest.mark.parametrize(("spec", "level"), [("0.7%", 0.007), ("29 %", 0.29), ("57%", 0.57), (" 0.9 ", 0.9)])
+def test_a_percentage_is_the_share_that_it_says(spec, level):
+    assert parse_wanted([spec]) == [Wanted(level)]
+
+
+@pytest.mark.parametrize("spec", ["1e999999999%", "sNaN", "-0.0001", "101%", "inf", "%"])
+def test_odd_levels_are_refused(spec):
+    with pytest.raises(ConfigurationError, match="must be a share"):
+        parse_wanted([spec])

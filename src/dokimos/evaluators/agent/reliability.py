@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 from dokimos.core.agent import ToolDefinition
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import TOOLS
+from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent.base import require_keys, tools_given
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.judged.material import section
-from dokimos.evaluators.means import exact_mean
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge

@@ -82,7 +82,7 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
             return same_value(expected, actual, normalise)
         left, right = (text if normalise is None else normalise(text) for text in (expected, actual))
         longest = max(len(left), len(right))
-        return longest == 0 or 1 - edit_distance(left, right) / longest >= least
+        return longest == 0 or (longest - edit_distance(left, right)) / longest >= least
 
     return ValueMatcher(similar)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from dokimos.core.conversation import ConversationTrajectory, Turn
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TRAJECTORY
+from dokimos.core.means import exact_mean
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
@@ -18,7 +19,6 @@ from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.conversation.base import TURN_COUNT, conversation_of
-from dokimos.evaluators.means import exact_mean
 from dokimos.judges.shapes import AsGiven
 
 TURNS: Final = "turns"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import JudgeReplyError
@@ -15,7 +16,6 @@ from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.conversation.criteria import Criterion, as_criteria
 from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
-from dokimos.evaluators.means import exact_mean
 
 Aggregation = Literal["mean", "weighted_mean", "min", "max"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median, stdev
+from statistics import stdev
 from typing import Annotated, Any, Final, Literal, cast
 
+from dokimos.core.means import exact_mean, exact_median
 from dokimos.core.results import DEFAULT_THRESHOLD, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
-from dokimos.evaluators.means import exact_mean
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.judges.shapes import AsGiven
 
@@ -78,4 +78,4 @@ def aggregated(
         limit = DEFAULT_THRESHOLD if threshold is None else threshold
         content = sum(value <= limit if lower_is_better else value >= limit for value in values)
         return float((content > len(values) / 2) is not lower_is_better)
-    return exact_mean(values) if how == "mean" else median(values)
+    return exact_mean(values) if how == "mean" else exact_median(values)

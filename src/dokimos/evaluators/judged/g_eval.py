@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
 
+from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.run_scope import once_per_run
 from dokimos.core.test_case import EvalTestCase
@@ -137,8 +138,7 @@ def weighted_score(tokens: Sequence[TokenLogprob], scale: Scale) -> float | None
         for score, probability in _considered(tokens, place)
         if scale.low <= score <= scale.high and probability >= LEAST_PROBABILITY
     }
-    total = math.fsum(weights.values())
-    return math.fsum(score * weight for score, weight in weights.items()) / total if total else None
+    return exact_mean([*weights], [*weights.values()]) if any(weights.values()) else None
 
 
 def _place_of_score(tokens: Sequence[TokenLogprob]) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
+from dokimos.core.means import place_between
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.material import shown
@@ -85,7 +86,7 @@ class Scale:
 
     def normalised(self, number: float) -> float:
         """Return a number of this scale as one in 0..1."""
-        return abs(number - self.zero) / abs(self.one - self.zero)
+        return place_between(self.zero, self.one, number)
 
     def described(self) -> str:
         """Return the scale in words, one line for each level that has some."""

@@ -38,7 +38,7 @@ class AnswerRelevancy(RagEvaluator):
         beside = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
         share = f"To the point: {len(claims) - len(beside)} of {counted(len(claims), 'claim')}"
         return Score(
-            1 - len(beside) / len(claims),
+            (len(claims) - len(beside)) / len(claims),
             explained(share, beside, but="beside the point", enabled=self.include_reason),
             metadata={"claims": recorded("claim", claims, verdicts)},
         )

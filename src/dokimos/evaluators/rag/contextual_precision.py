@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
+from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
@@ -50,7 +50,7 @@ class ContextualPrecision(RetrievalEvaluator):
 
 def average_precision(ranks: Sequence[int]) -> float:
     """Return the mean of the precision at each of the ranks (1-based, ascending); 0 without any."""
-    return fmean(found / rank for found, rank in enumerate(ranks, 1)) if ranks else 0.0
+    return exact_mean([found / rank for found, rank in enumerate(ranks, 1)]) if ranks else 0.0
 
 
 def _reason(ranks: Sequence[int], total: int) -> str:

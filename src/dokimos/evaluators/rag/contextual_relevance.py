@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
@@ -13,7 +14,6 @@ from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
 from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
-from dokimos.evaluators.means import exact_mean
 from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator, in_windows, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean
 
+from dokimos.core.figures import half_up
+from dokimos.core.means import exact_mean
 from dokimos.stats.intervals import Interval
 from dokimos.stats.paired import mean_estimate
 from dokimos.stats.permutation import ITERATIONS, SEED, STOP_ABOVE, fixed_point, sign_flip_test
@@ -57,10 +58,10 @@ def decide(
 ) -> Decision:
     """Accept a candidate whose improvement is significant at `level` and larger than `min_delta`."""
     values = list(improvements.values())
-    mean = fmean(values) if values else 0.0
+    mean = exact_mean(values) if values else 0.0
     p = one_sided_p(improvements, seed=seed, level=level)
     estimate = mean_estimate(values)
-    accepted = p <= level and mean > min_delta
+    accepted = p <= level and half_up(mean) > min_delta
     return Decision(
         accepted=accepted,
         improvement=mean,
@@ -74,7 +75,7 @@ def decide(
 
 def _reason(mean: float, p: float, level: float, min_delta: float) -> str:
     shown = f"On the held-out cases the loss {'falls' if mean > 0 else 'rises'} by {abs(mean):.4f}"
-    if mean <= min_delta:
+    if half_up(mean) <= min_delta:
         return f"{shown}, which is not more than {min_delta:g}."
     if p > level:
         return f"{shown}, which may be chance (p = {p:.3g}, and {level:.3g} is needed)."

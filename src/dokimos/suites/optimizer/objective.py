@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.means import complement, exact_mean
 from dokimos.core.results import EvalResult, ItemResult, RunStatus
 from dokimos.core.text import shortened
 from dokimos.errors import ConfigurationError
@@ -119,7 +119,7 @@ class Objective:
             loss=loss,
             cases=len({_case_of(item) for item in result.item_results}),
             errored=sum(item.error is not None for item in result.item_results),
-            case_cost_usd=fmean(known) if known else None,
+            case_cost_usd=exact_mean(known) if known else None,
             latency_ms=result.metrics.latency_ms,
             run_id=result.run_id,
             failures=tuple(self._failures(result.item_results)),
@@ -132,11 +132,13 @@ class Objective:
         means: dict[str, list[float]] = {}
         for by_metric in scores.values():
             for key, values in by_metric.items():
-                means.setdefault(key, []).append(fmean(values))
+                means.setdefault(key, []).append(exact_mean(values))
         total = math.fsum(self.weights[key] for key in means)
         if not total:
             return None
-        return 1 - math.fsum(self.weights[key] * fmean(found) for key, found in means.items()) / total
+        return complement(
+            exact_mean([exact_mean(found) for found in means.values()], [self.weights[key] for key in means])
+        )
 
     def improvements(self, base: Scores, candidate: Scores) -> dict[str, float]:
         """Return by how much each case's loss is smaller; their mean is that of the whole.
@@ -144,10 +146,14 @@ class Objective:
         A metric counts for the cases that have it on both sides.
         """
         shared = {
-            case: {key: fmean(candidate[case][key]) - fmean(values) for key, values in by_metric.items()
-                   if key in candidate[case]}
-            for case, by_metric in base.items() if case in candidate
-        }  # fmt: skip
+            case: {
+                key: exact_mean(candidate[case][key]) - exact_mean(values)
+                for key, values in by_metric.items()
+                if key in candidate[case]
+            }
+            for case, by_metric in base.items()
+            if case in candidate
+        }
         shared = {case: deltas for case, deltas in shared.items() if deltas}
         counts: dict[str, int] = {}
         for deltas in shared.values():
@@ -171,14 +177,14 @@ class Objective:
         for result in item.eval_results:
             part = self.parts.get(result.name)
             if part is not None and result.score is not None:
-                found.append((part.key, 1 - result.score if part.lower_is_better else result.score))
+                found.append((part.key, complement(result.score) if part.lower_is_better else result.score))
         return found
 
     def _failures(self, items: Iterable[ItemResult]) -> list[Failure]:
         """Return the worst cases, those without a reply first."""
         ranked = []
         for place, item in enumerate(items):
-            goodness = fmean([score for _, score in self._of(item)] or [0.0])
+            goodness = exact_mean([score for _, score in self._of(item)] or [0.0])
             if item.error is not None or goodness < 1:
                 ranked.append((item.error is None, goodness, place, item))
         ranked.sort(key=lambda entry: entry[:3])

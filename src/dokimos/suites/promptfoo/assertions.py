@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -295,9 +296,10 @@ def _levenshtein(given: _Given) -> Block | None:
     if given.negated or not given.case.expects(given.value, given.kind):
         return given.lose("there is no negated form") if given.negated else None
     most = given.threshold(5)
-    share = max(0.0, 1 - most / max(len(given.text), 1))
+    length = max(len(given.text), 1)
+    share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
     given.case.notes.change("levenshtein: the distance allowed is now a share of the length")
-    return _standard("levenshtein", threshold=round(share, 4))
+    return _standard("levenshtein", threshold=share)
 
 
 def _limit(metric: str, parameter: str) -> Callable[[_Given], Block | None]:
