@@ -11,6 +11,7 @@ DokimosError
 ├── JudgeError             a judge that gives no usable answer
 │   ├── JudgeReplyError    ... because its reply cannot be used
 │   └── JudgeUnavailableError  ... because it cannot be reached or refuses
+│       └── EndpointDownError  ... and a resumed run makes up for it by itself
 ├── AgentError             an application under test that cannot be reached or gives no usable answer
 ├── SimulationError        a simulated conversation that broke off
 ├── RunError               a run that cannot start or go on
@@ -29,7 +30,7 @@ DokimosError
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from dokimos.core.conversation import ConversationTrajectory
@@ -126,6 +127,32 @@ class JudgeReplyError(JudgeError):
 
 class JudgeUnavailableError(JudgeError):
     """A judge could not be reached, or refused; names provider, model, status and what the provider said."""
+
+
+class EndpointDownError(JudgeUnavailableError):
+    """An endpoint that a run needs is down, refuses its credential or its rate; nothing was answered.
+
+    What it was needed for is not finished: a resumed run takes it up, without `retry_errors`.
+    """
+
+    kind: Final[ErrorKind] = "unavailable"
+
+    def __init__(self, message: str, *, history: str = "") -> None:
+        self.history = history
+        """Since when the endpoint has been down and why, where it is not tried any more."""
+        super().__init__(message)
+
+    @classmethod
+    def behind(cls, error: BaseException) -> EndpointDownError | None:
+        """Return the error of this kind that `error` is or was raised from, if any."""
+        seen: set[int] = set()
+        found: BaseException | None = error
+        while found is not None and id(found) not in seen:
+            if isinstance(found, cls):
+                return found
+            seen.add(id(found))
+            found = found.__cause__ or found.__context__
+        return None
 
 
 class AgentError(DokimosError):

@@ -758,7 +758,7 @@ def test_a_judge_that_is_down_is_an_error_and_no_score(scripted, server):
 
     right, exact = result.runs[0].item_results[0].eval_results
     assert right.score is None
-    assert right.error == "JudgeUnavailableError: openai tiny: 401 Unauthorized: No"
+    assert right.error == "EndpointDownError: openai tiny: 401 Unauthorized: No"
     assert exact.score == 1.0
 
 

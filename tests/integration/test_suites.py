@@ -301,7 +301,7 @@ def test_an_endpoint_that_is_not_there_breaks_the_run(capsys):
     write("name: x\nagent: http://127.0.0.1:9/chat\ntest_cases: [{input: a}]\n")
 
     assert dokimos("test") == 3
-    assert "AgentError: the agent at http://127.0.0.1:9/chat: cannot connect" in capsys.readouterr().out
+    assert "the agent at http://127.0.0.1:9/chat: cannot connect" in capsys.readouterr().out
 
 
 def test_a_model_judges(server, capsys):

@@ -20,10 +20,12 @@ from dokimos.core.rows import row_of
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
-ErrorKind: TypeAlias = Literal["contested", "unreadable"]
+ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
 DEFAULT_THRESHOLD = 0.5
 CONTESTED: Final[ErrorKind] = "contested"
 UNREADABLE: Final[ErrorKind] = "unreadable"
+UNAVAILABLE: Final[ErrorKind] = "unavailable"
+"""Of an error that a resumed run takes up by itself: an endpoint was down."""
 HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
 """Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
 
@@ -65,7 +67,7 @@ class EvalResult:
     """Whether an error fails the item or only warns; `contested` and `unreadable` ones always fail it."""
     error_kind: str | None = None
     """`contested` where a judge's reply holds more than one verdict or a quoted one (a possible attack),
-    `unreadable` where it holds none; None for any other error."""
+    `unreadable` where it holds none, `unavailable` where its endpoint was down; None for any other error."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -215,6 +217,8 @@ class RunStatus(StrEnum):
     """More errors than `max_errors` allows, or the first failure with `fail_fast`."""
     BUDGET_SPENT = "budget_spent"
     """A call was refused because it would have exceeded the budget; what was finished is in the result."""
+    ENDPOINT_DOWN = "endpoint_down"
+    """An endpoint that the run cannot do without is down; a resumed run does what is missing."""
     BROKEN = "broken"
     """Every item errored."""
 
@@ -395,7 +399,7 @@ def _is_tagged(key: str, tag: str, item: ItemResult) -> bool:
 def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
     """Return the kind of an error that several make together: a contested one hides behind no other."""
     found = set(kinds)
-    return next((kind for kind in HARD_ERRORS if kind in found), None)
+    return next((kind for kind in (*HARD_ERRORS, UNAVAILABLE) if kind in found), None)
 
 
 def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dokimos.core.metrics import CallMetrics
 
 if TYPE_CHECKING:
+    from dokimos.http.breaker import Breakers
     from dokimos.judges.budget import Ledger
     from dokimos.judges.calls import CallStore
 
@@ -30,6 +31,8 @@ class RunScope:
     """Judge calls that are going on, by key, so that none is made twice at once."""
     ask_again: set[str] = field(default_factory=set)
     """Keys of calls whose replies were of no use, in a run that repeats what errored, until they are made."""
+    breakers: Breakers | None = None
+    """What is known of endpoints that are down; None outside a run."""
     memo: dict[Any, asyncio.Future[Any]] | None = field(default_factory=dict)
     """What evaluators have worked out for the whole run, such as evaluation steps; None outside a run."""
 

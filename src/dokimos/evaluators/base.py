@@ -15,12 +15,13 @@ from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
-from dokimos.core.results import EvalResult, Score
+from dokimos.core.results import ErrorKind, EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
 from dokimos.errors import (
     BudgetExceededError,
     ConfigurationError,
+    EndpointDownError,
     EvaluationError,
     JudgeReplyError,
     MissingInputError,
@@ -215,8 +216,15 @@ class Evaluator:
             threshold=self.threshold,
             error=error_text(error),
             fail_on_error=self.fail_on_error,
-            error_kind=error.kind if isinstance(error, JudgeReplyError) else None,
+            error_kind=_kind_of(error),
         )
+
+
+def _kind_of(error: BaseException) -> ErrorKind | None:
+    if isinstance(error, JudgeReplyError):
+        return error.kind
+    down = EndpointDownError.behind(error)
+    return None if down is None else down.kind
 
 
 def part_of(case: EvalTestCase, path: str) -> Any:

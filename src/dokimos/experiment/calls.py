@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
-from dokimos.errors import BudgetExceededError
+from dokimos.errors import BudgetExceededError, EndpointDownError
 from dokimos.experiment.failures import CommonErrors, describe_error
 from dokimos.experiment.task import prepare
 from dokimos.judges.budget import TASK
@@ -37,6 +37,8 @@ class TaskOutcome(NamedTuple):
     outputs: Mapping[str, Any] = MappingProxyType({})
     metrics: CallMetrics | None = None
     error: str | None = None
+    down: EndpointDownError | None = None
+    """Why a resumed run calls the task again: an endpoint that it needs was down."""
 
 
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
@@ -70,7 +72,9 @@ class TaskCaller:
         try:
             outcome = await self._with_retries(example, sink)
         finally:
-            if outcome is None or (outcome.error is not None and outcome.metrics is None):
+            if outcome is not None and outcome.down is not None and outcome.metrics is None:
+                reservation.cancel()
+            elif outcome is None or (outcome.error is not None and outcome.metrics is None):
                 reservation.fail()
             else:
                 reservation.settle(outcome.metrics)
@@ -91,8 +95,8 @@ class TaskCaller:
     async def _with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         outcome = await self._attempt(example, sink)
         for attempt in range(1, self._attempts):
-            if outcome.error is None:
-                return outcome
+            if outcome.error is None or (outcome.down is not None and outcome.down.history):
+                break
             self._retried += 1
             await asyncio.sleep(self._pause(attempt))
             outcome = await self._attempt(example, sink)
@@ -114,7 +118,8 @@ class TaskCaller:
         except BaseException as error:  # test frameworks and others derive their failures from it
             paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
-            return TaskOutcome(metrics=metrics, error=describe_error(error))
+            down = EndpointDownError.behind(error)
+            return TaskOutcome(metrics=metrics, error=describe_error(error), down=down)
 
     async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
         call = asyncio.create_task(_without_exit(self._task.run(example, returned)))

@@ -9,7 +9,7 @@ A run folder holds
 A line of the journal is an object whose "t" says what it is:
 
     item   r(un) i(ndex) h(ash of the example) x (the example, in the first repeat only),
-           o(utputs) m(etrics) or e(rror): the task has returned
+           o(utputs) m(etrics) or e(rror) and its k(ind): the task has returned
     eval   r i v: results of evaluators for that item
     void   names: what these evaluators found before is void, as they were configured anew ("" for all)
     pass   r and what was seen of the data set: a repeat has ended
@@ -85,12 +85,15 @@ class Journal:
         outputs: Mapping[str, Any] | None = None,
         metrics: CallMetrics | None = None,
         error: str | None = None,
+        kind: str | None = None,
     ) -> None:
         """Record that the task has returned for an item."""
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
         if example_json is not None:
             parts.append(f'"x":{example_json}')
         found = {"o": jsonable(outputs)} if error is None else {"e": jsonable(error)}
+        if kind is not None:
+            found["k"] = kind
         if metrics is not None:
             found["m"] = wire_object(metrics)
         parts.append(compact_json(found)[1:])
@@ -172,6 +175,7 @@ class StoredItem:
     outputs: Mapping[str, Any] | None
     metrics: CallMetrics | None
     error: str | None
+    error_kind: str | None = None
     results: Mapping[str, EvalResult] = field(default_factory=dict)
 
 
@@ -239,6 +243,7 @@ class StoredRun:
             record.get("o"),
             None if metrics is None else from_json(CallMetrics, metrics),
             record.get("e"),
+            record.get("k"),
             results,
         )
 

@@ -145,7 +145,12 @@ def _still_true(warning: str, status: RunStatus) -> bool:
 def _worst_status(shards: Sequence[ExperimentResult]) -> RunStatus:
     if all(shard.status is RunStatus.BROKEN for shard in shards):
         return RunStatus.BROKEN
-    for status in (RunStatus.INTERRUPTED, RunStatus.STOPPED, RunStatus.BUDGET_SPENT):
+    for status in (
+        RunStatus.INTERRUPTED,
+        RunStatus.STOPPED,
+        RunStatus.ENDPOINT_DOWN,
+        RunStatus.BUDGET_SPENT,
+    ):
         if any(shard.status is status for shard in shards):
             return status
     return RunStatus.COMPLETED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from dokimos.core.run_scope import RunScope
 from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import ConfigurationError
+from dokimos.http.breaker import Breakers
 from dokimos.judges.budget import TASK, Ledger
 from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
@@ -31,6 +32,7 @@ class ModelCalls:
 
     def __init__(self, options: RunOptions, redact: Redact | None = None) -> None:
         self.ledger = None if options.budget is None else Ledger(options.budget)
+        self.breakers = Breakers(patience=options.patience, start_seconds=options.wait_for_endpoint or 0.0)
         self._clean = _cleaning(redact)
         self._cassette = _cassette_of(options, self._clean)
         # What the environment names is shared by all runs of the process, so none of them asks everything.
@@ -66,6 +68,7 @@ class ModelCalls:
             seed=seed,
             call_stores=tuple(self._stores()),
             budget=self.ledger,
+            breakers=self.breakers,
             in_flight={},
             ask_again=self._ask_again,
         )

@@ -11,6 +11,7 @@ from typing import Any, Final, TypedDict, get_args
 from dokimos.core import checks
 from dokimos.core.checks import is_count, is_number
 from dokimos.errors import ConfigurationError
+from dokimos.http.breaker import PATIENCE
 from dokimos.judges.budget import Budget
 from dokimos.judges.mode import CassetteMode
 
@@ -28,6 +29,11 @@ class RunOptions:
     max_errors: int | float | None = None
     """Stop when more items than this errored: an int is a total per repeat, a float in 0..1 a share of the
     items done, looked at from 20 items on."""
+    patience: float = PATIENCE
+    """Seconds without one success after which an endpoint that had answered is taken to be down; the run ends
+    where it cannot do without it, and can be resumed."""
+    wait_for_endpoint: float | None = None
+    """Seconds to wait for endpoints that do not answer yet, such as services that are starting."""
     fail_fast: bool = False
     """Stop at the first item that fails; the run can be resumed."""
     seed: int | None = None
@@ -93,6 +99,8 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     timeout: float | None
     retries: int
     max_errors: int | float | None
+    patience: float
+    wait_for_endpoint: float | None
     fail_fast: bool
     seed: int | None
     shard: tuple[int, int] | None
@@ -110,6 +118,11 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
 def _check_amounts(options: RunOptions) -> None:
     if options.timeout is not None and not (is_number(options.timeout) and 0 < options.timeout < math.inf):
         raise ConfigurationError(f"timeout must be more than 0 seconds, not {options.timeout!r:.80}.")
+    if not (is_number(options.patience) and 0 <= options.patience < math.inf):
+        raise ConfigurationError(f"patience must be 0 seconds or more, not {options.patience!r:.80}.")
+    wait = options.wait_for_endpoint
+    if wait is not None and not (is_number(wait) and 0 <= wait < math.inf):
+        raise ConfigurationError(f"wait_for_endpoint must be 0 seconds or more, not {wait!r:.80}.")
     if not is_count(options.retries) or options.retries < 0:
         raise ConfigurationError(f"retries must be a whole number of 0 or more, not {options.retries!r:.80}.")
     if options.seed is not None and not is_count(options.seed):

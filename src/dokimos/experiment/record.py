@@ -14,7 +14,7 @@ from dokimos.core.concurrency import start_in_thread
 from dokimos.core.jsonable import jsonable
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.results import EvalResult, ExperimentResult
+from dokimos.core.results import UNAVAILABLE, EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError
 from dokimos.experiment.calls import ItemSink, TaskOutcome
@@ -129,13 +129,19 @@ class RunRecord:
         item = self._stored.item(position)
         if item is None or item.example_hash != sourced.hash:
             return None
-        retry = self._options.retry_errors
         if item.error is not None:
-            return None if retry else (TaskOutcome(metrics=item.metrics, error=item.error), {})
+            again = self._takes_up(item.error_kind)
+            return None if again else (TaskOutcome(metrics=item.metrics, error=item.error), {})
         results = {
-            name: result for name, result in item.results.items() if not (retry and result.error is not None)
+            name: result
+            for name, result in item.results.items()
+            if result.error is None or not self._takes_up(result.error_kind)
         }
         return TaskOutcome(item.outputs or {}, item.metrics), results
+
+    def _takes_up(self, error_kind: str | None) -> bool:
+        """Whether what errored is done again; where an endpoint was down, nobody has to ask for it."""
+        return self._options.retry_errors or error_kind == UNAVAILABLE
 
     def stored_metrics(self) -> Iterator[CallMetrics]:
         """Return what calls of the task have cost in earlier processes."""
@@ -221,6 +227,7 @@ class RunRecord:
                 outputs=outputs,
                 metrics=outcome.metrics,
                 error=error,
+                kind=None if outcome.down is None else outcome.down.kind,
             )
         except Exception as problem:  # user values decide how they are written
             self._note_unwritable(position, problem)

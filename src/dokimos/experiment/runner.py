@@ -38,6 +38,7 @@ from dokimos.experiment.evaluating import (
 from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_error, status_of
 from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, first_failure_message, unfinished
 from dokimos.experiment.model_calls import ModelCalls
+from dokimos.experiment.outage import Outage
 from dokimos.experiment.progress import Progress, make_progress
 from dokimos.experiment.record import Launch, RunRecord
 from dokimos.experiment.redaction import redacted_item
@@ -69,6 +70,7 @@ class Runner:
         self._record = RunRecord(plan, options, launch)
         self._reporters = Reporters(plan.reporters)
         self._calls = ModelCalls(options, self._record.redact)
+        self._outage = Outage(plan, self._calls.breakers)
         self._caller = TaskCaller(plan, options, None if self.counts_own_calls else self._calls.ledger)
         self._infos: dict[str, EvaluatorInfo] = {}
         self._fixed = None if callable(plan.evaluators) else tuple(plan.evaluators)
@@ -192,6 +194,8 @@ class Runner:
             found.insert(0, self._broken_message())
         if status is RunStatus.BUDGET_SPENT:
             found.insert(0, self._budget_message())
+        if status is RunStatus.ENDPOINT_DOWN:
+            found.insert(0, f"{self._outage.reason} {self._record.how_to_resume()}".rstrip())
         if self._first_failure is not None:
             message = first_failure_message(self._first_failure, not_run, self.plan.runs)
             found.insert(0, f"{message} {self._record.how_to_resume()}".rstrip())
@@ -263,6 +267,9 @@ class _Pass:
         except BaseException:
             await abandon(workers)
             raise
+        if runner._outage.reason is not None:
+            await abandon(workers)
+            return RunStatus.ENDPOINT_DOWN
         if self.stopped and not self._failed_at_the_end():
             await abandon(workers)
             return RunStatus.STOPPED
@@ -299,6 +306,8 @@ class _Pass:
             earlier: dict[str, EvalResult] = {}
         else:
             outcome, earlier = stored
+        if outcome.down is not None:
+            self.runner._outage.look_at_task(outcome.down)
         if outcome.error is not None:
             item = ItemResult(sourced.index, example, metrics=outcome.metrics, error=outcome.error)
             return self._redacted(item, stored is not None, ())
@@ -311,11 +320,13 @@ class _Pass:
             metrics=outcome.metrics,
             run_index=self.run_index,
         )
+        results = await self._evaluate(case, sourced, earlier)
+        self.runner._outage.look_at_results(sourced.index, results)
         item = _new_item(
             sourced.index,
             example,
             actual_outputs=outcome.outputs,
-            eval_results=await self._evaluate(case, sourced, earlier),
+            eval_results=results,
             metrics=outcome.metrics,
         )
         return self._redacted(item, stored is not None, earlier)
@@ -357,7 +368,7 @@ class _Pass:
             self.items[item.index] = item
         runner._reporters.item(item)
         runner._progress.update()
-        if self.limit.exceeded(self.tally):
+        if self.limit.exceeded(self.tally) or runner._outage.reason is not None:
             self.stopped = True
             self._stop.set()
 

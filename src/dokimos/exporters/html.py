@@ -39,6 +39,7 @@ _STATUS: Final[dict[RunStatus, str]] = {
     RunStatus.INTERRUPTED: "Interrupted: the numbers cover what was finished. Resume the run for the rest.",
     RunStatus.STOPPED: "Stopped: too many items errored, or one failed with fail-fast. Resume it after that.",
     RunStatus.BUDGET_SPENT: "Budget spent: the numbers cover what was finished. Resume with a larger one.",
+    RunStatus.ENDPOINT_DOWN: "Stopped: an endpoint is down. Resume the run when it is back.",
     RunStatus.BROKEN: "Broken: every item errored. Look at the errors below before you trust any number.",
 }
 

@@ -17,8 +17,10 @@ class Answer(NamedTuple):
 class NoAnswer(Exception):
     """A request had no complete answer; the text says why."""
 
-    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+    def __init__(self, reason: str, *, timed_out: bool = False, unsent: bool = False) -> None:
         self.timed_out = timed_out
+        self.unsent = unsent
+        """There was no connection to send it on."""
         super().__init__(reason)
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Unsendable
+from dokimos.http.breaker import Breaker, Trouble, Verdict, current_breakers
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
     UNREADABLE,
@@ -43,6 +44,7 @@ PATIENCE_SECONDS: Final = 300.0
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
 
+_DENIED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _OVERLOADED: Final = frozenset({503, 529})
 _ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
@@ -89,10 +91,32 @@ async def post_json(
 
     Raises:
         RequestRefused: when the server says that the request itself is wrong.
-        JudgeUnavailableError: when there is no answer, after all attempts.
+        JudgeUnavailableError: when there is no answer, after all attempts; in a run it is an
+            `EndpointDownError` where that is the endpoint's fault.
     """
     line = await _line_to(target)
-    return await _Sending(line, target, url, content, headers, secrets, tokens).reply()
+    breaker = _breaker_of(target, secrets)
+    return await _Sending(line, breaker, target, url, content, headers, secrets, tokens).reply()
+
+
+def error_of_refusal(
+    target: Target, refusal: RequestRefused, secrets: tuple[Secret, ...]
+) -> JudgeUnavailableError:
+    """Return the error for a refusal that taught nothing.
+
+    Credentials that an endpoint never accepted are its fault, and count for its circuit breaker.
+    """
+    breaker = _breaker_of(target, secrets)
+    if refusal.status not in _DENIED or breaker.has_answered:
+        breaker.is_there()
+        return JudgeUnavailableError(str(refusal))
+    cause = str(refusal).removeprefix(f"{target.label}: ")
+    breaker.failed(Trouble.DENIED, cause, started=refusal.sent_at)
+    return breaker.error(str(refusal))
+
+
+def _breaker_of(target: Target, secrets: tuple[Secret, ...]) -> Breaker:
+    return current_breakers().of((target.base_url, target.label, secrets), target.label)
 
 
 def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
@@ -118,12 +142,13 @@ async def close_sessions() -> None:
 class _Sending:
     """One request until its reply, over several attempts."""
 
-    __slots__ = ("_content", "_failures", "_headers", "_line", "_refusals", "_secrets", "_started", "_target",
-                 "_tokens", "_url")  # fmt: skip
+    __slots__ = ("_breaker", "_content", "_failures", "_headers", "_line", "_refusals", "_secrets",
+                 "_sent_at", "_started", "_target", "_tokens", "_url")  # fmt: skip
 
     def __init__(
         self,
         line: _Line,
+        breaker: Breaker,
         target: Target,
         url: str,
         content: bytes,
@@ -132,6 +157,7 @@ class _Sending:
         tokens: int,
     ) -> None:
         self._line = line
+        self._breaker = breaker
         self._target = target
         self._url = url
         self._content = content
@@ -140,20 +166,24 @@ class _Sending:
         self._tokens = tokens
         self._failures = 0
         self._refusals = 0
-        self._started = time.monotonic()
+        self._started = self._sent_at = breaker.now()
 
     async def reply(self) -> Reply:
         while True:
+            if self._breaker.is_failing:
+                await self._breaker.admit()
             outcome = await self._attempt()
             if isinstance(outcome, Reply):
                 return outcome
-            await asyncio.sleep(outcome)
+            if outcome:
+                await self._breaker.sleep(outcome)
 
     async def _attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
         gate = self._line.gate
         round_sent = await gate.enter(self._tokens)
         start = time.perf_counter()
+        self._sent_at = self._breaker.now()
         try:
             session = self._line.session()
             answer = await session.post(self._url, self._content, self._headers, self._target.timeout)
@@ -165,7 +195,7 @@ class _Sending:
         except NoAnswer as failure:
             if failure.timed_out:
                 gate.was_refused(round_sent, wait=None, rate_limited=False)
-            return self._failed(str(failure))
+            return self._failed(str(failure), Trouble.UNREACHABLE if failure.unsent else Trouble.FAILING)
         finally:
             gate.leave()
 
@@ -176,10 +206,11 @@ class _Sending:
                 data = json.loads(answer.content)
             except UNREADABLE:
                 shown = shown_content(answer.content) or "it is empty"
-                return self._failed(f"the answer is no JSON: {shown}")
+                return self._failed(f"the answer is no JSON: {shown}", Trouble.FAILING)
             status = status_inside(data)
             if status is None:
                 gate.went_well(round_sent)
+                self._breaker.went_well()
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
             return self._refused(status, complaint_in(data), answer.headers, round_sent)
@@ -200,34 +231,51 @@ class _Sending:
     def _refused(
         self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
     ) -> float:
-        message = self._message(f"{phrase_of(status)}: {complaint.message or 'no message'}")
+        reason = f"{phrase_of(status)}: {complaint.message or 'no message'}"
         if complaint.is_final(status):
-            raise RequestRefused(message, status=status, complaint=complaint)
+            raise RequestRefused(
+                self._message(reason), status=status, complaint=complaint, sent_at=self._sent_at
+            )
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED
         if limited or status in _OVERLOADED:
             self._line.gate.was_refused(round_sent, wait=wait, rate_limited=limited)
+        return self._failed(reason, Trouble.LIMITED if limited else Trouble.FAILING, wait)
+
+    def _failed(self, reason: str, trouble: Trouble, wait: float | None = None) -> float:
+        """Return how long to wait before the next attempt. Raises when there is none."""
+        problem = scrubbed(reason, self._secrets)
+        verdict = self._breaker.failed(trouble, problem, started=self._sent_at, wait=wait)
+        limited = trouble is Trouble.LIMITED
+        self._refusals += limited
+        self._failures += not limited
+        if verdict is Verdict.GIVE_UP:
+            raise self._breaker.error(self._message(f"{problem}{self._tried()}"))
+        if verdict is Verdict.TRY_AGAIN:
+            return 0.0
+        count, most = self._failures, self._target.attempts
         if limited:
-            self._refusals += 1
-            return self._patient(message, self._refusals, RATE_LIMITED_ATTEMPTS, wait)
-        self._failures += 1
-        return self._patient(message, self._failures, self._target.attempts, wait)
+            count, most = self._refusals, RATE_LIMITED_ATTEMPTS
+        return self._patient(problem, count, most, wait, unanswered=trouble is not Trouble.FAILING)
 
-    def _failed(self, reason: str) -> float:
-        self._failures += 1
-        return self._patient(self._message(reason), self._failures, self._target.attempts, None)
-
-    def _patient(self, message: str, count: int, most: int, wait: float | None) -> float:
+    def _patient(self, problem: str, count: int, most: int, wait: float | None, *, unanswered: bool) -> float:
         """Return how long to wait before the next attempt. Raises when there is none."""
         delay = backoff(count) if wait is None else wait + random.uniform(0, 0.1 + wait / 10)
-        waited = time.monotonic() - self._started
+        waited = self._breaker.now() - self._started
+        why = None
         if count >= most or self._target.attempts == 1:
-            tried = "" if most == 1 else f" (tried {self._failures + self._refusals} times)"
-            raise JudgeUnavailableError(f"{message}{tried}")
-        if waited + delay > PATIENCE_SECONDS + self._target.timeout:
-            why = "" if wait is None else f"it asks to wait {wait:.0f} s, "
-            raise JudgeUnavailableError(f"{message} ({why}given up after {waited:.0f} s)")
-        return delay
+            why = "" if most == 1 else self._tried()
+        elif waited + delay > PATIENCE_SECONDS + self._target.timeout:
+            asked = "" if wait is None else f"it asks to wait {wait:.0f} s, "
+            why = f" ({asked}given up after {waited:.0f} s)"
+        if why is None:
+            return delay
+        message = self._message(f"{problem}{why}")
+        raise self._breaker.error(message) if unanswered else JudgeUnavailableError(message)
+
+    def _tried(self) -> str:
+        times = self._failures + self._refusals
+        return f" (tried {times} times)" if times > 1 else ""
 
     def _message(self, problem: str) -> str:
         return scrubbed(f"{self._target.label}: {problem}", self._secrets)

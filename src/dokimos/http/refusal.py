@@ -52,8 +52,10 @@ class Complaint:
 class RequestRefused(JudgeUnavailableError):
     """A request was refused; sending it again as it is would not help."""
 
-    def __init__(self, message: str, *, status: int, complaint: Complaint) -> None:
+    def __init__(self, message: str, *, status: int, complaint: Complaint, sent_at: float = 0.0) -> None:
         self.status = status
+        self.sent_at = sent_at
+        """When the request was sent, by the clock of the run."""
         self.complaint = complaint
         super().__init__(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import urllib.request
 from collections.abc import Mapping
 from typing import Final
@@ -42,6 +43,12 @@ class Session:
                 allow_redirects=False,
             ) as response:
                 return Answer(response.status, response.headers, await response.read())
+        except aiohttp.ClientConnectorError as error:
+            raise NoAnswer(_reason(error), unsent=True) from error
+        except aiohttp.ConnectionTimeoutError:
+            place = self._url(url)
+            waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
+            raise NoAnswer(f"cannot connect to {place.host}:{place.port} {waited}", unsent=True) from None
         except TimeoutError:
             raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -61,7 +68,8 @@ class Session:
     def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
         found = self._timeouts.get(seconds)
         if found is None:
-            found = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+            connect = min(CONNECT_SECONDS, seconds)
+            found = aiohttp.ClientTimeout(total=seconds, connect=connect, sock_connect=connect)
             self._timeouts[seconds] = found
         return found
 
@@ -82,10 +90,19 @@ def _proxy_for(url: str) -> URL | None:
     return proxy
 
 
+def _why(error: aiohttp.ClientConnectorError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    system = error.os_error
+    if isinstance(system, ConnectionError) and system.errno:
+        return os.strerror(system.errno)  # without the address once more
+    return system.strerror or str(system)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         place = f"{error.host}:{error.port}"  # the proxy's, where there is one
-        return f"cannot connect to {place} ({error.os_error.strerror or error.os_error})"
+        return f"cannot connect to {place} ({_why(error)})"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy refuses with {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError):  # the status that it has is not the server's

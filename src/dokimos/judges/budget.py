@@ -193,7 +193,13 @@ class Ledger:
         return found
 
     def settle(
-        self, identity: str, estimate: Spending, metrics: CallMetrics | None, *, answered: bool
+        self,
+        identity: str,
+        estimate: Spending,
+        metrics: CallMetrics | None,
+        *,
+        answered: bool,
+        made: bool = True,
     ) -> None:
         """Put what a call did cost in the place of what was reserved for it."""
         with self._mutex:
@@ -202,8 +208,8 @@ class Ledger:
             self._reserved.take_back(estimate)
             if answered:
                 self.spent.add(account.count(metrics))
-            else:
-                self.spent.calls += estimate.calls  # it was made, whatever came of it
+            elif made:
+                self.spent.calls += estimate.calls  # whatever came of it
             settled, account.settled = account.settled, None
         if settled is not None:
             settled.set_result(None)
@@ -262,3 +268,7 @@ class Reservation:
     def fail(self) -> None:
         """The call was not answered."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False)
+
+    def cancel(self) -> None:
+        """The call was not made."""
+        self._ledger.settle(self._identity, self._estimate, None, answered=False, made=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
-from dokimos.errors import JudgeReplyError
+from dokimos.errors import EndpointDownError, JudgeReplyError
 from dokimos.judges.fencing import with_marker
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_reply, identity_of
 
@@ -211,6 +211,10 @@ async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: Ru
         if not isinstance(unusable.metrics, CallMetrics):
             unusable.metrics = CallMetrics()  # it is paid for like any other
         _count(unusable.metrics, reservation)
+        raise
+    except EndpointDownError:
+        if reservation is not None:
+            reservation.cancel()
         raise
     except BaseException:
         if reservation is not None:

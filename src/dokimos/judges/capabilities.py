@@ -53,6 +53,8 @@ _ABOUT_SYSTEM: Final = re.compile(
 )
 _SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
 _REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
+_FORBIDDEN: Final = 403
+"""Also of models that give no token probabilities; teaches nothing unless it names a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Capabilities:
 
     def learn(self, refusal: RequestRefused, attempt: Attempt) -> Concession | None:
         """Remember what a refusal teaches; None where it teaches nothing and stands."""
-        if refusal.status not in _REFUSALS:
+        if refusal.status not in (*_REFUSALS, _FORBIDDEN):
             return None
         complaint = refusal.complaint
         parameter = _refused_parameter(complaint, attempt.optional)
@@ -126,6 +128,8 @@ class Capabilities:
             known = self.refused.issuperset(group)  # by another call that was sent at the same time
             self.refused |= frozenset(group)
             return Concession("" if known else group[0])
+        if refusal.status == _FORBIDDEN:
+            return None
         if attempt.mode is not Mode.TEXT and _is_about_shape(complaint):
             self._step_down(complaint, attempt)
             return Concession()

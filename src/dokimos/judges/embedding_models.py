@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from dokimos.errors import ConfigurationError, JudgeReplyError
+from dokimos.http.refusal import RequestRefused
 from dokimos.http.secret import shown_url
 from dokimos.judges.completion import TokenCounts, count, part, parts
 from dokimos.judges.embeddings import BATCH_SIZE, Embeddings
@@ -68,9 +69,11 @@ class HttpEmbedder:
             body["dimensions"] = self.dimensions
         if self._is_ollama:
             body["truncate"] = False  # or a text that is too long would be cut off without a word
-        reply = await self.endpoint.send(
-            self._url(), json.dumps(body).encode(), tokens=sum(map(len, texts)) // 4
-        )
+        content, tokens = json.dumps(body).encode(), sum(map(len, texts)) // 4
+        try:
+            reply = await self.endpoint.send(self._url(), content, tokens=tokens)
+        except RequestRefused as refusal:
+            raise self.endpoint.error_of(refusal) from None
         metrics = self.endpoint.metrics_of(self._tokens(reply.data), reply.latency_ms)
         return Embeddings(self._vectors(reply.data), metrics)
 

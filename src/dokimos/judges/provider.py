@@ -14,7 +14,15 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.secrets import remember_secret
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
-from dokimos.http.client import ATTEMPTS, Reply, Target, close_sessions, post_json, tokens_used
+from dokimos.http.client import (
+    ATTEMPTS,
+    Reply,
+    Target,
+    close_sessions,
+    error_of_refusal,
+    post_json,
+    tokens_used,
+)
 from dokimos.http.gate import Limits
 from dokimos.http.refusal import RequestRefused
 from dokimos.http.secret import Secret, secrets_in, shown_url
@@ -212,7 +220,7 @@ class HttpJudge(ABC):
     def _learn(self, known: Capabilities, refusal: RequestRefused, attempt: Attempt) -> None:
         concession = known.learn(refusal, attempt)
         if concession is None:
-            raise JudgeUnavailableError(str(refusal)) from None
+            raise self.error_of(refusal) from None
         if concession.is_a_loss:
             how = "goes into the prompt" if concession.parameter == SYSTEM else "is left out"
             warnings.warn(
@@ -233,7 +241,6 @@ class HttpJudge(ABC):
             ConfigurationError: when the key is missing.
         """
         key = self._key()
-        secrets = secrets_in(self.headers)
         headers = {"Content-Type": "application/json", **self.fixed_headers}
         if key is not None:
             headers.update(self.authorization(key.reveal()))
@@ -243,9 +250,17 @@ class HttpJudge(ABC):
             url,
             content,
             headers=headers,
-            secrets=secrets if key is None else (*secrets, key),
+            secrets=self._secrets(key),
             tokens=tokens,
         )
+
+    def error_of(self, refusal: RequestRefused) -> JudgeUnavailableError:
+        """Return the error for a refusal from which nothing is learnt."""
+        return error_of_refusal(self._target, refusal, self._secrets(self._key()))
+
+    def _secrets(self, key: Secret | None) -> tuple[Secret, ...]:
+        secrets = secrets_in(self.headers)
+        return secrets if key is None else (*secrets, key)
 
     def metrics_of(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
         """Return what a call cost, in dollars too where there is a price."""

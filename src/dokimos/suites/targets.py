@@ -19,7 +19,13 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import shortened
-from dokimos.errors import AgentError, ConfigurationError
+from dokimos.errors import (
+    AgentError,
+    ConfigurationError,
+    DokimosError,
+    EndpointDownError,
+    JudgeUnavailableError,
+)
 from dokimos.suites.modules import load_callable
 from dokimos.suites.plan import RETRIEVAL_CONTEXT
 from dokimos.suites.problems import near
@@ -185,8 +191,7 @@ class Endpoint:
         return cls(agent.url, headers, agent.output_path)
 
     async def __call__(self, request: Request) -> Any:
-        from dokimos.errors import JudgeUnavailableError
-        from dokimos.http.client import Target, post_json
+        from dokimos.http.client import Target, error_of_refusal, post_json
         from dokimos.http.gate import Limits
         from dokimos.http.refusal import RequestRefused
         from dokimos.http.secret import secrets_in, shown_url
@@ -198,9 +203,16 @@ class Endpoint:
         secrets = secrets_in(self.headers)
         try:
             answer = await post_json(target, self.url, content, headers=headers, secrets=secrets)
-        except (JudgeUnavailableError, RequestRefused) as error:
-            raise AgentError(str(error)) from None
+        except RequestRefused as refusal:
+            raise _agent_error(error_of_refusal(target, refusal, secrets)) from None
+        except JudgeUnavailableError as error:
+            raise _agent_error(error) from None
         return answer.data if self.output_path is None else _at(answer.data, self.output_path)
+
+
+def _agent_error(error: JudgeUnavailableError) -> DokimosError:
+    """Return an error of the agent's own, or that of an endpoint that is down, which the run looks for."""
+    return error if isinstance(error, EndpointDownError) else AgentError(str(error))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
-from dokimos.errors import AgentError, BudgetExceededError
+from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare
 from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan
 from dokimos.suites.targets import Application, Reply, Request, told
@@ -125,7 +125,7 @@ class _Session:
                 continue
             try:
                 result = await self.ask(turn)
-            except BudgetExceededError:
+            except (BudgetExceededError, EndpointDownError):
                 raise
             except Exception as error:  # the application is somebody else's code
                 failures += 1

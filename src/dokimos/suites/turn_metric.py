@@ -10,7 +10,7 @@ from typing import Any, cast
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import CONTESTED, EvalResult, worst_kind
+from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
 from dokimos.errors import DokimosError
@@ -76,7 +76,7 @@ class TurnMetric(SettlingEvaluator):
                 return self._unreadable(error)
         result = await self._attempt(view)
         for _ in range(self.retries):
-            if result.error is None or result.error_kind == CONTESTED:  # not until it pleases
+            if result.error is None or result.error_kind in (CONTESTED, UNAVAILABLE):  # not until it pleases
                 break
             result = await self._attempt(view)
         return self._told(result)

@@ -9,10 +9,10 @@ from functools import cached_property
 from statistics import pstdev
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from dokimos.core.results import ErrorKind, Score, worst_kind
+from dokimos.core.results import UNAVAILABLE, ErrorKind, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
-from dokimos.errors import ConfigurationError, JudgeError, JudgeReplyError, RunError
+from dokimos.errors import ConfigurationError, EndpointDownError, JudgeError, JudgeReplyError, RunError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
@@ -161,7 +161,7 @@ async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
     except RunError:
         raise  # the budget of the run is spent: no juror's fault
     except Exception as error:  # a judge may be anybody's function
-        kind = error.kind if isinstance(error, JudgeReplyError) else None
+        kind = error.kind if isinstance(error, JudgeReplyError | EndpointDownError) else None
         return Vote(name, error=error_text(error), error_kind=kind)
 
 
@@ -179,6 +179,8 @@ def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
     scored = sum(vote.error is None for vote in votes)
     message = f"{scored} of {counted(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
     kind = worst_kind(vote.error_kind for vote in votes)
+    if kind == UNAVAILABLE:
+        return EndpointDownError(message)
     return JudgeError(message) if kind is None else JudgeReplyError(message, kind=kind)
 
 

@@ -18,7 +18,7 @@ const configuration = (run) => el("details", { class: "provenance" }, el("summar
 
 const STATUS_WORDS = {
   interrupted: "It was interrupted: the numbers cover what was finished.", stopped: "It was stopped before its end.",
-  budget_spent: "Its budget was spent before its end.", broken: "It broke: every case errored.",
+  budget_spent: "Its budget was spent before its end.", endpoint_down: "It stopped: an endpoint was down.", broken: "It broke: every case errored.",
 };
 
 const runHead = (run, suite, actions) => {

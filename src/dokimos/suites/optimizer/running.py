@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.results import RunStatus
 from dokimos.datasets.dataset import Dataset
-from dokimos.errors import BudgetExceededError, ConfigurationError, JournalError
+from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
 from dokimos.experiment.folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.store import CALLS_FILE, RunCalls
@@ -150,10 +150,13 @@ class SuiteBench:
         finally:
             await let_go(suite.application)
         calls = self._calls_of(result, suite)
-        if result.status is RunStatus.BUDGET_SPENT:
+        if result.status in (RunStatus.BUDGET_SPENT, RunStatus.ENDPOINT_DOWN):
             step = f"{split}-{trial}"
             self.journal.put(f"{CUT}{step}", {"run": step, **spent_by(result), "calls": calls})
-            raise BudgetExceededError(f"the budget ended within trial {trial}: {result.warnings[0]}")
+            why = result.warnings[0]
+            if result.status is RunStatus.ENDPOINT_DOWN:
+                raise EndpointDownError(f"trial {trial} cannot be measured: {why}")
+            raise BudgetExceededError(f"the budget ended within trial {trial}: {why}")
         return replace(self.objective.measured(result), calls=calls)
 
     def _calls_of(self, result: ExperimentResult, suite: Suite) -> int:

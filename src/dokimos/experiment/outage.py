@@ -1,0 +1,95 @@
+"""When a run stops because an endpoint that it cannot do without is down."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dokimos.core.results import UNAVAILABLE, EvalResult
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import EndpointDownError, EvaluationError
+from dokimos.experiment.evaluating import choose_evaluators
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.base import Evaluator
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.http.breaker import Breakers
+
+
+class Outage:
+    """Looks at what endpoints that are down mean for a run.
+
+    It stops when the application's endpoint is down, or when no verdict can be had any more without a
+    judge that is. A metric that only informs stops nothing.
+    """
+
+    def __init__(self, plan: Experiment, breakers: Breakers) -> None:
+        self.reason: str | None = None
+        """Why the run stops, None as long as it does not."""
+        self._plan = plan
+        self._breakers = breakers
+        self._blocked: dict[str, str] = {}
+        """Evaluators that need an endpoint that is down, with its history."""
+        self._informing: set[str] = set()
+        """Evaluators whose scores are no verdicts."""
+        self._ahead = 0
+        """No example before this one is known to get a verdict."""
+
+    def look_at_task(self, down: EndpointDownError) -> None:
+        """Take notice that the application could not reach its endpoint."""
+        if down.history and self.reason is None:
+            self.reason = f"Stopped: {down.history}."
+
+    def look_at_results(self, index: int, results: Iterable[EvalResult]) -> None:
+        """Take notice of what the evaluators of an item found."""
+        if self.reason is not None or not self._breakers.has_opened:
+            return
+        judged, blocked = False, None
+        for result in results:
+            history = self._history(result)
+            judged = judged or result.success is not None
+            if history is None:
+                self._note_answer(result)
+                continue
+            self._blocked[result.name] = history
+            if result.threshold is not None:
+                blocked = history
+        if blocked is not None and not judged and not self._verdicts_left(index):
+            self.reason = f"Stopped, since no verdict can be had without it: {blocked}."
+
+    def _history(self, result: EvalResult) -> str | None:
+        """Return since when the endpoint of an evaluator is down, None where it is not."""
+        if result.error is None or result.error_kind != UNAVAILABLE:
+            return None
+        behind = [one for one in self._breakers.open_ones() if one.label in result.error]
+        return behind[0].history() if behind else None
+
+    def _note_answer(self, result: EvalResult) -> None:
+        if result.score is None:
+            return
+        self._blocked.pop(result.name, None)
+        if result.success is None:
+            self._informing.add(result.name)
+
+    def _verdicts_left(self, index: int) -> bool:
+        source, dataset = self._plan.evaluators, self._plan.dataset
+        if not callable(source):
+            return self._may_judge(tuple(source))
+        if not isinstance(dataset, Dataset):
+            return True  # a stream cannot be looked at in advance
+        self._ahead = max(self._ahead, index + 1)
+        while self._ahead < len(dataset):
+            with contextlib.suppress(EvaluationError):
+                if self._may_judge(choose_evaluators(source, dataset[self._ahead])):
+                    return True
+            self._ahead += 1
+        return False
+
+    def _may_judge(self, evaluators: Sequence[Evaluator]) -> bool:
+        return any(
+            evaluator.name not in self._blocked
+            and evaluator.name not in self._informing
+            and not getattr(evaluator, "is_skipped", False)
+            for evaluator in evaluators
+        )

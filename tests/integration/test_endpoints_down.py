@@ -1,0 +1,463 @@
+"""Runs whose endpoints are down, refuse their credentials or their rate, or are still starting."""
+
+import asyncio
+import json
+import socket
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from dokimos import Budget, Dataset, Example, Experiment, judge, model_task
+from dokimos.core.results import RunStatus, Score
+from dokimos.errors import EndpointDownError
+from dokimos.evaluators import ExactMatch
+from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.experiment import model_calls
+from dokimos.experiment.store import load_run
+from dokimos.http import client
+from dokimos.http.breaker import Breakers, forget_outages
+from dokimos.judges.ask import ask
+from dokimos.judges.capabilities import forget_capabilities
+
+
+class Clock:
+    """Time passes only where somebody sleeps, for all sleepers at once."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self.at_sleep = lambda: None
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.at_sleep()
+        end = self.now + seconds
+        await asyncio.sleep(0.001)  # lets the server answer
+        self.now = max(self.now, end)
+
+
+@dataclass
+class Verdict:
+    verdict: Literal["yes", "no"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right(JudgedEvaluator):
+    async def judged(self, case, *, sample):
+        verdict = await ask(self.lm, f"Right? {case.input}", Verdict, sample=sample)
+        return Score(float(verdict.verdict == "yes"), verdict.reason)
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    forget_capabilities()
+    forget_outages()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock by which runs wait for endpoints."""
+    clock = Clock()
+    monkeypatch.setattr(model_calls, "Breakers", partial(Breakers, clock=clock, sleep=clock.sleep))
+    return clock
+
+
+@pytest.fixture
+def nobody():
+    """The address of a port on which nobody listens, held so that nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def examples(count):
+    return Dataset([Example.of(f"question {number}", f"question {number}") for number in range(count)])
+
+
+def echo(example):
+    return example.input
+
+
+def judge_at(url, **settings):
+    return judge("openai-chat:tiny", base_url=f"{url}/v1", api_key="k", **settings)
+
+
+def experiment(count, task=echo, evaluators=(), **settings):
+    return Experiment(
+        examples(count), task, list(evaluators), **{"progress": False, "parallelism": 4, **settings}
+    )
+
+
+def model_at(url, **settings):
+    return model_task(f"{url}/v1#tiny", **settings)
+
+
+# The application is down
+
+
+def test_a_model_that_is_not_there_ends_the_run(clock, nobody):
+    result = experiment(20, model_at(nobody), [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert clock.now - 1000 < 10
+    assert result.warnings[0].startswith("Stopped: openai tiny has been down since ")
+    assert "(cannot connect to 127.0.0.1:" in result.warnings[0]
+    assert f"experiment.run(resume='{result.run_id}')" in result.warnings[0]
+
+
+def test_a_resumed_run_does_exactly_what_is_missing(scripted, clock, nobody, monkeypatch):
+    calls = []
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        places = {"url": server.url}
+
+        async def task(example):
+            calls.append(example.input)
+            return await model_at(places["url"])(example)
+
+        plan = experiment(20, task, [ExactMatch()], parallelism=1)
+        clock.at_sleep = lambda: None
+
+        async def fails_from_the_eighth_on(example):
+            if len(calls) >= 8:
+                places["url"] = nobody
+            return await task(example)
+
+        fails_from_the_eighth_on.__qualname__ = task.__qualname__
+        cut = replace(plan, task=fails_from_the_eighth_on).run()
+        assert cut.status is RunStatus.ENDPOINT_DOWN
+        assert [item.success for item in cut.item_results][:8] == [True] * 8
+
+        places["url"] = server.url
+        calls.clear()
+        resumed = plan.run(resume=cut.run_id)
+
+    assert resumed.status is RunStatus.COMPLETED
+    assert resumed.pass_count == 20
+    assert calls == [f"question {number}" for number in range(8, 20)]
+    assert sorted(server.prompts) == sorted(f"question {number}" for number in range(20))
+
+
+def test_an_item_that_was_cut_off_is_kept_as_such(clock, nobody):
+    cut = experiment(20, model_at(nobody), [ExactMatch()]).run()
+
+    kept = load_run(Path(".dokimos/runs") / cut.run_id)
+    assert [item.error for item in kept.item_results] == [item.error for item in cut.item_results]
+    assert all("EndpointDownError: openai tiny" in item.error for item in kept.item_results)
+    assert kept.status is RunStatus.ENDPOINT_DOWN
+
+
+def test_sync_tasks_with_loops_of_their_own_share_what_is_known(clock, nobody):
+    def task(example):
+        return asyncio.run(model_at(nobody)(example)).outputs["output"]
+
+    result = experiment(20, task, [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert clock.now - 1000 < 10
+
+
+def test_an_error_of_the_application_around_it_is_no_disguise(clock, nobody):
+    async def task(example):
+        try:
+            return await model_at(nobody)(example)
+        except Exception as error:
+            raise RuntimeError("no luck") from error
+
+    result = experiment(20, task, [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert len(result.item_results) < 20
+
+
+def test_an_application_that_does_without_is_not_stopped(clock, nobody):
+    async def task(example):
+        try:
+            return await model_at(nobody)(example)
+        except EndpointDownError:
+            return example.input
+
+    result = experiment(20, task, [ExactMatch()]).run()
+
+    assert result.status is RunStatus.COMPLETED
+    assert result.pass_count == 20
+    assert clock.now - 1000 < 10
+
+
+def test_a_refused_key_ends_the_run_and_is_not_asked_again_for_each_item(scripted, clock):
+    with scripted.ScriptedServer(key="another") as server:
+        result = experiment(40, model_at(server.url, api_key="sk-wrong-0123456789"), [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert "401 Unauthorized" in result.warnings[0]
+    assert "0123456789" not in result.warnings[0]
+    assert len(server.received) < 20
+    assert clock.now == 1000
+
+
+def test_a_fresh_run_tries_anew(scripted, clock, nobody):
+    port = int(nobody.rpartition(":")[2])
+    plan = experiment(5, model_at(nobody), [ExactMatch()])
+    assert plan.run().status is RunStatus.ENDPOINT_DOWN
+
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        again = replace(plan, task=model_at(server.url)).run()
+    assert port != int(server.url.rpartition(":")[2])
+    assert again.pass_count == 5
+    before = clock.now
+    assert plan.run().status is RunStatus.ENDPOINT_DOWN
+    assert clock.now > before  # it was tried
+
+
+def test_calls_that_were_not_made_use_up_no_budget(scripted, clock, nobody):
+    plan = experiment(30, echo, [Right(judge=judge_at(nobody), fail_on_error=False), ExactMatch()])
+
+    result = plan.run(budget=Budget(max_calls=5))
+
+    assert result.status is RunStatus.COMPLETED
+    assert result.average_score("Exact Match") == 1.0
+
+
+# A judge is down
+
+
+def test_a_judge_without_whom_there_is_no_verdict_ends_the_run(clock, nobody):
+    result = experiment(1000, echo, [Right(judge=judge_at(nobody), threshold=1)]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert clock.now - 1000 < 10
+    assert len(result.item_results) < 20
+    assert result.warnings[0].startswith(
+        "Stopped, since no verdict can be had without it: openai tiny has been down since "
+    )
+
+
+def test_a_judge_that_only_informs_stops_nothing(clock, nobody):
+    result = experiment(200, echo, [Right(judge=judge_at(nobody), fail_on_error=False), ExactMatch()]).run()
+
+    assert result.status is RunStatus.COMPLETED
+    assert len(result.item_results) == 200
+    assert clock.now - 1000 < 10
+    errors = {item.eval_results[0].error for item in result.item_results}
+    assert any("not tried: the endpoint has been down since" in error for error in errors)
+    assert all(item.eval_results[0].error_kind == "unavailable" for item in result.item_results)
+
+
+def test_other_verdicts_go_on_without_it(clock, nobody):
+    right = Right(judge=judge_at(nobody), threshold=1, fail_on_error=False)
+    result = experiment(50, echo, [right, ExactMatch(threshold=1)]).run()
+
+    assert result.status is RunStatus.COMPLETED
+    assert len(result.item_results) == 50
+
+
+def test_a_score_beside_it_that_only_informs_is_no_verdict(clock, nobody):
+    evaluators = [Right(judge=judge_at(nobody), threshold=1), ExactMatch(threshold=None)]
+    result = experiment(500, echo, evaluators).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+
+
+def test_cases_further_on_that_can_be_judged_are_waited_for(clock, nobody):
+    right, exact = Right(judge=judge_at(nobody), threshold=1), ExactMatch(threshold=1)
+
+    def chosen(example):
+        return exact if example.input in ("question 30", "question 60") else right
+
+    result = Experiment(examples(100), echo, chosen, progress=False, parallelism=4).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert result.pass_count == 2
+    assert 60 < len(result.item_results) < 80
+
+
+def test_a_judge_that_is_back_is_asked_for_what_is_missing_alone(scripted, clock, nobody):
+    calls = []
+
+    def task(example):
+        calls.append(example.input)
+        return example.input
+
+    plan = experiment(30, task, [Right(judge=judge_at(nobody), fail_on_error=False), ExactMatch()])
+    first = plan.run()
+    assert first.status is RunStatus.COMPLETED
+    assert len(calls) == 30
+
+    calls.clear()
+    with scripted.ScriptedServer() as server:
+        elsewhere = Right(judge=judge_at(server.url), fail_on_error=False)
+        # The same judge by its identity, wherever it is.
+        object.__setattr__(elsewhere.lm, "identity", plan.evaluators[0].lm.identity)
+        resumed = replace(plan, evaluators=[elsewhere, ExactMatch()]).run(resume=first.run_id)
+
+    assert calls == []
+    assert len(server.received) == 30
+    assert resumed.average_score("Right") == 1.0
+
+
+def test_a_jury_with_a_quorum_does_without(scripted, clock, nobody):
+    from dokimos.evaluators import Jury, LLMJudge
+
+    with scripted.ScriptedServer('{"score": 1, "reason": "Good."}') as server:
+        jury = Jury(
+            judges=[judge_at(server.url), judge_at(server.url, seed=2), judge_at(nobody)],
+            evaluator=LLMJudge(criteria="Good.", judge=judge_at(server.url), threshold=0.5),
+            quorum=2,
+        )
+        result = experiment(10, echo, [jury]).run()
+
+    assert result.status is RunStatus.COMPLETED
+    assert result.pass_count == 10
+
+
+# Rates
+
+
+def test_a_rate_limit_that_lets_nothing_through_is_waited_for_once_and_ends_the_run(scripted, clock):
+    with scripted.ScriptedServer() as server:
+        server.then(scripted.too_many(), times=10_000)
+        result = experiment(20, model_at(server.url), [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert "429 Too Many Requests" in result.warnings[0]
+    assert 120 <= clock.now - 1000 < 170
+    assert len(server.received) < 80
+
+
+def test_patience_is_an_option(scripted, clock):
+    with scripted.ScriptedServer() as server:
+        server.then(scripted.too_many(), times=10_000)
+        result = experiment(20, model_at(server.url), [ExactMatch()], patience=10).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert 10 <= clock.now - 1000 < 45
+
+
+def test_a_rate_limit_that_passes_costs_no_item(scripted, clock):
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        server.then(scripted.too_many(), times=8)
+        result = experiment(20, model_at(server.url), [ExactMatch()]).run()
+
+    assert result.pass_count == 20
+
+
+def test_an_endpoint_that_dies_half_way_ends_the_run_after_patience(scripted, clock):
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        plan = experiment(40, model_at(server.url), [ExactMatch()], parallelism=1)
+
+        def answer(prompt):
+            if prompt == "question 5":
+                server.then(scripted.status(503, "overloaded"), times=100_000)
+            return prompt
+
+        server.answer = answer
+        result = plan.run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert 120 <= clock.now - 1000 < 200
+    assert "503 Service Unavailable" in result.warnings[0]
+
+
+# What is learnt from a refusal
+
+
+def test_a_403_about_logprobs_is_learnt(scripted, clock):
+    refusal = scripted.status(403, "You are not allowed to request logprobs from this model")
+    with scripted.ScriptedServer() as server:
+        server.then(refusal)
+        lm = judge_at(server.url).with_logprobs(5)
+        with pytest.warns(UserWarning, match="does not take logprobs"):
+            result = experiment(10, echo, [Right(judge=lm, threshold=1)], parallelism=1).run()
+
+    assert result.pass_count == 10
+    assert len(server.received) == 11
+    assert "logprobs" not in server.received[-1].body
+
+
+# Services that are starting
+
+
+@pytest.mark.parametrize("seconds", [3, 50])
+def test_a_service_that_is_starting_is_waited_for(scripted, clock, monkeypatch, seconds):
+    server = scripted.ScriptedServer(lambda prompt: prompt)
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    started = []
+
+    def start_in_time():
+        if clock.now - 1000 >= seconds and not started:
+            free.close()
+            start = server.start
+            server.start = lambda: start(port)
+            started.append(server.__enter__())
+
+    clock.at_sleep = start_in_time
+    try:
+        result = experiment(
+            20, model_at(f"http://127.0.0.1:{port}"), [ExactMatch()], wait_for_endpoint=60
+        ).run()
+    finally:
+        if started:
+            server.__exit__()
+
+    assert result.status is RunStatus.COMPLETED
+    assert result.pass_count == 20
+    assert clock.now - 1000 < seconds + 5
+
+
+def test_one_that_loads_its_model_is_waited_for(scripted, clock):
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        server.then(scripted.status(503, "Loading model"), times=30)
+        result = experiment(20, model_at(server.url), [ExactMatch()], wait_for_endpoint=60).run()
+
+    assert result.pass_count == 20
+
+
+def test_it_is_waited_for_no_longer_than_asked(clock, nobody):
+    result = experiment(20, model_at(nobody), [ExactMatch()], wait_for_endpoint=60).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert 60 <= clock.now - 1000 < 65
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("wait_for_endpoint", -1), ("wait_for_endpoint", "soon"), ("patience", -1), ("patience", None)],
+)
+def test_options_that_are_no_seconds_are_refused(option, value):
+    from dokimos.errors import ConfigurationError
+
+    with pytest.raises(ConfigurationError, match=f"{option} must be 0 seconds or more"):
+        experiment(1, echo, [ExactMatch()], **{option: value})
+
+
+# Outside runs
+
+
+def test_calls_outside_runs_learn_too(nobody, monkeypatch):
+    monkeypatch.setattr(client, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
+    lm = judge_at(nobody)
+
+    async def errors():
+        answers = [lm.complete(str(number)) for number in range(50)]
+        return [str(each) for each in await asyncio.gather(*answers, return_exceptions=True)]
+
+    asyncio.run(errors())
+    again = asyncio.run(errors())
+    assert all("not tried: the endpoint has been down since" in error for error in again)
+
+
+def test_the_journal_says_what_is_to_be_done_again(clock, nobody, tmp_path):
+    cut = experiment(20, model_at(nobody), [ExactMatch()]).run()
+
+    lines = (tmp_path / ".dokimos" / "runs" / cut.run_id / "journal.jsonl").read_text().splitlines()
+    items = [record for line in lines if (record := json.loads(line))["t"] == "item"]
+    assert items
+    assert all(record["k"] == "unavailable" for record in items)
