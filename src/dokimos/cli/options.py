@@ -47,8 +47,12 @@ def volume_options(command: F) -> F:
 
 
 def call_options(command: F) -> F:
-    """Options on what calls of models may cost, and where replies of judges come from."""
+    """Options on what calls of models and evaluators may take, and where replies of judges come from."""
     for option in reversed((
+        click.option(
+            "--evaluator-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+            help="Abandon an evaluator after this long on one item.",
+        ),
         click.option(
             "--budget-usd", type=click.FloatRange(min=0), metavar="USD",
             help="Stop before the calls of task and judges cost more.",
@@ -94,6 +98,8 @@ def call_keywords(given: Mapping[str, Any], budget: Budget | None = None) -> dic
             options |= {"cassette": given[mode], "cassette_mode": mode}
     if given.get("cache"):
         options["cache"] = True
+    if given.get("evaluator_timeout") is not None:
+        options["evaluator_timeout"] = given["evaluator_timeout"]
     return options
 
 

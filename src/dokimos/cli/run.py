@@ -40,6 +40,7 @@ class RunSettings:
     filters: Sequence[str] = ()
     shard: str | None = None
     timeout: float | None = None
+    evaluator_timeout: float | None = None
     retries: int | None = None
     max_errors: str | None = None
     name: str | None = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from dokimos.core.interrupts import Interrupts
@@ -129,9 +129,15 @@ class DaemonThreads(ThreadPoolExecutor):
         self._daemons.close()
 
 
+_THREADS: Final = "dokimos-"
 _threads = _Threads("dokimos-call")
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_threads.forget)
+
+
+def in_our_thread() -> bool:
+    """Say whether this is one of the threads in which calls of users' code run."""
+    return threading.current_thread().name.startswith(_THREADS)
 
 
 def start_in_thread(fn: Callable[[], T]) -> Future[T]:
@@ -151,20 +157,42 @@ def start_in_thread(fn: Callable[[], T]) -> Future[T]:
 
 async def call_in_thread(fn: Callable[..., T], *args: Any) -> T:
     """Call blocking code in a daemon thread, with this context's variables; cancelling leaves it behind."""
+    return await start_call(_threads.run, fn, *args)
+
+
+def start_pooled_call(fn: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    """Start what `call_in_thread` awaits."""
+    return start_call(_threads.run, fn, *args)
+
+
+def start_call(
+    run: Callable[[Call], None],
+    fn: Callable[..., T],
+    *args: Any,
+    begun: asyncio.Future[None] | None = None,
+) -> asyncio.Future[T]:
+    """Let `run` take a call to a thread, with this context's variables; the outcome comes back to this loop.
+
+    `begun` has a result as soon as the thread gets to the call, which is skipped if it was cancelled by then.
+    """
     loop = asyncio.get_running_loop()
     mailbox = _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
     future: asyncio.Future[T] = loop.create_future()
     context = copy_context()
 
     def call() -> Callable[[], None]:
+        if begun is not None:
+            mailbox.post(partial(_settle, begun, begun.set_result, None))
+            if future.cancelled():
+                return _nothing
         try:
             settle = partial(_settle, future, future.set_result, context.run(fn, *args))
         except BaseException as error:
             settle = partial(_settle, future, future.set_exception, _carried(error))
         return partial(mailbox.post, settle)
 
-    _threads.run(call)
-    return await future
+    run(call)
+    return future
 
 
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dokimos.core.metrics import CallMetrics
 
 if TYPE_CHECKING:
+    from dokimos.core.scoring_threads import ThreadLimit
     from dokimos.http.breaker import Breakers
     from dokimos.judges.budget import Ledger
     from dokimos.judges.calls import CallStore
@@ -35,6 +37,10 @@ class RunScope:
     """What is known of endpoints that are down; None outside a run."""
     memo: dict[Any, asyncio.Future[Any]] | None = field(default_factory=dict)
     """What evaluators have worked out for the whole run, such as evaluation steps; None outside a run."""
+    evaluator_timeout: float | None = None
+    """Seconds that an evaluator may take for one item."""
+    threads: ThreadLimit | None = None
+    """How many sync evaluators may be in threads at once, None for any number."""
 
 
 class Usage:
@@ -70,6 +76,19 @@ def current_scope() -> RunScope:
 def enter_scope(scope: RunScope) -> None:
     """Make `scope` current in this context and in those copied from it."""
     _scope.set(scope)
+
+
+@contextmanager
+def evaluator_timeout(seconds: float) -> Iterator[None]:
+    """Let evaluators inside the block take at most so long, or less where the run allows less."""
+    scope = _scope.get()
+    outer = scope.evaluator_timeout
+    narrower = replace(scope, evaluator_timeout=seconds if outer is None else min(outer, seconds))
+    token = _scope.set(narrower)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
 
 
 def current_usage() -> Usage | None:

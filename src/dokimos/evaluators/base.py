@@ -37,6 +37,15 @@ LOWER_IS_BETTER: Final = "lower_is_better"
 
 _new_result: Final = quick_maker(EvalResult)
 
+_NOT_MEASURED: Final = ("name", "threshold", "fail_on_error", "blocking", "serial")
+"""Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
+
+_WRONG_THREAD: Final = re.compile(
+    r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b",
+    re.IGNORECASE,
+)
+"""What errors say whose cause is that a thing belongs to another thread."""
+
 COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
 
 _SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
@@ -61,6 +70,11 @@ class Evaluator:
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
     a number in 0..1 or a bool (which decides by itself, whatever the threshold). What `score` raises becomes
     an errored result, never a score. An evaluator keeps nothing between cases.
+
+    A sync `score` runs in a thread, at most as many at once as there are items at once, so that it holds
+    nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
+    the run, for what belongs to the thread that made it, such as a SQLite connection; `serial = True` gives
+    it one thread of its own, for what must not be used in several.
     """
 
     name: str = ""
@@ -80,12 +94,17 @@ class Evaluator:
     lower_is_better = False
     deterministic = True
     blocking = False
+    serial = False
     is_async = False
+    is_bounded = True
+    """Whether the run's time limit for evaluators is for the whole of it, and not for its parts."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
             cls.is_async = inspect.iscoroutinefunction(cls.score)
+        if not is_ours(cls) and is_ours(next(base for base in cls.__mro__ if "blocking" in base.__dict__)):
+            cls.blocking = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluator:
         if "__dataclass_fields__" not in cls.__dict__:
@@ -103,6 +122,9 @@ class Evaluator:
             _check_params(self.name, self.evaluation_params)
         if self.response_path is not None:
             check_response_path(self.name, self.response_path)
+        if not self.blocking and not self.stays_in_thread() and self._calls_users_code():
+            object.__setattr__(self, "blocking", True)
+        self._check_serial()
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         """Score one case: the hook that subclasses implement, as `def` or `async def`."""
@@ -137,19 +159,37 @@ class Evaluator:
         from dokimos.core.run_scope import counting_usage
 
         with counting_usage() as usage:
-            result = await self._scored(case)
+            result = await self._in_time(case)
         return result if usage.metrics in (None, CallMetrics()) else replace(result, metrics=usage.metrics)
+
+    async def _in_time(self, case: EvalTestCase) -> EvalResult:
+        """Score a case in the time that the run allows, on the event loop or in a thread."""
+        import asyncio
+
+        from dokimos.core.run_scope import current_scope
+        from dokimos.core.scoring_threads import call_serially, call_within, within
+
+        scope = current_scope()
+        limit = scope.evaluator_timeout if self.is_bounded else None
+        try:
+            if self.is_async:
+                if limit is None:
+                    return await self._scored(case)
+                return await within(limit, asyncio.create_task(self._scored(case)))
+            if self.serial:
+                return await call_serially(self._owner(), limit, self.evaluate, case)
+            if scope.threads is None:
+                return await call_within(limit, self.evaluate, case)
+            async with scope.threads.place():
+                return await call_within(limit, self.evaluate, case)
+        except TimeoutError as error:
+            return self._errored(error)
 
     async def _scored(self, case: EvalTestCase) -> EvalResult:
         import asyncio
 
         try:
-            prepared = self._prepared(case)
-            if self.is_async:
-                return self._result(await cast("Awaitable[ScoreLike]", self.score(prepared)))
-            from dokimos.core.concurrency import call_in_thread
-
-            return self._result(cast("ScoreLike", await call_in_thread(self.score, prepared)))
+            return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepared(case))))
         except UnusableOutputError as fault:
             return self._result(self._worst(str(fault)))
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
@@ -157,12 +197,37 @@ class Evaluator:
         except BaseException as error:
             return self._errored(error)
 
+    def _check_serial(self) -> None:
+        if self.serial and not self.blocking:
+            raise ConfigurationError(
+                f"{self.name}: blocking=False keeps it in the thread of the run, serial=True gives it one of "
+                "its own; give one of them."
+            )
+        if self.serial and self.is_async:
+            raise ConfigurationError(
+                f"{self.name} is async and needs no thread; serial=True is for sync evaluators."
+            )
+
+    def stays_in_thread(self) -> bool:
+        """Say whether its author keeps it in the thread of the run; our own are there as they are quick."""
+        chosen = not is_ours(type(self)) or "blocking" in type(self).__dataclass_fields__
+        return chosen and not self.blocking and not self.is_async
+
+    def _owner(self) -> object:
+        """Return whose one thread it is where `serial` is set."""
+        return self
+
+    def _calls_users_code(self) -> bool:
+        """Say whether a parameter is a function that is not ours."""
+        values = (getattr(self, f.name) for f in fields(self))
+        return any(callable(value) and not isinstance(value, type) and not is_ours(value) for value in values)
+
     def info(self) -> EvaluatorInfo:
         """Describe the configuration, for provenance and for telling whether two runs are comparable."""
         parameters = {
             f.name: _described(getattr(self, f.name))
             for f in fields(self)
-            if f.name not in ("name", "threshold", "fail_on_error") and getattr(self, f.name) != f.default
+            if f.name not in _NOT_MEASURED and getattr(self, f.name) != f.default
         }
         kind = name_of(type(self)) or f"{type(self).__module__}:{type(self).__qualname__}"
         identity = json.dumps([kind, parameters, self.threshold], sort_keys=True)
@@ -211,10 +276,11 @@ class Evaluator:
         return Score(1.0 if self.lower_is_better else 0.0, reason)
 
     def _errored(self, error: BaseException) -> EvalResult:
+        text, advice = error_text(error), _thread_advice(error)
         return EvalResult(
             self.name,
             threshold=self.threshold,
-            error=error_text(error),
+            error=text.rstrip(".") + advice if advice else text,
             fail_on_error=self.fail_on_error,
             error_kind=_kind_of(error),
         )
@@ -225,6 +291,28 @@ def _kind_of(error: BaseException) -> ErrorKind | None:
         return error.kind
     down = EndpointDownError.behind(error)
     return None if down is None else down.kind
+
+
+def _thread_advice(error: BaseException) -> str:
+    """Return what to do about an error that says that something was used in the wrong thread, else ""."""
+    found: BaseException | None = error
+    while found is not None and not _WRONG_THREAD.search(str(found)):
+        found = found.__cause__ or found.__context__
+    if found is None:
+        return ""
+    from dokimos.core.concurrency import in_our_thread
+
+    if not in_our_thread():
+        return ""
+    return (
+        ". Sync evaluators run in threads: blocking=False keeps this one in the thread of the run, "
+        "serial=True gives it one thread of its own."
+    )
+
+
+def is_ours(thing: Any) -> bool:
+    """Say whether a class, or a function, comes with dokimos."""
+    return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
 
 
 def part_of(case: EvalTestCase, path: str) -> Any:

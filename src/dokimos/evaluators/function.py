@@ -44,7 +44,15 @@ _REQUIRED_PATH: Final = {
     "tool_calls": "outputs.toolCalls",
     "metrics": "metrics",
 }
-_SETTINGS: Final = ("name", "threshold", "evaluation_params", "lower_is_better", "deterministic", "blocking")
+_SETTINGS: Final = (
+    "name",
+    "threshold",
+    "evaluation_params",
+    "lower_is_better",
+    "deterministic",
+    "blocking",
+    "serial",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +73,11 @@ class FunctionEvaluator(Evaluator):
     """Whether a score passes by not exceeding the threshold."""
     deterministic: bool = True
     """Whether the same case always gets the same score."""
-    blocking: bool = False
-    """Whether a sync function waits for something, so that it gets a thread of its own."""
+    blocking: bool = True
+    """Whether a sync function is called in a thread; False keeps it in the thread of the run, for what
+    belongs to the thread that made it."""
+    serial: bool = False
+    """Whether a sync function always has the same thread, one call after another."""
 
     def __post_init__(self) -> None:
         function = _imported(self.function) if isinstance(self.function, str) else self.function
@@ -83,6 +94,7 @@ class FunctionEvaluator(Evaluator):
         super().__post_init__()
         object.__setattr__(self, "requires", _required_paths(self._parameters))
         object.__setattr__(self, "is_async", is_async(function))
+        self._check_serial()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -111,6 +123,9 @@ class FunctionEvaluator(Evaluator):
         raise EvaluationError(
             f"{self.name} must return a bool, a number or a Score, not {type(outcome).__name__}.{advice}"
         )
+
+    def _owner(self) -> object:
+        return self.function
 
     def _arguments(self, case: EvalTestCase) -> dict[str, Any]:
         arguments = {}
@@ -158,7 +173,8 @@ def evaluator(
     threshold: float | None = None,
     lower_is_better: bool = False,
     deterministic: bool = True,
-    blocking: bool = False,
+    blocking: bool = True,
+    serial: bool = False,
     requires: tuple[str, ...] = (),
 ) -> Callable[[ScoringFunction], FunctionEvaluator]: ...
 
@@ -171,7 +187,8 @@ def evaluator(
     threshold: float | None = None,
     lower_is_better: bool = False,
     deterministic: bool = True,
-    blocking: bool = False,
+    blocking: bool = True,
+    serial: bool = False,
     requires: tuple[str, ...] = (),
 ) -> FunctionEvaluator | Callable[[ScoringFunction], FunctionEvaluator]:
     """Make an evaluator of a plain function, as `@evaluator` or `@evaluator(threshold=0.8)`.
@@ -186,6 +203,7 @@ def evaluator(
         lower_is_better=lower_is_better,
         deterministic=deterministic,
         blocking=blocking,
+        serial=serial,
         evaluation_params=requires or None,
     )
     if function is None:

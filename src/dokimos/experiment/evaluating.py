@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dokimos.core.concurrency import call_in_thread
+from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
-from dokimos.core.run_scope import sharing_within_item
+from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
@@ -60,14 +65,61 @@ async def evaluate_all(
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
     with sharing_within_item():
-        if len(evaluators) == 1:
-            return (await _evaluated(evaluators[0], case, sink),)
-        calls = (_evaluated(e, case, sink) for e in evaluators)
+        groups = _groups(evaluators)
+        if len(groups) == 1:
+            return tuple(await _scored(groups[0], case, sink))
+        calls = (_scored(group, case, sink) for group in groups)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    for outcome in outcomes:
+    found: dict[int, EvalResult] = {}
+    for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
-    return tuple(outcome for outcome in outcomes if isinstance(outcome, EvalResult))
+        found |= zip(map(id, group), outcome, strict=True)
+    return tuple([found[id(evaluator)] for evaluator in evaluators])
+
+
+def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
+    """Put those together that share one call in a thread; all others stand alone."""
+    together: list[Evaluator] = []
+    groups = [together]
+    bounded = current_scope().evaluator_timeout is not None
+    for evaluator in evaluators:
+        if evaluator.is_async or evaluator.serial or bounded or not evaluator.blocking:
+            groups.append([evaluator])
+        else:
+            together.append(evaluator)
+    return groups if together else groups[1:]
+
+
+async def _scored(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
+) -> list[EvalResult]:
+    if len(evaluators) == 1:
+        return [await _evaluated(evaluators[0], case, sink)]
+    threads, ended = current_scope().threads, threading.Event()
+    try:
+        async with nullcontext() if threads is None else threads.place():
+            return await call_in_thread(_evaluate_each, evaluators, case, sink, ended)
+    finally:
+        ended.set()
+
+
+def _evaluate_each(
+    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None, ended: threading.Event
+) -> list[EvalResult]:
+    """Score a case by sync evaluators, one after another, until nobody waits for them any more."""
+    results = []
+    for evaluator in evaluators:
+        if ended.is_set():
+            break
+        with counting_usage() as usage:
+            result = evaluator.evaluate(case)
+        if usage.metrics not in (None, CallMetrics()):
+            result = replace(result, metrics=usage.metrics)
+        if sink is not None:
+            sink((result,))
+        results.append(result)
+    return results
 
 
 def all_inline(evaluators: Sequence[Evaluator]) -> bool:

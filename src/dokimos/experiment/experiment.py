@@ -111,8 +111,8 @@ class Experiment:
         """Run evaluators over the outputs of a result, without calling the task.
 
         Items whose task errored keep their error; all earlier scores are replaced. `budget`, `cassette`,
-        `cassette_mode` and `cache` are those of `RunOptions`; items that the budget did not allow to score
-        are left out.
+        `cassette_mode`, `cache` and `evaluator_timeout` are those of `RunOptions`; items that the budget did
+        not allow to score are left out.
 
         Raises:
             ConfigurationError: when the items of the result were not kept.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from dokimos.core.run_scope import RunScope
+from dokimos.core.scoring_threads import ThreadLimit
 from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import Breakers
@@ -40,6 +41,7 @@ class ModelCalls:
         self._cache = _cache_of(options, self._clean)
         self._calls: RunCalls | None = None
         self._retries = options.retry_errors
+        self._evaluator_timeout = options.evaluator_timeout
         self._ask_again: set[str] = set()
         self._problem: str | None = None
 
@@ -61,8 +63,8 @@ class ModelCalls:
         if self._cassette is not None:
             self._cassette.adopt(self._calls.recordings())
 
-    def scope(self, run_index: int, seed: int | None) -> RunScope:
-        """Return the scope of one repeat."""
+    def scope(self, run_index: int, seed: int | None, *, parallelism: int) -> RunScope:
+        """Return the scope of one repeat, on the event loop that is running."""
         return RunScope(
             run_index=run_index,
             seed=seed,
@@ -71,6 +73,8 @@ class ModelCalls:
             breakers=self.breakers,
             in_flight={},
             ask_again=self._ask_again,
+            evaluator_timeout=self._evaluator_timeout,
+            threads=ThreadLimit(parallelism),
         )
 
     def note_tasks(self, earlier: Iterable[CallMetrics]) -> None:

@@ -24,6 +24,9 @@ class RunOptions:
 
     timeout: float | None = None
     """Seconds that one call of the task may take; a call that takes longer is abandoned."""
+    evaluator_timeout: float | None = None
+    """Seconds that one evaluator may take for one item, with all calls of its judge; one that takes longer is
+    abandoned and an error. Built-in evaluators that ask no judge, and those with blocking=False, are not."""
     retries: int = 0
     """How often a failed call of the task is repeated, with exponential back-off."""
     max_errors: int | float | None = None
@@ -85,12 +88,13 @@ class RunOptions:
 
 
 class CallOptionKeywords(TypedDict, total=False):
-    """The fields of `RunOptions` that concern calls of models, as keyword arguments."""
+    """The fields of `RunOptions` that concern scoring and calls of models, as keyword arguments."""
 
     budget: Budget | None
     cassette: str | Path | None
     cassette_mode: CassetteMode | None
     cache: bool | str | Path
+    evaluator_timeout: float | None
 
 
 class RunOptionKeywords(CallOptionKeywords, total=False):
@@ -116,8 +120,10 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
 
 
 def _check_amounts(options: RunOptions) -> None:
-    if options.timeout is not None and not (is_number(options.timeout) and 0 < options.timeout < math.inf):
-        raise ConfigurationError(f"timeout must be more than 0 seconds, not {options.timeout!r:.80}.")
+    for name in ("timeout", "evaluator_timeout"):
+        seconds = getattr(options, name)
+        if seconds is not None and not (is_number(seconds) and 0 < seconds < math.inf):
+            raise ConfigurationError(f"{name} must be more than 0 seconds, not {seconds!r:.80}.")
     if not (is_number(options.patience) and 0 <= options.patience < math.inf):
         raise ConfigurationError(f"patience must be 0 seconds or more, not {options.patience!r:.80}.")
     wait = options.wait_for_endpoint

@@ -52,7 +52,8 @@ class _Rescoring:
     async def of(self, result: ExperimentResult) -> ExperimentResult:
         runs = []
         for run in result.runs:
-            enter_scope(self._calls.scope(run.index, result.provenance.seed))
+            scope = self._calls.scope(run.index, result.provenance.seed, parallelism=self._parallelism)
+            enter_scope(scope)
             runs.append(await self._run(run))
             if self._calls.refusal is not None:
                 break

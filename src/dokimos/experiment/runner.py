@@ -242,7 +242,8 @@ class _Pass:
 
     async def run(self) -> RunStatus:
         runner = self.runner
-        enter_scope(runner._calls.scope(self.run_index, runner._record.seed))
+        seed, parallelism = runner._record.seed, runner.plan.parallelism
+        enter_scope(runner._calls.scope(self.run_index, seed, parallelism=parallelism))
         runner._progress.start_pass(self.run_index, self.source.planned, self.tally)
         handle = runner._reporters.start(runner._record.name, runner._record.metadata)
         reported = ReportedStatus.FAILED

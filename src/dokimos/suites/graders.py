@@ -74,18 +74,23 @@ Grader: TypeAlias = Callable[[GraderContext], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class GraderEvaluator(SettlingEvaluator):
-    """Asks a code grader; a sync one runs in a thread of its own."""
+    """Asks a code grader; a sync one in a thread."""
 
     grader: Grader
-    blocking = True
+    blocking: bool = True
+    serial: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "is_async", is_async(self.grader))
+        self._check_serial()
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         outcome = self.grader(context_of(case))
         return self._awaited(outcome) if self.is_async else self._told(outcome)
+
+    def _owner(self) -> object:
+        return self.grader
 
     async def _awaited(self, outcome: Awaitable[Any]) -> Settled:
         return self._told(await outcome)

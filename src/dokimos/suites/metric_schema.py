@@ -221,6 +221,10 @@ class CodeMetric(Metric):
 
     type: Literal["code"] = "code"
     grader: Annotated[str, StringConstraints(pattern=GRADER)]
+    blocking: bool = True
+    """Whether a sync grader is called in a thread; `false` keeps it in the thread of the run."""
+    serial: bool = False
+    """Whether a sync grader always has the same thread, one call after another."""
 
 
 class EvaluatorMetric(Metric):

@@ -218,7 +218,13 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
         raise ConfigurationError("a code grader has neither a model nor a response_path.")
     grader = load_callable(metric.grader, folder)
     name = metric.name or metric.grader.rpartition(":")[2]
-    evaluator = GraderEvaluator(name=name, grader=grader, threshold=metric.threshold)
+    evaluator = GraderEvaluator(
+        name=name,
+        grader=grader,
+        threshold=metric.threshold,
+        blocking=metric.blocking,
+        serial=metric.serial,
+    )
     return BuiltMetric(evaluator=evaluator, name=name, metric=metric, decides=True)
 
 

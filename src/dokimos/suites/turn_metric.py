@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,6 +11,8 @@ from dokimos.core.concurrency import call_in_thread
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
+from dokimos.core.run_scope import current_scope, evaluator_timeout
+from dokimos.core.scoring_threads import call_within
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
 from dokimos.errors import DokimosError
@@ -40,10 +42,11 @@ class TurnMetric(SettlingEvaluator):
     retries: int = 0
     lower_is_better: bool = False
 
+    is_bounded = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        waits = self.inner.is_async or self.inner.blocking or self.timeout is not None
-        object.__setattr__(self, "is_async", waits)
+        object.__setattr__(self, "is_async", self._waits or self.timeout is not None)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
     def info(self) -> EvaluatorInfo:
@@ -87,14 +90,17 @@ class TurnMetric(SettlingEvaluator):
     async def _attempt(self, view: EvalTestCase) -> EvalResult:
         if self.timeout is None:
             return await self.inner.evaluate_async(view)
-        try:
-            return await asyncio.wait_for(self._evaluation(view), self.timeout)
-        except TimeoutError:
-            return EvalResult(self.name, error=f"TimeoutError: no result within {self.timeout:g} s.")
+        with evaluator_timeout(self.timeout):
+            if self._waits or self.inner.stays_in_thread():
+                return await self.inner.evaluate_async(view)
+            try:
+                return await call_within(current_scope().evaluator_timeout, self.inner.evaluate, view)
+            except TimeoutError as error:
+                return EvalResult(self.name, error=error_text(error))
 
-    def _evaluation(self, view: EvalTestCase) -> Coroutine[Any, Any, EvalResult]:
-        waits = self.inner.is_async or self.inner.blocking
-        return self.inner.evaluate_async(view) if waits else call_in_thread(self.inner.evaluate, view)
+    @property
+    def _waits(self) -> bool:
+        return self.inner.is_async or self.inner.blocking
 
     def _view(self, case: EvalTestCase) -> tuple[EvalTestCase | None, str]:
         """Return the case that is evaluated, or why none is."""
@@ -150,6 +156,8 @@ class ConversationMetric(SettlingEvaluator):
 
     parts: tuple[TurnMetric, ...]
     lower_is_better: bool = False
+
+    is_bounded = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

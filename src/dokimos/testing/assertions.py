@@ -10,7 +10,7 @@ from dokimos.core.run_scope import current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.evaluating import all_inline, evaluate_all, evaluate_inline
+from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
 from dokimos.experiment.wanted import Wanted, compare
 from dokimos.testing.cassettes import current_cassette
 from dokimos.testing.recorder import current_recorder
@@ -86,7 +86,9 @@ def _flat(evaluators: Sequence[Evaluator | Iterable[Evaluator]]) -> list[Evaluat
 
 
 def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[EvalResult, ...]:
-    if all_inline(evaluators):
+    """Score one case: sync evaluators here, where the test's fixtures were made, async ones on a loop."""
+    waiting = [evaluator for evaluator in evaluators if evaluator.is_async]
+    if not waiting:
         return evaluate_inline(evaluators, case, None)
     from dokimos.core.concurrency import run_sync
 
@@ -96,9 +98,10 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
     async def main() -> tuple[EvalResult, ...]:
         scope = current_scope()
         enter_scope(replace(scope, call_stores=(*known, *scope.call_stores)))
-        return await evaluate_all(evaluators, case)
+        return await evaluate_all(waiting, case)
 
-    return run_sync(main())
+    found = iter(run_sync(main()))
+    return tuple(next(found) if one.is_async else one.evaluate(case) for one in evaluators)
 
 
 def _described(result: EvalResult) -> str:

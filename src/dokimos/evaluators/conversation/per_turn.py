@@ -65,9 +65,8 @@ class PerTurn(Evaluator):
         check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
         check_text(self, "trajectory_key", self.trajectory_key)
         object.__setattr__(self, "requires", (f"outputs.{self.trajectory_key}",))
-        for attribute in ("lower_is_better", "deterministic"):
+        for attribute in ("lower_is_better", "deterministic", "is_async", "blocking", "serial"):
             object.__setattr__(self, attribute, getattr(inner, attribute))
-        object.__setattr__(self, "is_async", inner.is_async or inner.blocking)
         if self.threshold is None:
             object.__setattr__(self, "threshold", inner.threshold)
 
@@ -87,6 +86,9 @@ class PerTurn(Evaluator):
                 raise outcome
             results.append(outcome)
         return self._joined(planned, results, trajectory)
+
+    def _owner(self) -> object:
+        return self._inner._owner()
 
     @cached_property
     def _inner(self) -> Evaluator:

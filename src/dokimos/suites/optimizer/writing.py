@@ -80,7 +80,7 @@ class ModelWriter:
 
         calls = ModelCalls(RunOptions(budget=budget))  # on the cassette of the environment, as runs are
         try:
-            asking = self._asked(calls.scope(0, None), trial, axis, source, attempts)
+            asking = self._asked(calls.scope(0, None, parallelism=1), trial, axis, source, attempts)
             return await asyncio.create_task(asking)  # in a context of its own, for the scope
         finally:
             calls.close(completed=True)
