@@ -71,13 +71,10 @@ def _in_one_line(text: str) -> str:
 def _yaml(suite: dict[str, Any]) -> str:
     import yaml
 
-    class Plain(yaml.SafeDumper):
-        """Writes what occurs twice in full both times."""
+    from dokimos.core.yaml_scalars import dumper_class
 
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    return yaml.dump(suite, Dumper=Plain, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump(suite, Dumper=dumper_class(), sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def _check_free(files: dict[Path, str], *, force: bool) -> None:

@@ -11,10 +11,11 @@ from typing import Any, Final
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.shares import parse_share
-from dokimos.core.yaml_scalars import plain_loader
+from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build
+from dokimos.evaluators.scalars import as_written
 
 _SHARD: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _NEXT_PARAMETER: Final = re.compile(r",(?=\s*[A-Za-z_]\w*=)")
@@ -34,7 +35,7 @@ def build_evaluator(spec: str, defaults: Mapping[str, Any] | None = None) -> Eva
         name, params = _json_spec(spec)
     else:
         name, _, rest = spec.partition(":")
-        params = _parameters(spec, rest)
+        params = _parameters(spec, name.strip(), rest)
     return build(name.strip(), {**(defaults or {}), **params}, where=f"-e {spec}")
 
 
@@ -49,18 +50,22 @@ def _json_spec(spec: str) -> tuple[str, dict[str, Any]]:
     return name, params
 
 
-def _parameters(spec: str, rest: str) -> dict[str, Any]:
+def _parameters(spec: str, name: str, rest: str) -> dict[str, Any]:
     if not rest.strip():
         return {}
-    params = {}
+    written = {}
     for part in _NEXT_PARAMETER.split(rest):
         key, equals, value = part.partition("=")
         if not equals or not key.strip().isidentifier():
             raise ConfigurationError(
                 f"-e {spec}: {part!r} is not key=value; use -e '{{json}}' for other values."
             )
-        params[key.strip()] = _yaml_value(value)
-    return params
+        written[key.strip()] = value
+    params = {key: _yaml_value(value) for key, value in written.items()}
+    try:
+        return as_written(name, params, lambda key: written[key].strip())
+    except ConfigurationError as error:
+        raise ConfigurationError(f"-e {spec}: {error}") from None
 
 
 def _yaml_value(text: str) -> Any:
@@ -70,8 +75,8 @@ def _yaml_value(text: str) -> Any:
     if not text.strip():
         return ""
     try:
-        return yaml.load(text, plain_loader())
-    except yaml.YAMLError:
+        return load_yaml(text)
+    except (yaml.YAMLError, ValueError):
         return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import textwrap
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import quoted
+from dokimos.core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator, default_name_of
 from dokimos.evaluators.registry import is_required
@@ -112,13 +114,21 @@ def schema(kind: Any) -> dict[str, Any]:
 def validated(kind: Any, key: str, value: Any, *, path: str) -> Any:
     """Return `value` as the parameter `key` takes it: numbers and texts as they are, containers converted.
 
+    A bool may also be a word such as `no`, as YAML has it.
+
     Raises:
         ConfigurationError: starting with `path`.
     """
+    adapter = _adapter(kind, key)
+    # Lax rules would read true as 1.0 and "12" as 12.
+    strict = isinstance(value, str | int | float) or None
     try:
-        # Lax rules would read true as 1.0 and "12" as 12.
-        return _adapter(kind, key).validate_python(value, strict=isinstance(value, str | int | float) or None)
+        return adapter.validate_python(value, strict=strict)
     except ValueError as error:
+        word = read_boolean(value)
+        if isinstance(word, bool) and word is not value:
+            with contextlib.suppress(ValueError):
+                return adapter.validate_python(word, strict=True)
         raise ConfigurationError(_explained(path, value, error)) from None
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.suites.problems import Place, Problem, Steps, case_named, near, path_text
+from dokimos.core.yaml_scalars import (
+    CORE_TAGS,
+    NULL,
+    STR,
+    make_loader,
+    read_scalar_1_1,
+    read_tagged,
+)
+from dokimos.suites.old_readings import OldReading
+from dokimos.suites.problems import Place, Problem, Steps, case_named, path_text
+from dokimos.suites.variables import Lookup, substitute
 
 MOST_VALUES: Final = 1_000_000
 TEXT_KEYS: Final = frozenset({"ground_truth", "input", "name"})
@@ -18,19 +27,17 @@ _FREE_KEYS: Final = frozenset(
      "schema", "turn_config"}
 )  # fmt: skip
 """Below them, keys are the user's own."""
-_NULL: Final = "tag:yaml.org,2002:null"
-_VARIABLE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
-_HALVES: Final = re.compile(
-    r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
-)
+_OLD_FIRST: Final = frozenset("yYnNoO+-.0123456789")
+"""What a scalar begins with that YAML 1.1 may have read otherwise."""
+_UNTYPED: Final = _FREE_KEYS - {"env", "headers"} | {"range"}
+"""Below them no schema says what a value has to be."""
+_TEXT_MAPS: Final = frozenset({"env", "headers"})
+"""Maps whose values are texts even without quotes."""
 
 _HINTS: Final = {
     "cannot start any token": "; indent with blanks, never with tabs, and quote texts that begin with @ or `",
     "another document": "; a file holds one suite, so that --- stands at its beginning or nowhere",
 }
-
-Lookup = Callable[[str], str | None]
-"""Gives the value of an environment variable, None where it is not set."""
 
 
 @dataclass(slots=True)
@@ -41,6 +48,9 @@ class Document:
     file: Path
     places: dict[Steps, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    sources: dict[Steps, str] = field(default_factory=dict)
+    """Numbers as they are written without quotes, for where a text is wanted."""
+    old_readings: list[OldReading] = field(default_factory=list)
 
     def place(self, steps: Steps) -> Place:
         """Return the place of a value, or of what is nearest above it."""
@@ -63,9 +73,16 @@ class Document:
 
     def graft(self, other: Document, *, source: Steps = (), target: Steps = ()) -> None:
         """Take over the places of a part of another document."""
-        for steps, place in other.places.items():
-            if steps[: len(source)] == source:
-                self.places[(*target, *steps[len(source) :])] = place
+        mine: Any
+        for mine, theirs in ((self.places, other.places), (self.sources, other.sources)):
+            for steps, known in theirs.items():
+                if steps[: len(source)] == source:
+                    mine[(*target, *steps[len(source) :])] = known
+
+    def adopt_findings(self, other: Document) -> None:
+        """Take over what is wrong with another document, and what was read otherwise once."""
+        self.problems += other.problems
+        self.old_readings += other.old_readings
 
 
 def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line: int = 1) -> Document:
@@ -73,28 +90,58 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
 
     What is wrong with it is in the document's `problems`; its value is None where it could not be read.
     """
-    import yaml
-
     document = Document(None, path)
     try:
         content = path.read_text(encoding="utf-8-sig") if text is None else text
         if path.suffix.lower() in (".json", ".jsonl"):
-            content = _with_whole_characters(content)
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(content)
+            _read_json(document, content, lookup, first_line)
+        else:
+            _read_nodes(document, content, lookup, first_line)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
+        document.problems.append(Problem(f"cannot be read: {why}", Place(path, 1, 1)))
+    except _TooMuch as error:
+        document.problems.append(Problem("there is more in this file than a suite can hold", error.place))
+    return document
+
+
+def _read_json(document: Document, content: str, lookup: Lookup, first_line: int) -> None:
+    from dokimos.suites.json_values import JsonValues
+
+    def note(steps: Steps, place: Place) -> None:
+        if len(document.places) > MOST_VALUES:
+            raise _TooMuch(place)
+        document.places[steps] = place
+
+    def convert(steps: Steps, token: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return token if value is not None and _is_text(steps) else value
+        return substitute(
+            value,
+            lookup,
+            lambda message: document.problems.append(
+                Problem(message, document.places[steps], path_text(steps))
+            ),
+        )
+
+    values = JsonValues(document.file, content, first_line=first_line, note=note, convert=convert)
+    document.value = values.read()
+    document.problems += values.problems
+
+
+def _read_nodes(document: Document, content: str, lookup: Lookup, first_line: int) -> None:
+    import yaml
+
+    try:
+        loader = make_loader(content)
         try:
             node = loader.get_single_node()
             if node is not None:
                 document.value = _Reader(document, loader, lookup, first_line).read(node, ())
         finally:
             loader.dispose()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
-        document.problems.append(Problem(f"cannot be read: {why}", Place(path, 1, 1)))
-    except _TooMuch as error:
-        document.problems.append(Problem("there is more in this file than a suite can hold", error.place))
     except yaml.YAMLError as error:
-        document.problems.append(_syntax(path, error, first_line))
-    return document
+        document.problems.append(_syntax(document.file, error, first_line))
 
 
 class _TooMuch(Exception):
@@ -152,47 +199,51 @@ class _Reader:
         return entries
 
     def _scalar(self, node: Any, steps: Steps) -> Any:
+        text: str = node.value
+        is_plain = not node.style  # None or empty, by the parser
+        if "${" in text:
+            text = substitute(text, self._lookup, lambda message: self._complain(node, steps, message))
+            if text != node.value and not is_plain:
+                return text
+            node = self._resolved(node, text) if text != node.value else node
+        tag = node.tag
+        if tag not in (STR, NULL) and tag.startswith("tag:yaml.org,") and _is_text(steps):
+            return text
+        value: Any = text if tag == STR else self._constructed(node, text, steps)
+        if is_plain and text[:1] in _OLD_FIRST:
+            self._note_source(node, text, value, steps)
+        return value
+
+    def _resolved(self, node: Any, text: str) -> Any:
         import yaml
 
-        text, changed = self._substituted(node, steps)
-        is_plain = not node.style  # None or empty, by the parser
-        if changed and is_plain:
-            tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
-            node = yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
-        elif changed:
-            return text
-        if _is_text(steps) and node.tag != _NULL and node.tag.startswith("tag:yaml.org,"):
-            return text
+        tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
+        return yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
+
+    def _constructed(self, node: Any, text: str, steps: Steps) -> Any:
+        import yaml
+
         try:
+            if node.tag in CORE_TAGS:
+                return read_tagged(node.tag, text)
             return self._loader.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             why = getattr(error, "problem", None) or error
             self._complain(node, steps, f"{text!r:.80} cannot be read: {why}")
             return None
 
-    def _substituted(self, node: Any, steps: Steps) -> tuple[str, bool]:
-        text: str = node.value
-        if "${" not in text:
-            return text, False
-
-        def value(found: re.Match[str]) -> Any:
-            name, default = found[1], found[3]
-            if name is None:
-                return "${"
-            known = self._lookup(name)
-            if known is None and default is None:
-                hint = near(name, _environment_names())
-                self._complain(
-                    node,
-                    steps,
-                    f"the variable {name} is not set; set it, put it into .env, or write ${{{name}:-default}}"
-                    f".{hint}",
-                )
-                return found[0]
-            return default if known is None else known
-
-        replaced = _VARIABLE.sub(value, text)
-        return replaced, replaced != node.value
+    def _note_source(self, node: Any, text: str, value: Any, steps: Steps) -> None:
+        """Remember how a number is written, and what YAML 1.1 read otherwise."""
+        if type(value) in (int, float):
+            self._document.sources[steps] = text
+        if not _is_untyped(steps):
+            return
+        before = read_scalar_1_1(text, value)
+        if type(before) is not type(value) or before != value:
+            reading = OldReading(
+                text=text, now=value, before=before, place=self._place(node), path=path_text(steps)
+            )
+            self._document.old_readings.append(reading)
 
     def _place(self, node: Any) -> Place:
         mark = node.start_mark
@@ -203,23 +254,17 @@ class _Reader:
 
 
 def _is_text(steps: Steps) -> bool:
-    return bool(steps) and steps[-1] in TEXT_KEYS and _FREE_KEYS.isdisjoint(steps[:-1])
+    if not steps:
+        return False
+    if steps[-1] in TEXT_KEYS and _FREE_KEYS.isdisjoint(steps[:-1]):
+        return True
+    return len(steps) > 1 and steps[-2] in _TEXT_MAPS and _FREE_KEYS.isdisjoint(steps[:-2])
 
 
-def _with_whole_characters(text: str) -> str:
-    """Return JSON whose characters are one escape each: YAML does not know halves."""
-
-    def whole(found: re.Match[str]) -> str:
-        high, low = int(found[2], 16), int(found[3], 16)
-        return f"{found[1]}\\U{0x10000 + ((high - 0xD800) << 10) + low - 0xDC00:08x}"
-
-    return _HALVES.sub(whole, text) if "\\u" in text else text
-
-
-def _environment_names() -> list[str]:
-    import os
-
-    return [name for name in os.environ if not name.startswith("_")]
+def _is_untyped(steps: Steps) -> bool:
+    """Whether no schema says what a value has to be; the parameters of metrics have types."""
+    free = _UNTYPED.intersection(steps)
+    return bool(free) and not (free == {"params"} and {"metrics", "evaluations"} & set(steps))
 
 
 def merged(upper: Mapping[Any, Any], lower: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.document import Document, Lookup, merged, read_yaml
+from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.problems import Place, Problem, Steps
+from dokimos.suites.variables import Lookup
 
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _COMMENT: Final = re.compile(r"\s+#.*$")

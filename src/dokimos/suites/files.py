@@ -6,11 +6,14 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from dokimos.suites.document import Document, Lookup, merged, read_yaml
+from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.problems import Place, Problem, Steps
+from dokimos.suites.variables import Lookup
+
+T = TypeVar("T")
 
 CASES: Final = "test_cases"
 CASES_FILE: Final = "test_cases_file"
@@ -83,13 +86,14 @@ def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> Non
         other = read_yaml(path, lookup)
         _include(other, lookup, (*above, path.resolve()))
         _read_cases(other, lookup)
-        document.problems += other.problems
+        document.adopt_findings(other)
         if not isinstance(other.value, Mapping):
             document.problems.append(document.problem((INCLUDE,), f"{name} is no map"))
             continue
-        own = dict(document.places)
+        own, own_sources = dict(document.places), dict(document.sources)
         document.graft(other)
         document.places |= own
+        document.sources |= own_sources
         document.value = merged(document.value, other.value)
 
 
@@ -108,14 +112,22 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
             document.problems.append(document.problem((CASES_FILE,), f"there is no file {path}"))
             continue
         found = _cases_of(path, lookup)
-        document.problems += found.problems
-        for steps, place in found.places.items():
-            match steps:
-                case (int(index), *below):
-                    document.places[(CASES, len(cases) + index, *below)] = place
+        document.adopt_findings(found)
+        document.places |= _below_cases(found.places, len(cases))
+        document.sources |= _below_cases(found.sources, len(cases))
         cases += found.value or []
     document.places.setdefault((CASES,), document.place((CASES_FILE,)))
     suite[CASES] = cases
+
+
+def _below_cases(of_list: Mapping[Steps, T], first: int) -> dict[Steps, T]:
+    """Return what is known of the values of a list of cases, which begins at an index of the suite's."""
+    found: dict[Steps, T] = {}
+    for steps, known in of_list.items():
+        match steps:
+            case (int(index), *below):
+                found[(CASES, first + index, *below)] = known
+    return found
 
 
 def _names(document: Document, key: str) -> list[str]:
@@ -135,7 +147,8 @@ def _cases_of(path: Path, lookup: Lookup) -> Document:
         return _table(path)
     document = read_yaml(path, lookup)
     if isinstance(document.value, Mapping) and CASES in document.value:
-        inner = Document(document.value[CASES] or [], path, problems=document.problems)
+        inner = Document(document.value[CASES] or [], path)
+        inner.adopt_findings(document)
         inner.graft(document, source=(CASES,))
         document = inner
     if document.value is None:
@@ -153,7 +166,9 @@ def _json_lines(path: Path, lookup: Lookup) -> Document:
         if not line.strip():
             continue
         row = read_yaml(path, lookup, text=line, first_line=number)
-        document.problems += row.problems
+        document.adopt_findings(row)
+        if row.problems and row.value is None:
+            continue
         document.graft(row, target=(len(document.value),))
         document.value.append(row.value)
     return document

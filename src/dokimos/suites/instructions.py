@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def _parsed(text: str) -> dict[str, Any]:
     import yaml
 
     try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        tree = load_yaml(text, texts=("version",))
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigurationError(f"the front matter is not valid YAML: {error}") from None
     if tree is None:
         return {}

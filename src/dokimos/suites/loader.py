@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.document import Document
 from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
 from dokimos.suites.files import read_suite, with_settings
+from dokimos.suites.old_readings import warning_of
 from dokimos.suites.problems import Problem, Steps, refuse
 from dokimos.suites.stand_ins import without_faults
 
@@ -95,10 +96,12 @@ def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     """
     from pydantic import ValidationError
 
+    from dokimos.suites.optimizer.paths import with_values
     from dokimos.suites.schema import SuiteFile
 
     problems = list(document.problems)
     value = document.value
+    sources = dict(document.sources)
     while True:  # an inner fault hides those of what is around it
         try:
             file = SuiteFile.model_validate(value)
@@ -106,11 +109,24 @@ def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
             faults = error.errors()
         else:
             return (None if document.problems else file), problems
+        if texts := _wanted_texts(document, faults, sources):
+            value = with_values(value, texts)
+            continue
         problems += [_problem(document, fault) for fault in faults]
         mended = without_faults(value, [document.known(tuple(fault["loc"])) for fault in faults])
         if document.problems or mended == value:
             return None, problems
         value = mended
+
+
+def _wanted_texts(
+    document: Document, faults: Iterable[ErrorDetails], sources: dict[Steps, str]
+) -> dict[Steps, str]:
+    """Return numbers as they are written, for the fields that want a text; each is taken once."""
+    from dokimos.suites.metric_schema import TEXT_WANTED
+
+    wanted = [document.known(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED]
+    return {steps: sources.pop(steps) for steps in wanted if steps in sources}
 
 
 def _problem(document: Document, fault: ErrorDetails) -> Problem:
@@ -143,6 +159,8 @@ class _Compiler:
         from dokimos.suites.suite import Suite
 
         self._warn_of_blocks()
+        if warning := warning_of(self._document.old_readings):
+            self._warn(warning)
         for index, metric in enumerate(self._agent_metrics()):
             self._metric(metric, ("evaluations", "metrics", index))
         cases = tuple(self._cases())
@@ -311,7 +329,7 @@ class _Compiler:
 
         if id(metric) not in self._built:
             try:
-                built = build_metric(metric, self._judges, self._folder)
+                built = build_metric(metric, self._judges, self._folder, self._source(steps))
             except ConfigurationError as error:
                 self._problems.append(self._document.problem(steps, str(error)))
                 self._built[id(metric)] = None
@@ -320,6 +338,11 @@ class _Compiler:
                 for warning in built.warnings:
                     self._warn(f"{self._document.place(steps)}: {warning}")
         return self._built[id(metric)]
+
+    def _source(self, steps: Steps) -> Callable[[str], str | None]:
+        """Return what gives a metric's numbers as they are written."""
+        sources = self._document.sources
+        return lambda key: sources.get((*steps, key)) or sources.get((*steps, "params", key))
 
     def _tools(self, turn: Turn, steps: Steps) -> Any:
         expected = turn.expected_tools

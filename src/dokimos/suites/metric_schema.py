@@ -62,7 +62,8 @@ class Block(BaseModel):
         elif kind == "string_too_short":
             kind, message = "blank", "this must not be blank."
         elif kind in _SHAPES:
-            kind, message = "shape", f"this must be {_SHAPES[kind]}, not {detail['input']!r:.60}."
+            kind = TEXT_WANTED if kind == "string_type" else "shape"
+            message = f"this must be {_SHAPES[detail['type']]}, not {detail['input']!r:.60}."
         told = PydanticCustomError(kind, "{told}", {"told": message})
         return InitErrorDetails(type=told, loc=detail["loc"], input=detail["input"])
 
@@ -77,6 +78,8 @@ _KINDS: Final = {
     "metric_type": ("standard", "geval", "rag", "code", "evaluator"),
     "tool_type": ("function", "mcp", "prompt", "vectorstore", "hierarchical_document"),
 }
+TEXT_WANTED: Final = "text_wanted"
+"""The kind of the error where something else than a text is given."""
 _SHAPES: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
+from dokimos.evaluators.scalars import as_written
 from dokimos.suites.metric_schema import (
     CodeMetric,
     EvaluatorMetric,
@@ -103,7 +104,13 @@ def judge_of(block: ModelBlock) -> Any:
     return judge(f"{provider}:{block.name}", **given)
 
 
-def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
+Source: TypeAlias = Callable[[str], str | None]
+"""Gives a number of a metric as the file writes it, by its key; None for what is no number there."""
+
+
+def build_metric(
+    metric: Metric, judges: Judges, folder: Path, source: Source = lambda key: None
+) -> BuiltMetric:
     """Build the evaluator of a metric.
 
     Raises:
@@ -115,7 +122,7 @@ def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
             if legacy is not None:
                 return _replaced(metric, legacy, judges, folder)
             embeds = metric.metric == EMBEDDING_SIMILARITY
-            return _embedding_similarity(metric, judges, folder) if embeds else _standard(metric)
+            return _embedding_similarity(metric, judges, folder) if embeds else _standard(metric, source)
         case GEvalMetric():
             return _g_eval(metric, judges)
         case RagMetric():
@@ -123,13 +130,14 @@ def build_metric(metric: Metric, judges: Judges, folder: Path) -> BuiltMetric:
         case CodeMetric():
             return _code(metric, folder)
         case EvaluatorMetric():
-            return _registered(metric, judges, folder)
+            return _registered(metric, judges, folder, source)
     raise ConfigurationError(f"there is no metric of the type {type(metric).__name__}.")
 
 
-def _standard(metric: StandardMetric) -> BuiltMetric:
+def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
     names = _RENAMED.get(metric.metric, {})
-    params = {names.get(key, key): value for key, value in metric.parameters.items()}
+    written = as_written(metric.metric, metric.parameters, source)
+    params = {names.get(key, key): value for key, value in written.items()}
     decides = metric.metric in _VERDICTS
     if metric.threshold is not None or not decides:
         params["threshold"] = metric.threshold
@@ -228,9 +236,9 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     return BuiltMetric(evaluator=evaluator, name=name, metric=metric, decides=True)
 
 
-def _registered(metric: EvaluatorMetric, judges: Judges, folder: Path) -> BuiltMetric:
+def _registered(metric: EvaluatorMetric, judges: Judges, folder: Path, source: Source) -> BuiltMetric:
     kind = find(metric.evaluator)
-    params = {**metric.params, **_common(metric)}
+    params = {**as_written(metric.evaluator, metric.params, source), **_common(metric)}
     if metric.threshold is not None:
         params["threshold"] = metric.threshold
     if "judge" in kind.__dataclass_fields__ and "judge" not in params:

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from dokimos.core.yaml_scalars import read_boolean
 from dokimos.suites.metric_schema import (
     CALLABLE,
     URL,
@@ -115,7 +116,7 @@ class TestCase(Block):
     turn_config: dict[str, Any] = Field(default_factory=dict)
     turns: Annotated[list[Turn], Field(min_length=1)] | None = None
     tags: list[str] = Field(default_factory=list)
-    skip: bool | Text = False
+    skip: Annotated[bool | Text, BeforeValidator(read_boolean)] = False
     """Leave the case out; a text says why."""
     repeats: Annotated[int, Field(ge=1)] = 1
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, SecretStr, StringConstraints, Tag, model_validator
 
+from dokimos.core.yaml_scalars import read_boolean
 from dokimos.suites.metric_schema import TOOL_NAME, URL, ModelBlock, Text
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 from dokimos.suites.tool_block import ToolBlock
@@ -158,7 +159,7 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
         described = {"type": given} if isinstance(given, str) else given
         if not isinstance(described, Mapping):
             raise ValueError(f"the parameter {name!r} must be a schema such as {{type: string}}.")
-        asked = described.get("required", "default" not in described)
+        asked = read_boolean(described.get("required", "default" not in described))
         properties[name] = {key: part for key, part in described.items() if not _is_flag(key, part)}
         if asked is True or isinstance(asked, list):
             required.append(name)
@@ -171,4 +172,4 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_flag(key: str, value: Any) -> bool:
-    return key == "required" and isinstance(value, bool)
+    return key == "required" and isinstance(read_boolean(value), bool)

@@ -16,6 +16,20 @@ def test_parameters_are_yaml_scalars():
     assert (numeric.relative_tolerance, numeric.accept_percent, numeric.name) == (0.01, True, "Price")
 
 
+def test_scalars_are_those_of_yaml_1_2():
+    assert build_evaluator("numeric:absolute_tolerance=1e-6,accept_percent=no").absolute_tolerance == 1e-6
+    assert build_evaluator("numeric:accept_percent=off").accept_percent is False
+    assert (
+        build_evaluator("contains:values=18:30").values == build_evaluator("contains:values='18:30'").values
+    )
+    assert list(build_evaluator("contains:values=[What is it?, Where?]").values) == ["What is it?", "Where?"]
+
+
+def test_a_parameter_that_is_text_takes_a_number_as_it_is_written():
+    assert build_evaluator("regex:pattern=1e5,name=012").pattern == "1e5"
+    assert build_evaluator("regex:pattern=1e5,name=012").name == "012"
+
+
 def test_a_comma_inside_a_value_does_not_end_it():
     assert build_evaluator("regex:pattern=a{1,3},ignore_case=true").pattern == "a{1,3}"
 

@@ -73,3 +73,15 @@ def test_no_text_is_too_strange_to_be_read(text):
 
     assert prompt.text.strip()
     assert prompt.version
+
+
+def test_a_version_is_what_is_written(tmp_path):
+    (tmp_path / "prompt.md").write_text("---\nversion: 1.10\ndate: 2024-01-31\nlive: no\n---\nBe kind.\n")
+
+    prompt = read_instructions(Instructions(file="prompt.md"), tmp_path)
+
+    assert (prompt.version, prompt.front_matter["date"], prompt.front_matter["live"]) == (
+        "1.10",
+        "2024-01-31",
+        "no",
+    )

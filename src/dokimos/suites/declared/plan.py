@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_origin, get_type_hints
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 from dokimos.suites.declared.models import Endpoint
 from dokimos.suites.environment import parsed_dotenv
@@ -311,12 +312,18 @@ def _pointed_at(reference: str, whole: Any) -> Any:
 
 
 def _schema_in(path: Path) -> Any:
+    """Return the schema in a file: YAML, or JSON where the name says so."""
     import yaml
 
+    text = _read(path)
+    if path.suffix.lower() == ".json":
+        from dokimos.suites.json_values import read_json
+
+        return read_json(path, text)
     try:
-        return yaml.safe_load(_read(path))  # JSON is YAML
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{path} is no valid JSON or YAML: {error}") from None
+        return load_yaml(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
 
 
 def _read(path: Path) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.document import Document, Lookup, read_yaml
+from dokimos.suites.document import Document, read_yaml
 from dokimos.suites.optimizer.editing import edited, scalar_text
 from dokimos.suites.optimizer.paths import steps_to, value_at, with_values
 from dokimos.suites.optimizer.trial import Candidate
 from dokimos.suites.problems import Problem, Steps, refuse
+from dokimos.suites.variables import VARIABLE, Lookup, substitute
 
 if TYPE_CHECKING:
     from dokimos.suites.optimizer.schema import NumericAxis, OptimizerBlock, TextualAxis
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 BOM: Final = "\ufeff"
 INSTRUCTIONS: Final = ("instructions",)
 _BLOCK: Final = ("evaluations", "optimizer", "axes")
-_VARIABLE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _NOT_TESTED: Final = frozenset(
     {"name", "description", "author", "evaluations", "test_cases", "test_cases_file", "include"}
 )
@@ -212,19 +212,12 @@ class AxisPlaces:
         return read_yaml(self.document.file, self.lookup, text=text).value
 
     def _substituted(self, text: str) -> str:
-        def value(found: re.Match[str]) -> str:
-            name, default = found[1], found[3]
-            if name is None:
-                return "${"
-            known = self.lookup(name)
-            return found[0] if known is None and default is None else str(default if known is None else known)
-
-        return _VARIABLE.sub(value, text)
+        return substitute(text, self.lookup, lambda message: None)
 
 
 def variables_of(text: str) -> frozenset[str]:
     """Return the variables that a text refers to, as they are written."""
-    return frozenset(found[0] for found in _VARIABLE.finditer(text) if found[1])
+    return frozenset(found[0] for found in VARIABLE.finditer(text) if found[1])
 
 
 def _as_written(value: Any) -> Any:

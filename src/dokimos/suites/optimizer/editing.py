@@ -6,6 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dokimos.core.yaml_scalars import (
+    CORE_TAGS,
+    dumper_class,
+    make_loader,
+    read_scalar,
+    read_scalar_1_1,
+    read_tagged,
+)
 from dokimos.errors import ConfigurationError
 from dokimos.suites.problems import Steps, path_text
 
@@ -51,9 +59,11 @@ def _splice(text: str, steps: Steps, value: Any) -> tuple[int, int, str]:
 
 def _found(text: str, steps: Steps) -> tuple[Any, Any]:
     """Return the node at some steps, None where only its key is missing, and the one around it."""
-    import yaml
-
-    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = make_loader(text)
+    try:
+        node: Any = loader.get_single_node()
+    finally:
+        loader.dispose()
     parent: Any = None
     for place, step in enumerate(steps):
         parent = node
@@ -74,15 +84,19 @@ def _child(node: Any, step: str | int) -> tuple[Any, int]:
         return node.value[step], max([node.start_mark.index, *ends])
     if node.id == "mapping":
         for key, value in node.value:
-            if key.id == "scalar" and key.value == str(step):
+            if key.id == "scalar" and _key(key) == step:
                 return value, key.end_mark.index
     return None, 0
+
+
+def _key(node: Any) -> Any:
+    return read_tagged(node.tag, node.value) if node.tag in CORE_TAGS else node.value
 
 
 def _insertion(text: str, parent: Any, steps: Steps, value: Any) -> tuple[int, int, str]:
     if parent is None or parent.id != "mapping":
         raise ConfigurationError(f"{path_text(steps)} does not stand in this file.")
-    entry = f"{steps[-1]}: {_flow(value)}"
+    entry = f"{_flow(steps[-1])}: {_flow(value)}"
     if not parent.value:
         start = parent.start_mark.index + 1
         return start, start, entry
@@ -114,13 +128,19 @@ def _flow(value: Any) -> str:
     import yaml
 
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value else _quoted(value)
+        return value if _PLAIN.fullmatch(value) and _is_text_to_all(value) else _quoted(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_flow, value)) + "]"
-    dumped: str = yaml.safe_dump(value)
+    dumped: str = yaml.dump(value, Dumper=dumper_class())
     return dumped.removesuffix("\n").removesuffix("\n...")
+
+
+def _is_text_to_all(text: str) -> bool:
+    """Whether YAML 1.2 and 1.1 read this as text where it has no quotes."""
+    value = read_scalar(text)
+    return isinstance(value, str) and isinstance(read_scalar_1_1(text, value), str)
 
 
 def _quoted(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
-from dokimos.core.yaml_scalars import plain_loader
+from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
+from dokimos.suites.json_values import read_json
 
 
 def text_of(path: Path) -> str:
@@ -20,7 +20,7 @@ def text_of(path: Path) -> str:
 
 
 def data_of(path: Path) -> Any:
-    """Return the content of a YAML, JSON or JSONL file as JSON has it; `yes`, `on` and dates are texts.
+    """Return the content of a YAML, JSON or JSONL file as JSON has it.
 
     Raises:
         ConfigurationError: for a file that cannot be read.
@@ -29,8 +29,15 @@ def data_of(path: Path) -> Any:
 
     text = text_of(path)
     try:
-        if path.suffix == ".jsonl":
-            return jsonable([json.loads(line) for line in text.split("\n") if line.strip()])
-        return jsonable(yaml.load(text, plain_loader()))
+        match path.suffix.lower():
+            case ".jsonl":
+                return [read_json(path, line, first_line=number) for number, line in _lines(text)]
+            case ".json":
+                return read_json(path, text)
+        return jsonable(load_yaml(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from None
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -5,7 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
+from dokimos.suites.document import read_yaml
 from dokimos.suites.optimizer.editing import edited, scalar_text
 from dokimos.suites.optimizer.paths import with_values
 
@@ -160,3 +162,38 @@ def test_whatever_is_written_reads_back_and_nothing_else_changes(changes):
 @given(st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=3))
 def test_lists_and_maps_are_written_on_one_line(value):
     assert yaml.safe_load(edited(BLOCK, {("quoted",): value}))["quoted"] == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "no",
+        "1e-6",
+        "1e5",
+        "012",
+        "18:30",
+        "1_000",
+        "~",
+        "null",
+        "=",
+        "What?",
+        1e-6,
+        1e21,
+        12,
+        True,
+        None,
+        float("inf"),
+    ],
+)
+def test_what_is_written_reads_back_as_the_same_value_of_yaml_1_2(value, tmp_path):
+    after = edited("a: {b: x}\nc: y\n", {("a", "b"): value, ("c",): [value]})
+
+    assert read_yaml(tmp_path / "a.yaml", {}.get, text=after).value == {"a": {"b": value}, "c": [value]}
+    assert load_yaml(after) == yaml.safe_load(after)
+
+
+def test_a_key_is_found_and_written_as_what_it_is():
+    assert edited("012: a\nno: b\n", {(12,): "x", ("no",): "y"}) == "012: x\nno: y\n"
+    assert load_yaml(edited("a: {b: 1}", {("a", "no"): 2, ("a", "x: y"): 3})) == {
+        "a": {"b": 1, "no": 2, "x: y": 3}
+    }

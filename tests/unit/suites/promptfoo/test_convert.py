@@ -318,3 +318,46 @@ def test_nothing_is_written_over(place, capsys):
 def test_a_file_of_another_kind_is_refused(place, text):
     with pytest.raises(ConfigurationError, match=r"promptfooconfig\.yaml"):
         converted(place, text)
+
+
+def test_questions_in_a_flow_list_and_scalars_of_yaml_1_2_are_read(place):
+    found = cases(
+        place,
+        """
+        prompts: ["{{q}}"]
+        providers: [echo]
+        tests:
+          - vars: {q: [What is it?, Where?]}
+            metadata: {code: 012, rate: 1e-6, open: no, at: 18:30}
+            assert: [{type: contains, value: "1e-6"}]
+        """,
+    )
+
+    assert [case["input"] for case in found] == ["What is it?", "Where?"]
+    assert found[0]["metadata"] == {"code": 12, "rate": 1e-6, "open": "no", "at": "18:30"}
+
+
+def test_a_text_that_looks_like_a_number_is_a_text_in_the_suite_too(place):
+    converted(
+        place,
+        """
+        prompts: ["{{q}}"]
+        providers: [echo]
+        tests:
+          - vars: {q: "1e5"}
+            metadata: {code: "1e-6", open: "no", old: "012"}
+            assert: [{type: contains, value: "1e-6"}]
+        """,
+    )
+
+    status, suite = imported(place)
+
+    assert (status, suite.warnings) == (0, ())
+    assert suite.cases[0].metadata == {"code": "1e-6", "open": "no", "old": "012"}
+
+
+def test_data_in_json_that_is_broken_is_named_with_its_line(place):
+    with pytest.raises(ConfigurationError, match=r"tests.json:2:9: this is not valid JSON"):
+        converted(
+            place, "prompts: [a]\nproviders: [echo]\ntests: file://tests.json", tests__json='[\n{"vars":bad}]'
+        )

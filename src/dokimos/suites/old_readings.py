@@ -1,0 +1,42 @@
+"""Values without quotes that YAML 1.1 read otherwise than YAML 1.2 does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dokimos.suites.problems import Place
+
+MOST_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldReading:
+    """A scalar where no schema says what it has to be."""
+
+    text: str
+    now: Any
+    before: Any
+    place: Place
+    path: str
+
+    def __str__(self) -> str:
+        readings = f"{self.text} is {_shown(self.now)}, and was {_shown(self.before)} in YAML 1.1"
+        return f"{self.place}: {self.path}: {readings}"
+
+
+def warning_of(readings: Sequence[OldReading]) -> str:
+    """Return one warning with both readings of each value, empty where there is none."""
+    if not readings:
+        return ""
+    first, *others = map(str, sorted(readings, key=lambda reading: reading.place)[:MOST_SHOWN])
+    if len(readings) > MOST_SHOWN:
+        others.append(f"and {len(readings) - MOST_SHOWN} more")
+    advice = "Put quotes around a text, and write true, false or the number where you mean that."
+    return "\n    ".join([f"{first}. Suites are read as YAML 1.2. {advice}", *others])
+
+
+def _shown(value: Any) -> str:
+    return f"the text {value!r}" if isinstance(value, str) else json.dumps(value)
