@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from statistics import stdev
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any
 
+from dokimos.core.eval_result import (
+    CONTESTED,
+    DEFAULT_THRESHOLD,
+    HARD_ERRORS,
+    UNAVAILABLE,
+    UNREADABLE,
+    ErrorKind,
+    EvalResult,
+    Score,
+    lowest_score,
+    worst_kind,
+)
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.outcome import SUCCESS, Outcome, decide_outcome, find_culprits
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_init
 from dokimos.core.repeats import pass_at_k, pass_hat_k
@@ -20,85 +33,22 @@ from dokimos.core.rows import row_of
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
-ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
-DEFAULT_THRESHOLD = 0.5
-CONTESTED: Final[ErrorKind] = "contested"
-UNREADABLE: Final[ErrorKind] = "unreadable"
-UNAVAILABLE: Final[ErrorKind] = "unavailable"
-"""Of an error that a resumed run takes up by itself: an endpoint was down."""
-HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
-"""Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
-
-
-@quick_init
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What the author of an evaluator returns: a value in 0..1 and a sentence that explains it."""
-
-    value: float
-    reason: str = ""
-    _: KW_ONLY
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    __pydantic_config__ = WIRE_CONFIG
-
-
-@quick_init
-@dataclass(frozen=True, slots=True)
-class EvalResult:
-    """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
-
-    name: str
-    score: float | None = None
-    """In 0..1; None when there is an error or the evaluator was skipped."""
-    _: KW_ONLY
-    threshold: float | None = None
-    success: bool | None = None
-    """None where nothing was decided: no threshold, an error, skipped."""
-    reason: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    metrics: CallMetrics | None = None
-    """What the evaluator's own model calls cost."""
-    error: str | None = None
-    """Why there is no score; never averaged."""
-    skipped: str | None = None
-    """Why the evaluator was not applied to this case."""
-    fail_on_error: bool = True
-    """Whether an error fails the item or only warns; `contested` and `unreadable` ones always fail it."""
-    error_kind: str | None = None
-    """`contested` where a judge's reply holds more than one verdict or a quoted one (a possible attack),
-    `unreadable` where it holds none, `unavailable` where its endpoint was down; None for any other error."""
-
-    __pydantic_config__ = WIRE_CONFIG
-
-    def __post_init__(self) -> None:
-        if self.score is not None and not 0.0 <= self.score <= 1.0:
-            raise ValueError(f"The score of {self.name!r} must be in 0..1, not {self.score!r}.")
-
-    @classmethod
-    def of(cls, name: str, score: float, threshold: float | None = None, reason: str = "") -> EvalResult:
-        """Decide success by the threshold, or by 0.5 where none is given."""
-        limit = DEFAULT_THRESHOLD if threshold is None else threshold
-        return cls(name, score, threshold=threshold, success=score >= limit, reason=reason)
-
-    @classmethod
-    def passed(cls, name: str, score: float = 1.0, reason: str = "") -> EvalResult:
-        """Make a success, whatever the score."""
-        return cls(name, score, success=True, reason=reason)
-
-    @classmethod
-    def failed(cls, name: str, score: float = 0.0, reason: str = "") -> EvalResult:
-        """Make a failure, whatever the score."""
-        return cls(name, score, success=False, reason=reason)
-
-    @property
-    def errors_item(self) -> bool:
-        """Whether there is an error that is more than a warning."""
-        return self.error is not None and (self.fail_on_error or self.error_kind in HARD_ERRORS)
-
-    @property
-    def fails_item(self) -> bool:
-        return self.success is False or self.errors_item
+__all__ = [
+    "CONTESTED",
+    "DEFAULT_THRESHOLD",
+    "HARD_ERRORS",
+    "UNAVAILABLE",
+    "UNREADABLE",
+    "ErrorKind",
+    "EvalResult",
+    "ExperimentResult",
+    "ItemResult",
+    "RunResult",
+    "RunStatus",
+    "Score",
+    "lowest_score",
+    "worst_kind",
+]
 
 
 @quick_init
@@ -128,27 +78,35 @@ class ItemResult:
         return f"item-{self.index}"
 
     @property
+    def outcome(self) -> Outcome:
+        return decide_outcome(self.error, self.eval_results)
+
+    @property
     def success(self) -> bool | None:
-        """True if all that judged it are content, False if one is not or errored, None if none did."""
-        if self.error is not None:
-            return False
-        judged = None
-        for result in self.eval_results:
-            if result.fails_item:
-                return False
-            if result.success:
-                judged = True
-        return judged
+        """True if all that judged it are content, False if one is not or it errored, None if none judged."""
+        return SUCCESS.get(self.outcome)
 
     @property
     def errored(self) -> bool:
-        """Whether the task, or an evaluator that fails on error, gave an error instead of an answer."""
-        return self.error is not None or any(r.errors_item for r in self.eval_results)
+        """Whether there is an error in place of an answer, or of every verdict."""
+        return self.outcome is Outcome.ERRORED
+
+    @property
+    def culprits(self) -> tuple[EvalResult, ...]:
+        """The results that keep the item from passing."""
+        return find_culprits(self.error, self.eval_results)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why the item is errored: the task's error, or those of its evaluators."""
+        task = () if self.error is None else (self.error,)
+        return task + tuple(result.error_text for result in self.culprits if result.error is not None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Errors of evaluators that were told not to fail the item."""
-        return tuple(f"{r.name}: {r.error}" for r in self.eval_results if r.error and not r.errors_item)
+        """Errors of evaluators that leave the item's outcome to the others."""
+        counted = self.culprits
+        return tuple(r.error_text for r in self.eval_results if r.error is not None and r not in counted)
 
     @property
     def actual_output(self) -> str | None:
@@ -284,8 +242,13 @@ class ExperimentResult:
         return self._mean_count(lambda summary: summary.errored)
 
     @property
+    def informational_count(self) -> Count:
+        """Items that have scores, none of which decides, as a mean over the repeats."""
+        return self._mean_count(lambda summary: summary.informational)
+
+    @property
     def not_judged_count(self) -> Count:
-        """Items that no evaluator passed or failed, as a mean over the repeats."""
+        """Items of which nothing was evaluated, as a mean over the repeats."""
         return self._mean_count(lambda summary: summary.not_judged)
 
     @property
@@ -394,18 +357,6 @@ class ExperimentResult:
 
 def _is_tagged(key: str, tag: str, item: ItemResult) -> bool:
     return tag in _tags(item, key)
-
-
-def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
-    """Return the kind of an error that several make together: a contested one hides behind no other."""
-    found = set(kinds)
-    return next((kind for kind in (*HARD_ERRORS, UNAVAILABLE) if kind in found), None)
-
-
-def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:
-    """Return how good the worst of some scores is, 1.0 without any; one to be kept low is turned round."""
-    scores = (1 - r.score if r.name in lower_is_better else r.score for r in results if r.score is not None)
-    return min(scores, default=1.0)
 
 
 def _tags(item: ItemResult, key: str) -> Sequence[str]:

@@ -12,6 +12,7 @@ from dokimos.core.figures import usd
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import UNIT, square_units_of, units_of
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from dokimos.core.results import EvalResult, ItemResult
@@ -36,6 +37,8 @@ class EvaluatorSummary:
     failed: int = 0
     """Verdicts against; errors are counted apart."""
     errors: int = 0
+    undecided: int = 0
+    """Errors that took the place of a verdict."""
     skipped: int = 0
     histogram: tuple[int, ...] = (0,) * HISTOGRAM_BINS
     """Scores in ten equal bins of 0..1, the last one closed."""
@@ -65,6 +68,16 @@ class EvaluatorSummary:
         return self.passed + self.failed
 
     @property
+    def meant(self) -> int:
+        """Results that it was meant to give: all but the skipped ones."""
+        return self.scored + self.errors
+
+    @property
+    def decides(self) -> bool:
+        """Whether any of its results is, or was to be, a verdict."""
+        return self.judged > 0 or self.undecided > 0
+
+    @property
     def pass_rate(self) -> float | None:
         return self.passed / self.judged if self.judged else None
 
@@ -76,11 +89,14 @@ class RunSummary:
     total: int = 0
     passed: int = 0
     failed: int = 0
-    """Judged items that did not pass, errored ones included."""
+    """Items that did not pass, errored ones included."""
     errored: int = 0
+    informational: int = 0
+    """Items that have scores, none of which decides."""
     not_judged: int = 0
+    """Items of which nothing was evaluated."""
     warned: int = 0
-    """Items with an evaluator error that was told not to fail them."""
+    """Items with an error of an evaluator that leaves their outcome to the others."""
     evaluators: tuple[EvaluatorSummary, ...] = ()
     metrics: CallMetrics = field(default_factory=CallMetrics)
     """Tokens and cost added up, with the median latency."""
@@ -135,18 +151,21 @@ def judge_cost(summary: RunSummary) -> str | None:
     return usd(judging.metrics.cost_usd) + coverage
 
 
+_ADDED: Final = ("scored", "score_sum", "square_sum", "passed", "failed", "errors", "undecided", "skipped")
+
+
 class _EvaluatorTally:
     """The running sums behind one `EvaluatorSummary`."""
 
     __slots__ = (
         "errors", "failed", "histogram", "metrics", "name", "passed", "priced", "score_sum", "scored",
-        "skipped", "square_sum", "tokenized",
+        "skipped", "square_sum", "tokenized", "undecided",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.scored = self.score_sum = self.square_sum = 0
-        self.passed = self.failed = self.errors = self.skipped = 0
+        self.passed = self.failed = self.errors = self.undecided = self.skipped = 0
         self.tokenized = self.priced = 0
         self.histogram = [0] * HISTOGRAM_BINS
         self.metrics = CallMetrics()
@@ -155,6 +174,7 @@ class _EvaluatorTally:
         score = result.score
         if result.error is not None:
             self.errors += 1
+            self.undecided += result.is_verdict_meant
         elif score is not None:
             self.scored += 1
             self.score_sum += units_of(score)
@@ -173,7 +193,7 @@ class _EvaluatorTally:
             self.add_cost(metrics, int(known), int(known and metrics.cost_usd is not None))
 
     def add_summary(self, other: EvaluatorSummary) -> None:
-        for name in ("scored", "score_sum", "square_sum", "passed", "failed", "errors", "skipped"):
+        for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
         self.add_cost(other.metrics, other.tokenized, other.priced)
@@ -188,11 +208,16 @@ class _EvaluatorTally:
         return EvaluatorSummary(**values, histogram=tuple(self.histogram))
 
 
+_COUNTS: Final = (
+    "total", "passed", "failed", "errored", "informational", "warned", "tokenized", "priced",
+)  # fmt: skip
+
+
 class Tally:
     """Running totals of a run; `add` is called once per item, in any order."""
 
     def __init__(self) -> None:
-        self.total = self.passed = self.failed = self.errored = self.warned = 0
+        self.total = self.passed = self.failed = self.errored = self.informational = self.warned = 0
         self.tokenized = self.priced = 0
         self._tokens_in: int | None = None
         self._tokens_out: int | None = None
@@ -228,23 +253,24 @@ class Tally:
 
     def add(self, item: ItemResult) -> None:
         self.total += 1
-        success = item.success
-        if success is not None:
-            if success:
-                self.passed += 1
-            else:
-                self.failed += 1
-                self.errored += item.errored
-        warned = False
+        outcome = item.outcome
+        if outcome is Outcome.PASSED:
+            self.passed += 1
+        elif outcome is Outcome.INFORMATIONAL:
+            self.informational += 1
+        elif outcome is not Outcome.NOT_JUDGED:
+            self.failed += 1
+            self.errored += outcome is Outcome.ERRORED
+        erring = False
         for result in item.eval_results:
             self._evaluator(result.name).add(result)
-            warned = warned or (result.error is not None and not result.errors_item)
-        self.warned += warned
+            erring = erring or result.error is not None
+        self.warned += erring and bool(item.warnings)
         if item.metrics is not None:
             self._add_metrics(item.metrics)
 
     def add_summary(self, other: RunSummary) -> None:
-        for name in ("total", "passed", "failed", "errored", "warned", "tokenized", "priced"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self._add_sums(other.metrics)
         self._latencies.update(dict(other.latency_bins))
@@ -267,7 +293,8 @@ class Tally:
             passed=self.passed,
             failed=self.failed,
             errored=self.errored,
-            not_judged=self.total - self.passed - self.failed,
+            informational=self.informational,
+            not_judged=self.total - self.passed - self.failed - self.informational,
             warned=self.warned,
             evaluators=tuple(evaluator.summary() for evaluator in self._evaluators.values()),
             metrics=metrics,

@@ -222,6 +222,11 @@ class Evaluator:
         values = (getattr(self, f.name) for f in fields(self))
         return any(callable(value) and not isinstance(value, type) and not is_ours(value) for value in values)
 
+    @property
+    def gives_verdicts(self) -> bool:
+        """Whether its results decide: by a threshold, or by the bool that `score` is declared to return."""
+        return self.threshold is not None or returns_bool(self.score)
+
     def info(self) -> EvaluatorInfo:
         """Describe the configuration, for provenance and for telling whether two runs are comparable."""
         parameters = {
@@ -283,6 +288,7 @@ class Evaluator:
             error=text.rstrip(".") + advice if advice else text,
             fail_on_error=self.fail_on_error,
             error_kind=_kind_of(error),
+            decides=True if self.threshold is None and self.gives_verdicts else None,
         )
 
 
@@ -336,6 +342,11 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
 @lru_cache(maxsize=256)
 def _readers(paths: tuple[str, ...]) -> tuple[tuple[str, Callable[[EvalTestCase], Any]], ...]:
     return tuple((path, _reader(path)) for path in paths)
+
+
+def returns_bool(function: Callable[..., Any]) -> bool:
+    """Say whether a function is declared to return a bool, which decides without a threshold."""
+    return getattr(function, "__annotations__", {}).get("return") in (bool, "bool")
 
 
 def default_name_of(kind: type[Evaluator]) -> str:

@@ -16,7 +16,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.base import Evaluator, ScoreLike, returns_bool
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Awaitable[ScoreLike]"]
 
@@ -99,6 +99,10 @@ class FunctionEvaluator(Evaluator):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
         return self._callable(*args, **kwargs)
+
+    @property
+    def gives_verdicts(self) -> bool:
+        return self.threshold is not None or returns_bool(self._callable)
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         outcome = self._callable(**self._arguments(case))

@@ -148,6 +148,7 @@ async def _evaluated(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink 
             threshold=evaluator.threshold,
             error=describe_error(error),
             fail_on_error=evaluator.fail_on_error,
+            decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
         )
     if sink is not None:
         sink((result,))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import zip_longest
 from typing import ClassVar, Final
 
 from dokimos.core import figures
 from dokimos.core.figures import UNKNOWN, known
+from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
@@ -18,9 +18,7 @@ from dokimos.exporters.html_data import embedded
 from dokimos.exporters.html_page import asset, bundled, card, foreign, number_cell, page, safe
 from dokimos.exporters.items import (
     ItemRuns,
-    Outcome,
     by_tag,
-    errors_of,
     inputs_text,
     items_of,
     pass_interval,
@@ -99,7 +97,12 @@ def _status(result: ExperimentResult) -> str:
 
 def _verdict(result: ExperimentResult) -> str:
     if result.pass_rate is None:
-        line = '<p class="verdict none"><b>–</b> Not judged: no evaluator decided on any item</p>'
+        words = (
+            "Informational: no evaluator decides"
+            if result.informational_count
+            else "Not judged: no evaluator decided on any item"
+        )
+        line = f'<p class="verdict none"><b>–</b> {words}</p>'
     else:
         passed, judged = result.pass_count, result.pass_count + result.fail_count
         mean = f", mean of {result.run_count} runs" if result.run_count > 1 else ""
@@ -116,6 +119,7 @@ def _outcomes(result: ExperimentResult) -> str:
         ("pass", "✓ passed", result.pass_count),
         ("fail", "✗ failed", result.fail_count - result.error_count),
         ("error", "! errored", result.error_count),
+        ("info", "· informational", result.informational_count),
         ("none", "– not judged", result.not_judged_count),
     )
     words = [
@@ -212,7 +216,7 @@ def _evaluator_row(
     cells = [
         f'<th scope="row" data-sort="{safe(name.lower())}">'
         f'<span class="name" data-evaluator="{safe(name)}">{foreign(name)}</span>'
-        f'<span class="rule">{_rule(threshold, lower=lower)}</span></th>',
+        f'<span class="rule">{_rule(threshold, lower=lower, decides=found.decides)}</span></th>',
         number_cell(mean, known(figures.score, mean)),
         number_cell(spread, known(figures.score, spread)),
         number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
@@ -224,9 +228,11 @@ def _evaluator_row(
     return f"<tr>{''.join(cells)}</tr>\n"
 
 
-def _rule(threshold: float | None, *, lower: bool) -> str:
+def _rule(threshold: float | None, *, lower: bool, decides: bool) -> str:
     if threshold is None:
-        return "informs only" + (" · lower is better" if lower else "")
+        return ("a yes or no of its own" if decides else "informs only") + (
+            " · lower is better" if lower else ""
+        )
     return (
         f"at most {figures.score(threshold)} · lower is better"
         if lower
@@ -272,17 +278,14 @@ def _breakdown_row(label: str, part: ExperimentResult) -> str:
 
 
 def _first(worst: list[ItemRuns]) -> str:
-    """The worst items that differ in what went wrong: failures and errors in turn."""
-    found: dict[Outcome, dict[str, ItemRuns]] = {Outcome.FAILED: {}, Outcome.ERRORED: {}}
+    """The worst items that differ in what went wrong, in the order of the items below."""
+    found: dict[str, ItemRuns] = {}
     for item in worst:
-        if item.outcome in found and len(found[item.outcome]) < FIRST_ITEMS:
-            found[item.outcome].setdefault(_why(item), item)
-    in_turn = [
-        pair for pairs in zip_longest(*(one.items() for one in found.values())) for pair in pairs if pair
-    ]
-    if not in_turn:
+        if item.success is False and len(found) < FIRST_ITEMS:
+            found.setdefault(_why(item), item)
+    if not found:
         return ""
-    rows = "".join(_first_row(item, why) for why, item in in_turn[:FIRST_ITEMS])
+    rows = "".join(_first_row(item, why) for why, item in found.items())
     return f'<section class="first"><h2>Look first at</h2><ul>{rows}</ul></section>\n'
 
 
@@ -327,10 +330,8 @@ def _static_items(worst: list[ItemRuns]) -> str:
 def _why(item: ItemRuns) -> str:
     first = item.first_bad
     if item.outcome is Outcome.ERRORED:
-        return figures.one_line("; ".join(errors_of(first)), 300)
-    reasons = [
-        f"{r.name} {known(figures.score, r.score)}: {r.reason}" for r in first.eval_results if r.fails_item
-    ]
+        return figures.one_line("; ".join(first.errors), 300)
+    reasons = [f"{r.name} {known(figures.score, r.score)}: {r.reason}" for r in first.culprits]
     return figures.one_line("; ".join(reasons), 300)
 
 

@@ -14,9 +14,10 @@ from dokimos.core.figures import half_up
 from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.keys import TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.errors import DokimosError
-from dokimos.exporters.items import ItemRuns, Outcome, outcome_of, tags_of
+from dokimos.exporters.items import ItemRuns, tags_of
 
 MAX_TEXT: Final = 50_000
 NONE: Final = -1
@@ -97,17 +98,18 @@ class Packer:
         return key
 
     def _run(self, item: ItemResult) -> list[JsonValue]:
+        culprits = item.culprits
         calls = _tool_calls(item)
         outputs = dict(item.actual_outputs)
         if calls:
             outputs.pop(TOOL_CALLS)
         return [
-            _OUTCOMES[outcome_of(item)],
+            _OUTCOMES[item.outcome],
             self._pairs(outputs),
             [self._call(call) for call in calls],
             self._optional(item.error),
             self._metrics(item.metrics),
-            [self._evaluation(found) for found in item.eval_results],
+            [self._evaluation(found, found in culprits) for found in item.eval_results],
         ]
 
     def _call(self, call: ToolCall) -> list[int]:
@@ -122,17 +124,17 @@ class Packer:
         ]
         return [*rounded, metrics.tokens_in, metrics.tokens_out, self._optional(metrics.model)]
 
-    def _evaluation(self, found: EvalResult) -> list[JsonValue]:
+    def _evaluation(self, found: EvalResult, is_culprit: bool) -> list[JsonValue]:
         return [
             self._evaluators[found.name],
             found.score if found.score is None else half_up(found.score),
             _SUCCESS[found.success],
             found.threshold,
             self._optional(found.reason or None),
-            self._optional(found.error),
+            self._optional(found.problem or None),
             self._optional(found.skipped),
             self._optional(_compact(found.metadata) if found.metadata else None),
-            int(found.fail_on_error),
+            int(found.error is not None and is_culprit),
         ]
 
     def _pairs(self, values: Mapping[str, Any]) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Final
@@ -13,21 +12,13 @@ from typing import Any, Final
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.outcome import SUCCESS, Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, lowest_score
 from dokimos.stats.intervals import Interval, wilson_interval
 
 MAX_TAGS: Final = 12
 MAX_TAG_LENGTH: Final = 60
 ABSENT_TAG: Final = "(none)"
-
-
-class Outcome(StrEnum):
-    """What became of an item, the worst first."""
-
-    ERRORED = "errored"
-    FAILED = "failed"
-    NOT_JUDGED = "not judged"
-    PASSED = "passed"
 
 
 @dataclass(frozen=True)
@@ -49,8 +40,8 @@ class ItemRuns:
     @cached_property
     def outcome(self) -> Outcome:
         """The worst of the repeats that judged the item."""
-        found = {outcome_of(item) for item in self.results}
-        for outcome in (Outcome.ERRORED, Outcome.FAILED, Outcome.PASSED):
+        found = {item.outcome for item in self.results}
+        for outcome in (Outcome.ERRORED, Outcome.FAILED, Outcome.PASSED, Outcome.INFORMATIONAL):
             if outcome in found:
                 return outcome
         return Outcome.NOT_JUDGED
@@ -58,13 +49,11 @@ class ItemRuns:
     @property
     def success(self) -> bool | None:
         """True if every repeat that judged the item passed it, None if none did."""
-        if self.outcome is Outcome.NOT_JUDGED:
-            return None
-        return self.outcome is Outcome.PASSED
+        return SUCCESS.get(self.outcome)
 
     @property
     def errors(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for item in self.results for text in errors_of(item)))
+        return tuple(dict.fromkeys(text for item in self.results for text in item.errors))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -73,24 +62,11 @@ class ItemRuns:
     @property
     def first_bad(self) -> ItemResult:
         """The first repeat with the worst outcome."""
-        return next(item for item in self.results if outcome_of(item) is self.outcome)
+        return next(item for item in self.results if item.outcome is self.outcome)
 
     def results_of(self, name: str) -> tuple[EvalResult | None, ...]:
         """What the evaluator called `name` said in each repeat."""
         return tuple(None if item is None else item.result(name) for item in self.runs)
-
-
-def outcome_of(item: ItemResult) -> Outcome:
-    """Say what became of an item in one repeat."""
-    if item.errored:
-        return Outcome.ERRORED
-    return {True: Outcome.PASSED, False: Outcome.FAILED, None: Outcome.NOT_JUDGED}[item.success]
-
-
-def errors_of(item: ItemResult) -> tuple[str, ...]:
-    """The task's error and those of evaluators that fail the item."""
-    task = () if item.error is None else (item.error,)
-    return task + tuple(f"{r.name}: {r.error}" for r in item.eval_results if r.errors_item)
 
 
 def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:
@@ -111,12 +87,15 @@ def _joined(index: int, runs: list[ItemResult | None]) -> ItemRuns:
 
 
 def worst_first(items: Iterable[ItemRuns], result: ExperimentResult) -> list[ItemRuns]:
-    """Sort the items of a result: by outcome, then the lowest score, then position."""
+    """Sort the items of a result: by outcome, warnings before none, the lowest score and position.
+
+    The page of the HTML report sorts them in the same way.
+    """
     outcomes, lower = list(Outcome), result.lower_is_better
 
-    def place(item: ItemRuns) -> tuple[int, float, int]:
+    def place(item: ItemRuns) -> tuple[int, bool, float, int]:
         scores = (score for found in item.results for score in found.eval_results)
-        return outcomes.index(item.outcome), lowest_score(scores, lower), item.index
+        return outcomes.index(item.outcome), not item.warnings, lowest_score(scores, lower), item.index
 
     return sorted(items, key=place)
 

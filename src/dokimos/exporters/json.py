@@ -18,11 +18,9 @@ from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import ConfigurationError, TypeConversionError
 from dokimos.exporters.items import (
     ItemRuns,
-    errors_of,
     expected_text,
     inputs_text,
     items_of,
-    outcome_of,
     pass_interval,
     shown,
 )
@@ -105,6 +103,7 @@ def _summary(result: ExperimentResult) -> dict[str, JsonValue]:
         "passCount": _rounded_count(result.pass_count),
         "failCount": _rounded_count(result.fail_count),
         "errorCount": _rounded_count(result.error_count),
+        "informationalCount": _rounded_count(result.informational_count),
         "notJudgedCount": _rounded_count(result.not_judged_count),
         "warningCount": summary.warned,
         "passRate": half_up_or_none(result.pass_rate),
@@ -154,6 +153,7 @@ def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
         "passCount": summary.passed,
         "failCount": summary.failed,
         "errorCount": summary.errored,
+        "informationalCount": summary.informational,
         "notJudgedCount": summary.not_judged,
         "passRate": half_up_or_none(summary.pass_rate),
         "evaluators": {found.name: half_up_or_none(found.mean) for found in summary.evaluators},
@@ -173,6 +173,7 @@ def _evaluator(
         "passCount": found.passed,
         "failCount": found.failed,
         "errorCount": found.errors,
+        "decides": found.decides,
         "skippedCount": found.skipped,
     }
     if info is not None:
@@ -208,11 +209,11 @@ def _repeat(index: int, item: ItemResult) -> dict[str, JsonValue]:
         "run": index + 1,
         "actualOutput": shown(item.actual_outputs, OUTPUT),
         "success": item.success,
-        "outcome": outcome_of(item),
+        "outcome": item.outcome,
         "metrics": item.metrics,
     }
-    if errors := errors_of(item):
-        tree["errors"] = errors
+    if item.errors:
+        tree["errors"] = item.errors
     return tree
 
 
@@ -235,17 +236,20 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
         tree["scores"] = [None if r is None else r.score for r in runs]
     tree |= _first(results, "threshold")
     tree["success"] = _all_passed(results)
-    return tree | _first(results, "reason") | _first(results, "error") | _first(results, "skipped")
+    for member in ("reason", "error", "errorKind", "skipped"):
+        tree |= _first(results, member)
+    return tree
 
 
 def _first(results: list[EvalResult], name: str) -> dict[str, Any]:
     """Return the first value of a field that is there, as a member of an object; nothing where none is."""
-    values = [value for result in results if (value := getattr(result, name)) not in (None, "")]
+    attribute = "error_kind" if name == "errorKind" else name
+    values = [value for result in results if (value := getattr(result, attribute)) not in (None, "")]
     return {name: values[0]} if values else {}
 
 
 def _all_passed(results: list[EvalResult]) -> bool | None:
-    """True if every repeat that decided passed, None if none did; an error that fails the item is a no."""
+    """True if every repeat that decided passed, None if none did; an error that is never soft is a no."""
     if any(r.fails_item for r in results):
         return False
     return True if any(r.success for r in results) else None

@@ -9,9 +9,10 @@ from xml.etree import ElementTree as ET
 from dokimos.core import figures
 from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
+from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
-from dokimos.exporters.items import Outcome, errors_of, expected_text, inputs_text, outcome_of, shown
+from dokimos.exporters.items import expected_text, inputs_text, shown
 
 MAX_TEXT: Final = 20_000
 MAX_MESSAGE: Final = 1_000
@@ -102,14 +103,14 @@ def _case(item: ItemResult, experiment: str) -> ET.Element:
 
 
 def _add_outcome(case: ET.Element, item: ItemResult) -> None:
-    match outcome_of(item):
+    match item.outcome:
         case Outcome.ERRORED:
-            _add_problem(case, "error", "\n".join(errors_of(item)))
+            _add_problem(case, "error", "\n".join(item.errors))
         case Outcome.FAILED:
             _add_problem(case, "failure", "\n".join(_reasons(item)))
         case Outcome.NOT_JUDGED:
             ET.SubElement(case, "skipped", {"message": _clean(_why_not_judged(item))})
-        case Outcome.PASSED:
+        case Outcome.PASSED | Outcome.INFORMATIONAL:
             pass
 
 

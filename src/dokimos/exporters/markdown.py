@@ -9,14 +9,13 @@ from typing import ClassVar, Final
 from dokimos.core import figures
 from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
+from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import (
     ItemRuns,
-    Outcome,
     by_tag,
-    errors_of,
     expected_text,
     inputs_text,
     items_of,
@@ -104,6 +103,8 @@ def _counts(result: ExperimentResult) -> str:
         f"{figures.count(result.error_count)} errored",
         f"{figures.count(result.not_judged_count)} not judged",
     ]
+    if result.informational_count:
+        parts.insert(-1, f"{figures.count(result.informational_count)} informational")
     return " · ".join(parts)
 
 
@@ -211,7 +212,7 @@ def _failed(item: ItemRuns) -> str:
 
 
 def _errored(item: ItemRuns) -> str:
-    errors = [f"- {plain(text, MAX_REASON)}" for text in errors_of(item.first_bad)]
+    errors = [f"- {plain(text, MAX_REASON)}" for text in item.first_bad.errors]
     return "\n".join([_heading(item), *errors, ""]) + "\n"
 
 
@@ -227,7 +228,7 @@ def _heading(item: ItemRuns) -> str:
 def _evaluation(found: EvalResult) -> str:
     name = plain(found.name, MAX_HEADING)
     if found.error is not None:
-        return f"**{name}:** (ERROR): {plain(found.error, MAX_REASON)}\n"
+        return f"**{name}:** (ERROR): {plain(found.problem, MAX_REASON)}\n"
     if found.skipped is not None:
         return f"**{name}:** (SKIPPED): {plain(found.skipped, MAX_REASON)}\n"
     verdict = {True: " (PASS)", False: " (FAIL)", None: ""}[found.success]

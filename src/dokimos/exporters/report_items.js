@@ -1,8 +1,8 @@
 const PAGE = 100;
 const MAX_SCORE_COLUMNS = 6;
 const FOLD_FROM = 1200;
-const OUTCOMES = ["errored", "failed", "unjudged", "passed"];
-const WORDS = { errored: "! error", failed: "✗ fail", unjudged: "– not judged", passed: "✓ pass" };
+const OUTCOMES = ["errored", "failed", "unjudged", "informational", "passed"];
+const WORDS = { errored: "! error", failed: "✗ fail", unjudged: "– not judged", informational: "· informational", passed: "✓ pass" };
 const SIGNS = { errored: "!", failed: "✗", unjudged: "·", passed: "✓" };
 const DEFAULTS = { q: "", show: "all", by: "", sort: "worst", dir: "asc", item: "", run: "" };
 
@@ -114,6 +114,7 @@ const itemsView = (data, address) => {
     ["failed", "✗ Failed", (view) => view.outcome === "failed"],
     ["errored", "! Errored", (view) => view.outcome === "errored"],
     ["passed", "✓ Passed", (view) => view.outcome === "passed"],
+    ...(items.some((item) => item.outcome === "informational") ? [["informational", "· Informational", (view) => view.outcome === "informational"]] : []),
     ["unjudged", "– Not judged", (view, e) => view.outcome === "unjudged" && (e < 0 || view.given)],
     ["warnings", "Warnings", (view, e) => (e < 0 ? view.warned : view.soft)],
     ...(data.runs > 1 ? [["changed", "≠ Differs between runs", (view) => view.changed]] : []),
@@ -138,7 +139,8 @@ const itemsView = (data, address) => {
     }[state.sort] || (score >= 0 ? (item) => item.byEvaluator[score].score : null);
     if (!number) {
       const rank = (item) => OUTCOMES.indexOf(viewOf(item, e).outcome);
-      const order = (a, b) => rank(a) - rank(b) || viewOf(b, e).warned - viewOf(a, e).warned ||
+      const warned = (view) => (e < 0 ? view.warned : view.soft);
+      const order = (a, b) => rank(a) - rank(b) || warned(viewOf(b, e)) - warned(viewOf(a, e)) ||
         viewOf(a, e).worst - viewOf(b, e).worst || a.index - b.index;
       return list.sort((a, b) => sign * order(a, b));
     }

@@ -127,7 +127,8 @@ class _View:
         rate = self.result.pass_rate
         judged = self.summary.judged
         if rate is None:
-            text.append(f"{self.signs.none} not judged", _QUIET)
+            words = "informational" if self.summary.informational else "not judged"
+            text.append(f"{self.signs.none} {words}", _QUIET)
         else:
             good = not misses if wanted is not None or misses else self.summary.failed == 0
             sign, style = (self.signs.passed, _PASS) if good else (self.signs.failed, _FAIL)
@@ -195,7 +196,9 @@ class _View:
             yield f"{summary.errored} item{'' if summary.errored == 1 else 's'} errored"
         if summary.warned:
             yield f"{summary.warned} item{'' if summary.warned == 1 else 's'} with warnings"
-        if summary.not_judged and self.result.pass_rate is not None:
+        if summary.informational and self.result.pass_rate is not None:
+            yield f"{summary.informational} informational"
+        if summary.not_judged and (self.result.pass_rate is not None or summary.informational):
             yield f"{summary.not_judged} not judged"
         if self.result.status is not RunStatus.COMPLETED:
             yield self.result.status.in_words
@@ -230,7 +233,7 @@ class _View:
             yield text.append(one_line(item.error, LONGEST_REASON))
             return
         wrong = sorted(
-            (r for r in item.eval_results if r.fails_item),
+            item.culprits,
             key=lambda r: (r.error is None, lowest_score([r], self.result.lower_is_better)),
         )
         for number, result in enumerate(wrong[:2]):
@@ -240,19 +243,20 @@ class _View:
     def _result_text(self, text: Text, result: EvalResult) -> Text:
         if result.error is not None:
             text.append(f"! {result.name}  ", _WARN)
-            return text.append(one_line(result.error, LONGEST_REASON))
+            return text.append(one_line(result.problem, LONGEST_REASON))
         score = "" if result.score is None else f" {result.score:.2f}"
         text.append(f"{result.name}{score}  ", _FAIL)
         return text.append(one_line(result.reason, LONGEST_REASON))
 
 
 def worst_items(result: ExperimentResult) -> list[ItemResult]:
-    """Return the items that did not pass: errors first, then by their lowest score."""
+    """Return the items that did not pass, in the order of the reports: errors, then the lowest score."""
     lower = result.lower_is_better
-    wrong = [item for item in result.item_results if item.success is False]
-    return sorted(
-        wrong, key=lambda item: (not item.errored, lowest_score(item.eval_results, lower), item.index)
-    )
+
+    def place(item: ItemResult) -> tuple[bool, bool, float, int]:
+        return not item.errored, not item.warnings, lowest_score(item.eval_results, lower), item.index
+
+    return sorted((item for item in result.item_results if item.success is False), key=place)
 
 
 def elapsed_seconds(result: ExperimentResult) -> float | None:

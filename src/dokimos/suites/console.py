@@ -9,6 +9,7 @@ from typing import Any, Final
 from dokimos.core.figures import duration, one_line
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT
+from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shortened
 from dokimos.reporting.console import Signs
@@ -16,6 +17,13 @@ from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS
 
 LONGEST: Final = 300
 _TURNS_ANSWERED: Final = "Turns Answered"
+_VERDICTS: Final = {
+    Outcome.PASSED: ("PASS", "good"),
+    Outcome.FAILED: ("FAIL", "bad"),
+    Outcome.ERRORED: ("ERROR", "bad"),
+    Outcome.INFORMATIONAL: ("PASS (informational)", "good"),
+    Outcome.NOT_JUDGED: ("not evaluated", "doubtful"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,9 @@ def item_lines(
 def summary_lines(result: ExperimentResult) -> Iterator[Line]:
     """Yield what came of all tests, in one line."""
     summary = result.summary
-    notes = []
+    notes = [f"{summary.errored} errored"] if summary.errored else []
+    if summary.informational:
+        notes.append(f"{summary.informational} informational")
     if summary.not_judged:
         notes.append(f"{summary.not_judged} not evaluated")
     if summary.warned:
@@ -59,8 +69,9 @@ def summary_lines(result: ExperimentResult) -> Iterator[Line]:
         notes.append(f"{len(skipped)} left out")
     if result.status is not RunStatus.COMPLETED:
         notes += [*_not_run(result), result.status.in_words]
-    text = ", ".join([f"{summary.passed} passed, {summary.failed} failed", *notes])
-    yield Line(text, "bad" if summary.failed else "good" if summary.passed else "doubtful")
+    text = ", ".join([f"{summary.passed} passed, {summary.failed - summary.errored} failed", *notes])
+    good = summary.passed or summary.informational
+    yield Line(text, "bad" if summary.failed else "good" if good else "doubtful")
 
 
 def _not_run(result: ExperimentResult) -> list[str]:
@@ -122,7 +133,7 @@ def _is_shown(result: EvalResult) -> bool:
 
 def _measured(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return f"{result.name}: error: {one_line(shortened(result.error, LONGEST), LONGEST)}"
+        return f"{result.name}: error: {one_line(shortened(result.problem, LONGEST), LONGEST)}"
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     none = "—" if signs.none == "–" else signs.none
@@ -147,8 +158,7 @@ def _tone(result: EvalResult | None) -> str:
 
 
 def _verdict(item: ItemResult) -> Line:
-    word = {True: "PASS", False: "FAIL", None: "not evaluated"}[item.success]
+    word, tone = _VERDICTS[item.outcome]
     took = item.metrics.latency_ms if item.metrics else None
     seconds = f" ({duration(took)})" if took is not None and took >= 1000 else ""
-    tone = {True: "good", False: "bad", None: "doubtful"}[item.success]
     return Line(f"  Result: {word}{seconds}", tone)

@@ -85,6 +85,10 @@ class GraderEvaluator(SettlingEvaluator):
         object.__setattr__(self, "is_async", is_async(self.grader))
         self._check_serial()
 
+    @property
+    def gives_verdicts(self) -> bool:
+        return True
+
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         outcome = self.grader(context_of(case))
         return self._awaited(outcome) if self.is_async else self._told(outcome)

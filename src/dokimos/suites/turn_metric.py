@@ -49,6 +49,10 @@ class TurnMetric(SettlingEvaluator):
         object.__setattr__(self, "is_async", self._waits or self.timeout is not None)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
+    @property
+    def gives_verdicts(self) -> bool:
+        return self.threshold is not None or (self.decides and self.inner.gives_verdicts)
+
     def info(self) -> EvaluatorInfo:
         return replace(self.inner.info(), name=self.name, threshold=self.threshold)
 
@@ -143,6 +147,7 @@ class TurnMetric(SettlingEvaluator):
             threshold=self.threshold,
             success=result.success if counts else None,
             fail_on_error=self.fail_on_error,
+            decides=True if result.error is not None and self.gives_verdicts else None,
         )
 
 
@@ -185,6 +190,7 @@ class ConversationMetric(SettlingEvaluator):
             metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
             fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
             error_kind=worst_kind(result.error_kind for result in results),
+            decides=True if errors and any(result.is_verdict_meant for result in results) else None,
         )
         if errors and (not failed or any(result.errors_item for result in results)):
             return replace(told, error="; ".join(errors))
@@ -231,7 +237,7 @@ def _why(result: EvalResult) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnsAnswered(SettlingEvaluator):
-    """Fails where the agent gave no reply in a turn; says nothing of a conversation without a fault."""
+    """Fails where the agent gave no reply in a turn; that there is one does not make the replies judged."""
 
     default_name = "Turns Answered"
 
@@ -242,5 +248,6 @@ class TurnsAnswered(SettlingEvaluator):
         errors = [f"turn {n + 1}: {turn[TURN_ERROR]}" for n, turn in enumerate(turns) if turn.get(TURN_ERROR)]
         value = (self.count - len(errors)) / self.count
         if not errors:
-            return settled(EvalResult(self.name, value, reason="The agent replied in every turn."))
+            reason = "The agent replied in every turn."
+            return settled(EvalResult(self.name, value, success=True, reason=reason, decides=False))
         return settled(EvalResult(self.name, value, success=False, reason="; ".join(errors)))

@@ -67,9 +67,9 @@ def test_counts_are_kept_apart():
         item(error="x"),
     )
 
-    assert (summary.total, summary.passed, summary.failed, summary.errored) == (6, 1, 3, 2)
-    assert (summary.not_judged, summary.warned, summary.judged) == (2, 1, 4)
-    assert summary.pass_rate == 0.25
+    assert (summary.total, summary.passed, summary.failed, summary.errored) == (6, 1, 4, 3)
+    assert (summary.not_judged, summary.warned, summary.judged) == (1, 0, 5)
+    assert summary.pass_rate == 0.2
     evaluator = summary.evaluator("A")
     assert (evaluator.passed, evaluator.failed, evaluator.errors, evaluator.skipped) == (1, 1, 2, 1)
     assert evaluator.pass_rate == 0.5

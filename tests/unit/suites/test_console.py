@@ -58,7 +58,7 @@ def test_errors_skips_and_what_only_informs_are_told_apart(folder):
     assert "    – numeric: skipped: The metric is disabled." in lines
     assert any(line.startswith("    ! Odd: error: EvaluationError") for line in lines)
     assert '  Reply: "60.94"' in lines
-    assert lines[-1] == "  Result: not evaluated"
+    assert lines[-1] == "  Result: ERROR"
 
 
 def test_the_turns_of_a_conversation_are_told(folder):

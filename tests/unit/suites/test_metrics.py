@@ -125,7 +125,8 @@ def test_an_error_is_a_warning_unless_it_is_to_fail(folder):
     hard, _ = outcome(folder, "{metric: numeric, fail_on_error: true}", case)
 
     assert "The expected output is not a number" in result.error
-    assert (soft.success, bool(soft.warnings), hard.success) == (None, True, False)
+    assert (soft.success, bool(soft.warnings), hard.success) == (False, False, False)
+    assert soft.errors == (f"numeric: {result.error}",)
 
 
 def test_an_empty_reply_is_graded(folder):

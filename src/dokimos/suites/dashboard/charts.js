@@ -27,7 +27,7 @@ const svg = (name, attributes, ...children) => {
 
 const outcomeBar = (run) => {
   let start = 0;
-  const parts = [["pass", run.passed], ["fail", run.failed], ["error", run.errored], ["none", run.unjudged]].map(([kind, number]) => {
+  const parts = [["pass", run.passed], ["fail", run.failed], ["error", run.errored], ["info", run.informational], ["none", run.unjudged]].map(([kind, number]) => {
     const width = (100 * number) / (run.total || 1);
     const part = number ? svg("rect", { class: kind, x: start, y: 0, width, height: 6 }) : null;
     start += width;

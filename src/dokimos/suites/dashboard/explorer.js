@@ -24,7 +24,7 @@ const STATUS_WORDS = {
 const runHead = (run, suite, actions) => {
   const place = suite.indexOf(run);
   const step = (label, other) => el("button", { type: "button", class: "plain-button", disabled: !other, onclick: () => actions.open(other) }, label);
-  const words = [["pass", "✓ passed", run.passed], ["fail", "✗ failed", run.failed], ["error", "! errored", run.errored], ["none", "– not judged", run.unjudged]];
+  const words = [["pass", "✓ passed", run.passed], ["fail", "✗ failed", run.failed], ["error", "! errored", run.errored], ["info", "· informational", run.informational], ["none", "– not judged", run.unjudged]];
   const facts = [day(run.started), run.seconds == null ? null : `took ${duration(run.seconds * 1000)}`, run.repeats > 1 ? `${run.repeats} repeats` : null, run.model || null,
     run.version ? `prompt ${run.version}` : null, run.latency == null ? null : `median ${duration(run.latency)}`, `cost ${costText(run)}`, run.judging ? `judge ${run.judging}` : null].filter(Boolean);
   return el("header", { class: "run-head" },

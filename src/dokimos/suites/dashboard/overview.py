@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.core.jsonable import JsonValue, jsonable
+from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult
 from dokimos.core.summary import EvaluatorSummary, judge_cost
 from dokimos.evaluators.registry import BUILT_IN
 from dokimos.exporters.facts import facts
-from dokimos.exporters.items import ItemRuns, Outcome, pass_interval, tags_of
+from dokimos.exporters.items import ItemRuns, pass_interval, tags_of
 from dokimos.stats.mcnemar import mcnemar_p
 from dokimos.suites.plan import EXPECTED_TOOLS
 from dokimos.suites.turn_metric import TurnsAnswered
@@ -107,6 +108,7 @@ def _counts(result: ExperimentResult) -> dict[str, Any]:
         "passed": result.pass_count,
         "failed": result.fail_count - result.error_count,
         "errored": result.error_count,
+        "informational": result.informational_count,
         "unjudged": result.not_judged_count,
         "warned": result.summary.warned,
         "rate": half_up_or_none(result.pass_rate),
@@ -136,6 +138,7 @@ def _evaluator(
         "mean": half_up_or_none(result.average_score(found.name)),
         "passed": found.passed,
         "judged": found.judged,
+        "decides": found.decides,
         "errors": found.errors,
         "skipped": found.skipped,
         "parameters": {} if info is None else info.parameters,
@@ -146,7 +149,7 @@ def _tag_rates(items: Iterable[ItemRuns]) -> dict[str, list[int]]:
     """Count passed and judged items by tag."""
     rates: dict[str, list[int]] = {}
     for item in items:
-        if item.outcome is Outcome.NOT_JUDGED or not item.example.metadata.get(TAGS):
+        if item.success is None or not item.example.metadata.get(TAGS):
             continue
         for tag in tags_of(item.example, TAGS):
             if tag not in rates and len(rates) >= MOST_TAGS:

@@ -27,9 +27,9 @@ const tiles = (runs, all, state) => {
       priced.length ? `${priced.length} of ${runs.length} runs priced` : runs.some((run) => run.tokenized) ? "unpriced" : "no cost reported"));
 };
 
-const ruleOf = ({ threshold, lower, judged }) => {
+const ruleOf = ({ threshold, lower, decides }) => {
   if (threshold !== null) return `${lower ? "at most" : "at least"} ${score(threshold)}`;
-  return `${judged ? "a yes or no of its own" : "informs only"}${lower ? " · lower is better" : ""}`;
+  return `${decides ? "a yes or no of its own" : "informs only"}${lower ? " · lower is better" : ""}`;
 };
 
 const KIND_WORDS = {

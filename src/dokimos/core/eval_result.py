@@ -1,0 +1,125 @@
+"""What one evaluator says about one case: a score, a verdict, an error, or why it was not applied."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.quick_init import quick_init
+
+ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
+DEFAULT_THRESHOLD = 0.5
+CONTESTED: Final[ErrorKind] = "contested"
+UNREADABLE: Final[ErrorKind] = "unreadable"
+UNAVAILABLE: Final[ErrorKind] = "unavailable"
+"""Of an error that a resumed run takes up by itself: an endpoint was down."""
+HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
+"""Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What the author of an evaluator returns: a value in 0..1 and a sentence that explains it."""
+
+    value: float
+    reason: str = ""
+    _: KW_ONLY
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    __pydantic_config__ = WIRE_CONFIG
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
+
+    name: str
+    score: float | None = None
+    """In 0..1; None when there is an error or the evaluator was skipped."""
+    _: KW_ONLY
+    threshold: float | None = None
+    success: bool | None = None
+    """None where nothing was decided: no threshold, an error, skipped."""
+    reason: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metrics: CallMetrics | None = None
+    """What the evaluator's own model calls cost."""
+    error: str | None = None
+    """Why there is no score; never averaged."""
+    skipped: str | None = None
+    """Why the evaluator was not applied to this case."""
+    fail_on_error: bool = True
+    """Whether an error fails the item or only warns; `contested` and `unreadable` ones always fail it."""
+    error_kind: str | None = None
+    """`contested` where a judge's reply holds more than one verdict or a quoted one (a possible attack),
+    `unreadable` where it holds none, `unavailable` where its endpoint was down; None for any other error."""
+    decides: bool | None = None
+    """Whether this is, or was to be, a verdict on the item; None leaves it to `threshold` and `success`. True
+    where an evaluator that decides without a threshold errored; False where a success is only a precondition,
+    so that a failure fails the item while a success does not make it judged."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not 0.0 <= self.score <= 1.0:
+            raise ValueError(f"The score of {self.name!r} must be in 0..1, not {self.score!r}.")
+
+    @classmethod
+    def of(cls, name: str, score: float, threshold: float | None = None, reason: str = "") -> EvalResult:
+        """Decide success by the threshold, or by 0.5 where none is given."""
+        limit = DEFAULT_THRESHOLD if threshold is None else threshold
+        return cls(name, score, threshold=threshold, success=score >= limit, reason=reason)
+
+    @classmethod
+    def passed(cls, name: str, score: float = 1.0, reason: str = "") -> EvalResult:
+        """Make a success, whatever the score."""
+        return cls(name, score, success=True, reason=reason)
+
+    @classmethod
+    def failed(cls, name: str, score: float = 0.0, reason: str = "") -> EvalResult:
+        """Make a failure, whatever the score."""
+        return cls(name, score, success=False, reason=reason)
+
+    @property
+    def errors_item(self) -> bool:
+        """Whether there is an error that is more than a warning."""
+        return self.error is not None and (self.fail_on_error or self.error_kind in HARD_ERRORS)
+
+    @property
+    def fails_item(self) -> bool:
+        return self.success is False or self.errors_item
+
+    @property
+    def is_verdict_meant(self) -> bool:
+        """Whether this is a verdict, or would have been one without its error."""
+        if self.decides is not None:
+            return self.decides
+        return self.threshold is not None or self.success is not None
+
+    @property
+    def problem(self) -> str:
+        """The error as reports tell it: a contested reply is called the possible attack that it is."""
+        attack = "possible attack: " if self.error_kind == CONTESTED else ""
+        return f"{attack}{self.error or ''}"
+
+    @property
+    def error_text(self) -> str:
+        """The error with the evaluator's name."""
+        return f"{self.name}: {self.problem}"
+
+
+def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
+    """Return the kind of an error that several make together: a contested one hides behind no other."""
+    found = set(kinds)
+    return next((kind for kind in (*HARD_ERRORS, UNAVAILABLE) if kind in found), None)
+
+
+def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:
+    """Return how good the worst of some scores is, 1.0 without any; one to be kept low is turned round."""
+    scores = (1 - r.score if r.name in lower_is_better else r.score for r in results if r.score is not None)
+    return min(scores, default=1.0)

@@ -1,0 +1,98 @@
+"""What became of an item: one verdict judges it, an error in place of every verdict errs it."""
+
+import pytest
+
+from dokimos.core.example import Example
+from dokimos.core.outcome import Outcome
+from dokimos.core.results import EvalResult, ItemResult, RunResult
+from dokimos.core.wire import from_json, to_json
+
+PASSED = EvalResult("passed", 1.0, threshold=0.5, success=True)
+FAILED = EvalResult("failed", 0.0, threshold=0.5, success=False)
+INFORMS = EvalResult("informs", 0.4)
+SKIPPED = EvalResult("skipped", threshold=0.5, skipped="There is no ground truth.")
+ANSWERED = EvalResult("answered", 1.0, success=True, decides=False)
+UNANSWERED = EvalResult("answered", 0.5, success=False)
+HARD = EvalResult("hard", error="ValueError: no")
+SOFT = EvalResult("soft", error="ValueError: no", threshold=0.5, fail_on_error=False)
+SOFT_BOOL = EvalResult("soft", error="ValueError: no", fail_on_error=False, decides=True)
+SOFT_INFO = EvalResult("info", error="ValueError: no", fail_on_error=False)
+CONTESTED = EvalResult("judge", error="two verdicts", error_kind="contested", fail_on_error=False)
+UNREADABLE = EvalResult("judge", error="prose", error_kind="unreadable", fail_on_error=False)
+
+
+def item(*results, error=None):
+    return ItemResult(0, Example.of("q", "a"), eval_results=results, error=error)
+
+
+@pytest.mark.parametrize(
+    ("results", "outcome"),
+    [
+        ([], Outcome.NOT_JUDGED),
+        ([SKIPPED], Outcome.NOT_JUDGED),
+        ([ANSWERED], Outcome.NOT_JUDGED),
+        ([INFORMS], Outcome.INFORMATIONAL),
+        ([INFORMS, SKIPPED, ANSWERED], Outcome.INFORMATIONAL),
+        ([INFORMS, SOFT_INFO], Outcome.INFORMATIONAL),
+        ([SOFT_INFO], Outcome.ERRORED),
+        ([SOFT_INFO, SKIPPED], Outcome.ERRORED),
+        ([SOFT], Outcome.ERRORED),
+        ([SOFT, INFORMS], Outcome.ERRORED),
+        ([SOFT_BOOL, INFORMS], Outcome.ERRORED),
+        ([SOFT, SKIPPED], Outcome.ERRORED),
+        ([SOFT, ANSWERED], Outcome.ERRORED),
+        ([SOFT, PASSED], Outcome.PASSED),
+        ([SOFT, FAILED], Outcome.FAILED),
+        ([SOFT, UNANSWERED], Outcome.FAILED),
+        ([PASSED, INFORMS, SKIPPED, ANSWERED], Outcome.PASSED),
+        ([PASSED, FAILED], Outcome.FAILED),
+        ([PASSED, HARD], Outcome.ERRORED),
+        ([CONTESTED, PASSED], Outcome.ERRORED),
+        ([UNREADABLE, PASSED], Outcome.ERRORED),
+        ([CONTESTED, FAILED], Outcome.ERRORED),
+    ],
+)
+def test_the_outcome_of_an_item(results, outcome):
+    assert item(*results).outcome is outcome
+    assert item(*reversed(results)).outcome is outcome
+
+
+def test_a_task_without_outputs_is_an_error():
+    assert item(error="TimeoutError: 30 s").outcome is Outcome.ERRORED
+
+
+@pytest.mark.parametrize(
+    ("results", "errors", "warnings"),
+    [
+        ([SOFT, PASSED], (), ("soft: ValueError: no",)),
+        ([SOFT, SOFT_INFO], ("soft: ValueError: no",), ("info: ValueError: no",)),
+        ([SOFT_INFO], ("info: ValueError: no",), ()),
+        ([HARD, SOFT, PASSED], ("hard: ValueError: no",), ("soft: ValueError: no",)),
+        ([CONTESTED, PASSED], ("judge: possible attack: two verdicts",), ()),
+    ],
+)
+def test_an_error_is_the_items_or_a_warning(results, errors, warnings):
+    found = item(*results)
+
+    assert (found.errors, found.warnings) == (errors, warnings)
+
+
+def test_each_outcome_is_counted_apart():
+    items = [item(PASSED), item(FAILED), item(SOFT), item(INFORMS), item(SKIPPED), item(PASSED, SOFT)]
+
+    summary = RunResult(item_results=items).summary
+
+    assert (summary.total, summary.passed, summary.failed, summary.errored) == (6, 2, 2, 1)
+    assert (summary.informational, summary.not_judged, summary.warned) == (1, 1, 1)
+    assert summary.evaluator("soft").undecided == 2
+
+
+def test_nothing_but_information_has_no_pass_rate():
+    assert RunResult(item_results=[item(INFORMS)]).pass_rate is None
+
+
+def test_a_stored_result_of_an_earlier_version_is_read():
+    old = {"name": "soft", "error": "ValueError: no", "threshold": 0.5, "failOnError": False}
+
+    assert from_json(EvalResult, old) == SOFT
+    assert from_json(EvalResult, to_json(ANSWERED)) == ANSWERED
