@@ -9,7 +9,7 @@ from dokimos.core.results import RunStatus
 from dokimos.core.run_scope import counting_usage
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import EmbeddingSimilarity
-from dokimos.http import client
+from dokimos.http import retries
 from dokimos.judges.embedding_models import embedder
 from dokimos.judges.embeddings import embed
 from dokimos.judges.prices import Prices, Rate
@@ -26,7 +26,7 @@ VARIABLES = (
 def _plain_environment(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(client, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
 
 
 def embedder_at(server, protocol="openai", **settings):

@@ -11,13 +11,14 @@ from typing import Literal
 import pytest
 
 from dokimos import Budget, Dataset, Example, Experiment, judge, model_task
+from dokimos.cli.main import run_command
 from dokimos.core.results import RunStatus, Score
 from dokimos.errors import EndpointDownError
 from dokimos.evaluators import ExactMatch
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.experiment import model_calls
 from dokimos.experiment.store import load_run
-from dokimos.http import client
+from dokimos.http import retries
 from dokimos.http.breaker import Breakers, forget_outages
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
@@ -441,7 +442,7 @@ def test_options_that_are_no_seconds_are_refused(option, value):
 
 
 def test_calls_outside_runs_learn_too(nobody, monkeypatch):
-    monkeypatch.setattr(client, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
     monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
     lm = judge_at(nobody)
 
@@ -461,3 +462,117 @@ def test_the_journal_says_what_is_to_be_done_again(clock, nobody, tmp_path):
     items = [record for line in lines if (record := json.loads(line))["t"] == "item"]
     assert items
     assert all(record["k"] == "unavailable" for record in items)
+
+
+# Suites and the command line
+
+
+SUITE = """
+name: desk
+AGENT
+evaluations:
+  metrics:
+    - {type: standard, metric: equality}
+test_cases:
+"""
+
+
+def written_suite(agent, count, case="  - {{input: question {n}, ground_truth: question {n}}}"):
+    cases = "\n".join(case.format(n=number) for number in range(count))
+    Path("agent.yaml").write_text(SUITE.replace("AGENT", agent) + cases + "\n")
+
+
+def dokimos(*arguments):
+    return run_command(list(arguments))
+
+
+def runs():
+    return sorted(Path(".dokimos/runs").iterdir())
+
+
+def declared(url):
+    return f"""
+model: {{provider: openai, name: tiny, endpoint: "{url}/v1", api_key: sk-test-0123456789abcdef}}
+instructions: {{inline: Repeat the question.}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "declared"])
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_suite_whose_agent_is_down_ends_at_once(clock, nobody, capsys, kind, turns):
+    agent = f"agent: {nobody}/chat" if kind == "endpoint" else declared(nobody)
+    case = (
+        "  - {{turns: [{{input: question {n}}}, {{input: more}}]}}"
+        if turns
+        else "  - {{input: question {n}}}"
+    )
+    written_suite(agent, 20, case)
+
+    assert dokimos("test") == 3
+
+    said = capsys.readouterr()
+    (line,) = [line for line in said.err.splitlines() if "has been down since" in line]
+    assert line.startswith("! Stopped: ")
+    assert f"Go on with: dokimos resume {runs()[0].name}" in line
+    assert clock.now - 1000 < 10
+    assert dokimos("test", "--fail-under", "0.5") == 3
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "declared"])
+def test_a_suite_is_resumed_when_its_agent_is_back(scripted, clock, capsys, kind):
+    def chat(url):
+        return f"agent: {{url: {url}/v1/chat/completions, output_path: 'choices[0].message.content'}}"
+
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        place = server.url
+        written_suite(chat(place) if kind == "endpoint" else declared(place), 12)
+
+        def answer(prompt):
+            if prompt == "question 4":
+                server.then(scripted.status(429, "Slow down"), times=10_000)
+            return prompt
+
+        server.answer = answer
+        assert dokimos("test", "--patience", "20", "-j", "1") == 3
+        assert "429" in capsys.readouterr().err
+
+        server.script.clear()
+        server.answer = lambda prompt: prompt
+        done = len([1 for prompt in server.prompts if prompt])
+        assert dokimos("resume", "latest") == 0, capsys.readouterr()
+
+    asked_again = server.prompts[done:]
+    assert asked_again == [f"question {number}" for number in range(5, 12)]
+    assert "12 passed, 0 failed" in capsys.readouterr().out
+
+
+def test_the_command_waits_for_a_service_that_is_starting(scripted, clock, capsys):
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        written_suite(declared(server.url), 5)
+        server.then(scripted.status(503, "Loading model"), times=80)
+
+        assert dokimos("test", "--wait-for-endpoint", "100") == 0, capsys.readouterr()
+
+    assert clock.now - 1000 > 60  # longer than a reply may take
+
+
+def test_a_dead_judge_of_a_suite_that_nothing_else_judges_ends_it(clock, nobody, capsys):
+    Path("app.py").write_text("def answer(question):\n    return question\n")
+    Path("agent.yaml").write_text(
+        f"""
+name: desk
+agent: app:answer
+model: {{provider: openai, name: tiny, endpoint: "{nobody}/v1", api_key: sk-test-0123456789abcdef}}
+evaluations:
+  metrics:
+    - {{type: geval, name: Polite, criteria: Polite., evaluation_steps: [Look.], threshold: 0.8}}
+    - {{type: standard, metric: equality}}
+test_cases:
+"""
+        + "\n".join(f"  - {{input: question {number}}}" for number in range(200))
+    )
+
+    assert dokimos("test", "-j", "4") == 3
+    said = capsys.readouterr()
+    assert "Stopped, since no verdict can be had without it: openai tiny has been down since" in said.err
+    assert said.out.count("Test:") < 20

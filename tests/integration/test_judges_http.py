@@ -19,7 +19,7 @@ from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailable
 from dokimos.evaluators import ExactMatch
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.exporters.base import export
-from dokimos.http import client
+from dokimos.http import client, retries
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
 from dokimos.judges.prices import Prices, Rate
@@ -50,7 +50,7 @@ class Right(JudgedEvaluator):
 def _plain_environment(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(client, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
     forget_capabilities()
 
 

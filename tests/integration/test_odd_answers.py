@@ -12,7 +12,7 @@ import pytest
 
 from dokimos import judge
 from dokimos.errors import JudgeUnavailableError
-from dokimos.http import client
+from dokimos.http import retries
 from dokimos.judges.capabilities import forget_capabilities
 
 
@@ -20,7 +20,7 @@ from dokimos.judges.capabilities import forget_capabilities
 def _plain_environment(monkeypatch):
     monkeypatch.delenv("HTTP_PROXY", raising=False)
     monkeypatch.delenv("http_proxy", raising=False)
-    monkeypatch.setattr(client, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
     forget_capabilities()
 
 

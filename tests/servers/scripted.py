@@ -262,12 +262,15 @@ def chat_reply(body, text, finish):
     if body.get("logprobs"):
         choice["logprobs"] = {"content": logprobs_of(text)}
     return {
+        "id": "chat-1",
+        "created": 0,
         "object": "chat.completion",
         "model": "scripted",
         "choices": [choice],
         "usage": {
             "prompt_tokens": 20,
             "completion_tokens": 8,
+            "total_tokens": 28,
             "prompt_tokens_details": {"cached_tokens": 4},
             "completion_tokens_details": {"reasoning_tokens": 3},
         },

@@ -81,6 +81,22 @@ def call_options(command: F) -> F:
     return command
 
 
+def endpoint_options(command: F) -> F:
+    """Options on endpoints that do not answer."""
+    for option in reversed((
+        click.option(
+            "--wait-for-endpoint", type=click.FloatRange(min=0), metavar="SECONDS",
+            help="Wait this long for endpoints that do not answer yet, such as services that are starting.",
+        ),
+        click.option(
+            "--patience", type=click.FloatRange(min=0), metavar="SECONDS",
+            help="How long an endpoint may go without one success until it counts as down.  [default: 120]",
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def call_keywords(given: Mapping[str, Any], budget: Budget | None = None) -> dict[str, Any]:
     """Return the options of a run that were asked for; limits go on top of an earlier budget."""
     from dokimos.errors import ConfigurationError

@@ -10,6 +10,7 @@ import click
 from dokimos.cli.options import (
     call_options,
     complete_runs,
+    endpoint_options,
     fail_under_option,
     output_option,
     run_dir_option,
@@ -21,6 +22,7 @@ from dokimos.cli.options import (
 @click.argument("run", shell_complete=complete_runs)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
+@endpoint_options
 @call_options
 @click.option("--retry-errors", is_flag=True, help="Repeat what errored.")
 @click.option("--force", is_flag=True, help="Go on although data or configuration changed.")
@@ -37,6 +39,8 @@ def resume(
     fail_under: Sequence[str],
     quiet: bool,
     verbose: bool,
+    wait_for_endpoint: float | None,
+    patience: float | None,
     **calls: Any,
 ) -> int:
     """Go on with a run that was cut short ('latest' for the last one).
@@ -59,6 +63,8 @@ def resume(
     settings = {name: value for name, value in launch["settings"].items() if name in known}
     if parallelism is not None:
         settings["parallelism"] = parallelism
+    waits = {"wait_for_endpoint": wait_for_endpoint, "patience": patience}
+    settings |= {name: value for name, value in waits.items() if value is not None}
     settings |= {name: value for name, value in calls.items() if value not in (None, False)}
     if calls["record"] or calls["replay"]:
         settings |= {"record": calls["record"], "replay": calls["replay"]}

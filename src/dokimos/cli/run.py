@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,6 +15,7 @@ from dokimos.cli.options import (
     check_outputs,
     check_volume,
     complete_runs,
+    endpoint_options,
     evaluator_option,
     fail_under_option,
     output_option,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.wanted import Wanted
+
+
+_OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
+"""Settings that are options of a run as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +47,8 @@ class RunSettings:
     timeout: float | None = None
     evaluator_timeout: float | None = None
     retries: int | None = None
+    wait_for_endpoint: float | None = None
+    patience: float | None = None
     max_errors: str | None = None
     name: str | None = None
     budget_usd: float | None = None
@@ -95,6 +102,7 @@ class RunSettings:
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
+@endpoint_options
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option
@@ -249,7 +257,7 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
     if settings.filters or settings.limit is not None:
         changes["dataset"] = _selected(experiment.dataset, settings)
     options: dict[str, Any] = {
-        name: value for name in ("timeout", "retries") if (value := getattr(settings, name)) is not None
+        name: value for name in _OPTIONS if (value := getattr(settings, name)) is not None
     }
     options |= call_keywords(vars(settings), experiment.options.budget)
     if settings.max_errors is not None:

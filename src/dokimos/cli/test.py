@@ -12,7 +12,13 @@ import click
 
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.optimize import optimize
-from dokimos.cli.options import call_options, complete_runs, fail_under_option, run_dir_option
+from dokimos.cli.options import (
+    call_options,
+    complete_runs,
+    endpoint_options,
+    fail_under_option,
+    run_dir_option,
+)
 from dokimos.cli.view import view
 
 if TYPE_CHECKING:
@@ -70,6 +76,7 @@ def test() -> None:
 @click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Go on with this run.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
+@endpoint_options
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option

@@ -15,6 +15,8 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
+from dokimos.core.reply_time import extend_reply
+from dokimos.core.run_scope import current_scope
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
 
 PATIENCE: Final = 120.0
@@ -81,6 +83,10 @@ class Breaker:
         self._next_try = 0.0
         self._tries = 0
 
+    @property
+    def is_of_run(self) -> bool:
+        return self._breakers.in_run
+
     def now(self) -> float:
         """Return the time by the clock of the run."""
         return self._breakers.clock()
@@ -95,7 +101,9 @@ class Breaker:
             EndpointDownError: when the endpoint is down, in a run; outside one `JudgeUnavailableError`.
         """
         while self.is_failing and (wait := self.wait_seconds()) > 0:
-            await self._breakers.sleep(min(wait, LOOK_SECONDS))
+            seconds = min(wait, LOOK_SECONDS)
+            extend_reply(seconds)
+            await self._breakers.sleep(seconds)
 
     def wait_seconds(self) -> float:
         """Return how long a call has to wait, 0 where it is its turn. Raises as `admit` does."""
@@ -181,7 +189,7 @@ class Breaker:
     def _takes_turns(self, now: float) -> bool:
         """Whether calls go one by one until the endpoint answers."""
         if self._trouble is Trouble.UNREACHABLE:
-            return not self.has_answered or self._tries >= PATIENT_TRIES
+            return True
         if self._trouble is Trouble.LIMITED:
             return self._tries >= PATIENT_TRIES and now - self._first_failure >= THROTTLED_SECONDS
         return self._trouble is Trouble.FAILING and self._is_starting(now)
@@ -241,8 +249,6 @@ _outside = Breakers(in_run=False)
 
 def current_breakers() -> Breakers:
     """Return the breakers of the run that is calling, or those of all calls outside runs."""
-    from dokimos.core.run_scope import current_scope
-
     return current_scope().breakers or _outside
 
 

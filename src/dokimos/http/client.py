@@ -7,7 +7,6 @@ import contextlib
 import ipaddress
 import json
 import os
-import random
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Unsendable
-from dokimos.http.breaker import Breaker, Trouble, Verdict, current_breakers
+from dokimos.http.breaker import Breaker, Trouble, current_breakers
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
     UNREADABLE,
@@ -29,6 +28,7 @@ from dokimos.http.refusal import (
     shown_content,
     status_inside,
 )
+from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
 from dokimos.http.waits import pause_asked, retry_after
 
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from dokimos.http.session import Session
 
 OFFLINE: Final = "DOKIMOS_OFFLINE"
-ATTEMPTS: Final = 5
-RATE_LIMITED_ATTEMPTS: Final = 12
-"""A rate limit is no failure, and is waited for longer."""
-PATIENCE_SECONDS: Final = 300.0
-"""Until when a request that was not answered may be sent again, after its own timeout."""
-FIRST_BACKOFF: Final = 0.5
-LONGEST_BACKOFF: Final = 30.0
-
 _DENIED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
 _OVERLOADED: Final = frozenset({503, 529})
@@ -142,8 +134,8 @@ async def close_sessions() -> None:
 class _Sending:
     """One request until its reply, over several attempts."""
 
-    __slots__ = ("_breaker", "_content", "_failures", "_headers", "_line", "_refusals", "_secrets",
-                 "_sent_at", "_started", "_target", "_tokens", "_url")  # fmt: skip
+    __slots__ = ("_breaker", "_content", "_headers", "_line", "_retries", "_secrets", "_target", "_tokens",
+                 "_url")  # fmt: skip
 
     def __init__(
         self,
@@ -164,9 +156,7 @@ class _Sending:
         self._headers = headers
         self._secrets = secrets
         self._tokens = tokens
-        self._failures = 0
-        self._refusals = 0
-        self._started = self._sent_at = breaker.now()
+        self._retries = Retries(breaker, attempts=target.attempts, timeout=target.timeout)
 
     async def reply(self) -> Reply:
         while True:
@@ -183,7 +173,7 @@ class _Sending:
         gate = self._line.gate
         round_sent = await gate.enter(self._tokens)
         start = time.perf_counter()
-        self._sent_at = self._breaker.now()
+        self._retries.begin()
         try:
             session = self._line.session()
             answer = await session.post(self._url, self._content, self._headers, self._target.timeout)
@@ -234,7 +224,7 @@ class _Sending:
         reason = f"{phrase_of(status)}: {complaint.message or 'no message'}"
         if complaint.is_final(status):
             raise RequestRefused(
-                self._message(reason), status=status, complaint=complaint, sent_at=self._sent_at
+                self._message(reason), status=status, complaint=complaint, sent_at=self._retries.sent_at
             )
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED
@@ -244,47 +234,10 @@ class _Sending:
 
     def _failed(self, reason: str, trouble: Trouble, wait: float | None = None) -> float:
         """Return how long to wait before the next attempt. Raises when there is none."""
-        problem = scrubbed(reason, self._secrets)
-        verdict = self._breaker.failed(trouble, problem, started=self._sent_at, wait=wait)
-        limited = trouble is Trouble.LIMITED
-        self._refusals += limited
-        self._failures += not limited
-        if verdict is Verdict.GIVE_UP:
-            raise self._breaker.error(self._message(f"{problem}{self._tried()}"))
-        if verdict is Verdict.TRY_AGAIN:
-            return 0.0
-        count, most = self._failures, self._target.attempts
-        if limited:
-            count, most = self._refusals, RATE_LIMITED_ATTEMPTS
-        return self._patient(problem, count, most, wait, unanswered=trouble is not Trouble.FAILING)
-
-    def _patient(self, problem: str, count: int, most: int, wait: float | None, *, unanswered: bool) -> float:
-        """Return how long to wait before the next attempt. Raises when there is none."""
-        delay = backoff(count) if wait is None else wait + random.uniform(0, 0.1 + wait / 10)
-        waited = self._breaker.now() - self._started
-        why = None
-        if count >= most or self._target.attempts == 1:
-            why = "" if most == 1 else self._tried()
-        elif waited + delay > PATIENCE_SECONDS + self._target.timeout:
-            asked = "" if wait is None else f"it asks to wait {wait:.0f} s, "
-            why = f" ({asked}given up after {waited:.0f} s)"
-        if why is None:
-            return delay
-        message = self._message(f"{problem}{why}")
-        raise self._breaker.error(message) if unanswered else JudgeUnavailableError(message)
-
-    def _tried(self) -> str:
-        times = self._failures + self._refusals
-        return f" (tried {times} times)" if times > 1 else ""
+        return self._retries.failed(trouble, scrubbed(reason, self._secrets), wait)
 
     def _message(self, problem: str) -> str:
         return scrubbed(f"{self._target.label}: {problem}", self._secrets)
-
-
-def backoff(count: int) -> float:
-    """Return the seconds to wait after the `count`-th failure: doubled each time, and half of it random."""
-    longest = min(FIRST_BACKOFF * 2 ** (count - 1), LONGEST_BACKOFF)
-    return random.uniform(longest / 2, longest)
 
 
 class _Line:

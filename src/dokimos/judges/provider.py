@@ -15,7 +15,6 @@ from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.secrets import remember_secret
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.client import (
-    ATTEMPTS,
     Reply,
     Target,
     close_sessions,
@@ -25,6 +24,7 @@ from dokimos.http.client import (
 )
 from dokimos.http.gate import Limits
 from dokimos.http.refusal import RequestRefused
+from dokimos.http.retries import ATTEMPTS
 from dokimos.http.secret import Secret, secrets_in, shown_url
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges.completion import Completion, TokenCounts, shortcoming

@@ -53,6 +53,12 @@ class TurnMetric(SettlingEvaluator):
     def gives_verdicts(self) -> bool:
         return self.threshold is not None or (self.decides and self.inner.gives_verdicts)
 
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it is known in advance that the case is not evaluated, whatever the agent replies."""
+        needs_truth = self.needs_truth or "expected_output" in self._required
+        return self.disabled or (needs_truth and self.turn.ground_truth is None)
+
     def info(self) -> EvaluatorInfo:
         return replace(self.inner.info(), name=self.name, threshold=self.threshold)
 
@@ -168,6 +174,11 @@ class ConversationMetric(SettlingEvaluator):
         super().__post_init__()
         object.__setattr__(self, "is_async", any(part.is_async for part in self.parts))
         object.__setattr__(self, "deterministic", all(part.deterministic for part in self.parts))
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether none of the turns is evaluated, whatever the agent replies."""
+        return all(part.is_skipped for part in self.parts)
 
     def info(self) -> EvaluatorInfo:
         return replace(self.parts[0].info(), name=self.name, threshold=self.threshold)

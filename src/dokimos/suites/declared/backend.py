@@ -26,7 +26,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text, shortened
-from dokimos.errors import AgentError, BudgetExceededError, DokimosError
+from dokimos.errors import AgentError, BudgetExceededError, DokimosError, EndpointDownError
 from dokimos.integrations.pydantic_ai import to_agent_trace
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import SDK_RETRIES
@@ -169,8 +169,8 @@ class Conversation:
         try:
             content = await self.files.content(request.input, request.files)
             result = await self._run(content, meter, request.sample)
-        except BudgetExceededError:
-            raise
+        except (BudgetExceededError, EndpointDownError):
+            raise  # the calls that had their replies stand
         except Exception as error:  # the model, its provider and the tools are somebody else's
             told = self._agent_error(error, meter.total)
             await meter.reject(str(told))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 EXTRA: Final = "agents"
 NO_KEY: Final = "not-needed"
 """In the place of a key, for endpoints without one: the providers' own clients insist on some text."""
-SDK_RETRIES: Final = 4
-"""How often a provider's client repeats a request that was refused for now, or got no answer."""
+SDK_RETRIES: Final = 0
+"""A provider's client repeats nothing by itself: it does not know what other calls have found out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

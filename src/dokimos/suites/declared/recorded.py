@@ -19,12 +19,16 @@ from pydantic_ai.settings import ModelSettings
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
+from dokimos.http.breaker import Trouble, current_breakers
+from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url
+from dokimos.http.waits import retry_after
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.declared.canonical import canonical_request
 from dokimos.suites.declared.models import Endpoint
+from dokimos.suites.declared.trouble import status_of, trouble_of
 
 _REPLIES: Final = TypeAdapter(
     list[ModelResponse], config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
@@ -92,14 +96,40 @@ class _Call:
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
         if self.endpoint.missing_key is not None:
             raise AgentError(f"{self.endpoint.name} needs a key: set {self.endpoint.missing_key}.")
-        try:
-            response = await self.model.request(self.messages, self.settings, self.parameters)
-        except DokimosError:
-            raise
-        except Exception as error:  # whatever a provider's client raises
-            place = f"{self.endpoint.name} at {shown_url(self.endpoint.url)}"
-            raise AgentError(f"{place}: {_told(error, self.endpoint.key)}") from None
+        response = await self._response()
         return JudgeReply(_written(response), metrics_of(response))
+
+    async def _response(self) -> ModelResponse:
+        """Ask the model, again where its endpoint does not answer, as a judge's is."""
+        endpoint = self.endpoint
+        place = f"{endpoint.name} at {shown_url(endpoint.url)}"
+        breaker = current_breakers().of((endpoint.url, endpoint.name, endpoint.key), place)
+        retries = Retries(breaker, attempts=ATTEMPTS, error=AgentError)
+        while True:
+            await breaker.admit()
+            retries.begin()
+            try:
+                response = await self.model.request(self.messages, self.settings, self.parameters)
+            except DokimosError:
+                raise
+            except Exception as error:  # whatever a provider's client raises
+                await breaker.sleep(self._pause(error, retries))
+            else:
+                breaker.went_well()
+                return response
+
+    def _pause(self, error: Exception, retries: Retries) -> float:
+        """Return the seconds until the next attempt. Raises what is wrong where there is none."""
+        text = _told(error, self.endpoint.key)
+        trouble = trouble_of(error)
+        if trouble is Trouble.DENIED:
+            raise retries.denied(text) from None
+        if trouble is None:
+            if status_of(error) is not None:
+                retries.breaker.is_there()
+            raise AgentError(f"{retries.breaker.label}: {text}") from None
+        headers = getattr(error, "headers", None) or {}
+        return retries.failed(trouble, text, retry_after({name.lower(): headers[name] for name in headers}))
 
 
 def metrics_of(response: ModelResponse) -> CallMetrics:

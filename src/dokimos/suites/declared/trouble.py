@@ -1,0 +1,64 @@
+"""What the errors of providers' clients say about their endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dokimos.http.breaker import Trouble
+
+_NO_CONNECTION: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+"""Errors of the HTTP clients below those of providers, for requests that were not sent."""
+_NO_REPLY: Final = frozenset(
+    {"APIConnectionError", "APITimeoutError", "ModelConnectionError", "ModelTimeoutError", "NetworkError",
+     "ReadError", "ReadTimeout", "RemoteProtocolError", "TransportError", "WriteError"}
+)  # fmt: skip
+_DENIED: Final = frozenset({401, 403})
+_LIMITED: Final = 429
+_FAILING: Final = frozenset({408, 409, 425})
+_SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """Return what is wrong with an endpoint, None where an error says nothing about it."""
+    status = status_of(error)
+    if status is None:
+        names = {cls.__name__ for each in _chain(error) for cls in type(each).__mro__}
+        if names & _NO_CONNECTION:
+            return Trouble.UNREACHABLE
+        return Trouble.FAILING if names & _NO_REPLY else None
+    if status in _DENIED:
+        return Trouble.DENIED
+    if status == _LIMITED:
+        return None if _is_spent(error) else Trouble.LIMITED
+    return Trouble.FAILING if status in _FAILING or status >= 500 else None
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an error tells."""
+    for each in _chain(error):
+        status = getattr(each, "status_code", None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def _is_spent(error: BaseException) -> bool:
+    """Whether there is no money left, so that waiting does not help."""
+    for each in _chain(error):
+        body = getattr(each, "body", None)
+        if isinstance(body, Mapping):
+            inner = body.get("error")
+            found = inner if isinstance(inner, Mapping) else body
+            if found.get("code") in _SPENT or found.get("type") in _SPENT:
+                return True
+    return False
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    for _ in range(20):  # a chain may be a ring
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or found.__context__
