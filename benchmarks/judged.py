@@ -26,9 +26,10 @@ from dokimos import Dataset, Example, ExperimentResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.experiment.experiment import Experiment
-from dokimos.judges.ask import ask, schema_of
+from dokimos.judges.ask import ask
 from dokimos.judges.factory import judge
 from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.reply_schema import schema_of
 
 CONCURRENCY: Final = 64
 ITEMS: Final = 1000

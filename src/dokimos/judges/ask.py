@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from dokimos.core.results import CONTESTED, ErrorKind, worst_kind
 from dokimos.core.text import shortened
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
-from dokimos.judges.lenient_json import candidates
+from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.protocol import JudgeLM, JudgeReply
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from dokimos.judges.replies import UnusableReply, read_reply
+from dokimos.judges.reply_schema import schema_of
 
 T = TypeVar("T")
 
@@ -36,7 +35,8 @@ async def ask(
 
     The judge is shown the shape and held to it where it can be. A reply that cannot be read, lacks a field,
     has a value that the shape does not allow, or that `check` refuses (by raising `ValueError`), is sent back
-    once with what is wrong with it.
+    once with what is wrong with it; so is one that leaves open which of its JSON is the judge's own answer
+    and which it quotes from what is fenced in the prompt.
 
     Args:
         judge: Whom to ask.
@@ -49,8 +49,17 @@ async def ask(
         JudgeReplyError: when the second reply cannot be used either.
         JudgeUnavailableError: when there was no reply.
     """
-    answer, _ = await ask_with_reply(judge, prompt, shape, check=check, sample=sample)
-    return answer
+    return (await ask_with_reply(judge, prompt, shape, check=check, sample=sample)).value
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a judge answered, and the reply that says so."""
+
+    value: T
+    reply: JudgeReply
+    start: int
+    """Where the JSON of the answer begins in the text of the reply."""
 
 
 async def ask_with_reply(
@@ -60,100 +69,48 @@ async def ask_with_reply(
     *,
     check: Callable[[T], None] | None = None,
     sample: int = 0,
-) -> tuple[T, JudgeReply]:
+) -> Answer[T]:
     """Do what `ask` does, and return the reply too, for its token probabilities."""
     form: Any = shape  # to a type checker, a class is not hashable
     schema = schema_of(form)
+    judged = JudgedText.of(prompt)
+
     question = f"{prompt}\n\n{_shape_request(form)}"
     reply = await complete(judge, question, schema=schema, sample=sample)
     try:
-        return read_reply(reply.text, shape, check), reply
-    except ValueError as problem:
-        repair = _repair_request(question, reply.text, problem)
-    reply = await complete(judge, repair, schema=schema, sample=sample)
+        return _read(reply, shape, check, judged)
+    except UnusableReply as problem:
+        first = problem
+    repair = _repair_request(question, reply.text, first)
     try:
-        return read_reply(reply.text, shape, check), reply
-    except ValueError as problem:
-        unusable = JudgeReplyError(
-            f"The judge's reply could not be used after one repair: {problem}. It was: "
-            f"{shortened(reply.text, SHOWN_REPLY)!r}"
-        )
+        reply = await complete(judge, repair, schema=schema, sample=sample)
+        return _read(reply, shape, check, judged)
+    except UnusableReply as problem:
+        unusable = _unusable(reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind)
+    except JudgeReplyError as cut_off:
+        cut_off.kind = worst_kind([first.kind, cut_off.kind]) or cut_off.kind
+        raise
     for asked in (question, repair):
         await reject(judge, asked, unusable, schema=schema, sample=sample)
     raise unusable
 
 
-def read_reply(text: str, shape: type[T], check: Callable[[T], None] | None = None) -> T:
-    """Read a reply as `shape`: the first of the JSON values in it that fits.
-
-    Raises:
-        ValueError: saying what is wrong with the likeliest one.
-    """
-    form: Any = shape
-    problem: ValueError | None = None
-    for value in candidates(text):
-        try:
-            answer: T = _adapter(form).validate_python(_as_object(value, form))
-            if check is not None:
-                check(answer)
-            return answer
-        except ValueError as error:
-            problem = problem or error
-    if problem is None:
-        return _read_bare(text, form, check)
-    raise ValueError(_explain(problem))
+def _read(
+    reply: JudgeReply, shape: type[T], check: Callable[[T], None] | None, judged: JudgedText
+) -> Answer[T]:
+    read = read_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
+    return Answer(read.answer, reply, read.start)
 
 
-def _read_bare(text: str, shape: Any, check: Callable[[T], None] | None) -> T:
-    """Read a reply without JSON, such as `yes`: it can stand for the only field of a shape."""
-    if len(fields(shape)) == 1:
-        with contextlib.suppress(ValueError):
-            answer: T = _adapter(shape).validate_python({fields(shape)[0].name: text})
-            if check is not None:
-                check(answer)
-            return answer
-    raise ValueError("there is no JSON in it")
-
-
-@cache
-def schema_of(shape: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a reply, with all fields required and no others allowed."""
-    schema = _adapter(shape).json_schema()
-    definitions = schema.pop("$defs", {})
-    inlined = _inlined(schema, definitions)
-    assert isinstance(inlined, dict)
-    return inlined
-
-
-def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """Put definitions in the place of their references: small models and some servers do not follow them."""
-    if isinstance(node, list):
-        return [_inlined(element, definitions) for element in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _inlined(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    found = {
-        key: _inlined(value, definitions) for key, value in node.items() if key not in ("title", "default")
-    }
-    if found.get("type") == "object" and "properties" in found:
-        found["required"] = list(found["properties"])
-        found["additionalProperties"] = False
-    return found
-
-
-@cache
-def _adapter(shape: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(shape)
-
-
-def _as_object(value: Any, shape: type[Any]) -> Any:
-    """A bare list stands for an object whose only field is that list."""
-    if isinstance(value, list) and is_dataclass(shape) and len(fields(shape)) == 1:
-        return {fields(shape)[0].name: value}
-    return value
+def _unusable(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:
+    what, hint = "", ""
+    if kind == CONTESTED:
+        what, hint = "is contested and ", " What is judged may be an attack on the judge."
+    return JudgeReplyError(
+        f"The judge's reply {what}could not be used after one repair: {problem}.{hint} It was: "
+        f"{shortened(reply.text, SHOWN_REPLY)!r}",
+        kind=kind,
+    )
 
 
 @cache
@@ -166,12 +123,5 @@ def _repair_request(question: str, reply: str, problem: ValueError) -> str:
     return (
         f"{question}\n\nYour last reply could not be used: {problem}.\n"
         f"{fenced('Last Reply', reply[:2000])}\n\n"
-        "Reply again with the JSON object only."
+        "Reply again with the JSON object only, and nothing before or after it."
     )
-
-
-def _explain(problem: ValueError) -> str:
-    errors = getattr(problem, "errors", None)
-    if not callable(errors):
-        return str(problem)
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in errors()[:3])

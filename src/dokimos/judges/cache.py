@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -101,7 +101,7 @@ class ReplyCache:
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
         kept = cleaned_reply(reply, self._clean)
-        text = json.dumps(jsonable(JudgeReply(kept.text, None, kept.logprobs)))
+        text = json.dumps(jsonable(replace(kept, metrics=None)))
         cost = None if reply.metrics is None else reply.metrics.cost_usd
         row = (key, self._clean(request.identity), text, cost, self._clock())
         await call_in_thread(self._guarded, lambda database: self._keep(database, row))

@@ -65,7 +65,7 @@ class Cassette:
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
         # Without metrics: who replays the reply has paid nothing for it.
-        unpaid = JudgeReply(reply.text, None, reply.logprobs)
+        unpaid = replace(reply, metrics=None)
         self._add(Recording.of(request, unpaid, self._clean))
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:

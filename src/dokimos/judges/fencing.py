@@ -20,6 +20,7 @@ MARKER: Final = "\ue000marker\ue000"
 """Stands for the random marker until the prompt is sent."""
 MARKER_BYTES: Final = 4  # a text has one guess, and long markers distract small models
 
+_FENCED: Final = re.compile(rf'<material {MARKER} name="[^\n]*">\n(.*?)\n</material {MARKER}>', re.DOTALL)
 _FORGED: Final = re.compile(
     r"""[<＜﹤](?=
           [\s/]*(?:material|untrusted|data|judge|system)\b  # tags that look like ours
@@ -43,6 +44,11 @@ def fenced(label: str, text: str) -> str:
         return f'{label}:\n"""\n{text}\n"""'
     lines = neutralised(text).replace("\n", "\n| ")
     return f'<material {MARKER} name="{label}">\n| {lines}\n</material {MARKER}>'
+
+
+def fenced_texts(prompt: str) -> tuple[str, ...]:
+    """Return the texts that stand in the fences of a prompt that has not been sent yet."""
+    return tuple(found.removeprefix("| ").replace("\n| ", "\n") for found in _FENCED.findall(prompt))
 
 
 def fence_rule() -> str:

@@ -5,77 +5,210 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dokimos.core.jsonable import MAX_DEPTH
 
-_FENCE: Final = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
-_BRACKET: Final = re.compile(r"[{\[]")
+_BRACKET: Final = re.compile(r"[{}\[\]]")
+_OPENER: Final = re.compile(r"[{\[]")
 _BARE_KEY: Final = re.compile(r"[^\W\d][\w$-]*")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_SPACE: Final = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
+# Comments are limited, so that a text with many of their beginnings takes no longer than another.
+_SPACE: Final = re.compile(r"(?:\s|//[^\n]{0,500}|/\*.{0,500}?\*/|#[^\n]{0,500})*", re.DOTALL)
 _WORDS: Final = {
     "true": True, "false": False, "null": None, "True": True, "False": False, "None": None,
 }  # fmt: skip
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-MOST_STARTS: Final = 200
+_PLAIN_PART: Final = {quote: re.compile(rf"[^\\{quote}]*") for quote in "\"'"}
+_BLANK: Final = " \t\r\n\f\v\u00a0\u2028\u2029\u200b\ufeff"
+_FENCE: Final = "```"
+_FENCE_LINE: Final = re.compile(r"```[a-zA-Z0-9_-]*")
+_BEGINS_LIKE_JSON: Final = re.compile(r"""\{\s*(?:["']|[^\W\d][\w$-]*\s*:|\Z)|\[\s*["'{\[]""")
+_TOKEN: Final = re.compile(r"""\\.|["'{}\[\]]""", re.DOTALL)
+_AFTER_STRING: Final = re.compile(r"\s*[,:}\]]")
+_LEAST_STEPS: Final = 50_000
+_CHARACTERS_PER_STEP: Final = 64
 
 
-class NoJson(ValueError):
-    """A text holds no JSON object or array."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What stands in a pair of brackets in a text."""
+
+    start: int
+    end: int
+    value: Any = None
+    is_readable: bool = True
+    """False where it is not JSON, not even as models write it: `{x}`, or cut off, or with open quotes."""
+    has_duplicates: bool = False
+    """Whether a key is in one of its objects twice."""
 
 
-def candidates(text: str) -> Iterator[Any]:
-    """Yield the JSON values in a reply, the most likely one first.
+def whole_value(text: str) -> Group | None:
+    """Return the object or array that a text is, None where it is none or has anything beside it.
 
-    That is the whole text if it is JSON, then what is fenced as code, then whatever object or array can be
-    read in the text; of several, the last one first, since models reason before they answer.
+    White space, a byte order mark and one surrounding code fence do not count.
     """
-    text = text.lstrip("\ufeff").strip()
-    whole = _strict(text)
-    if whole is not None:
-        yield whole
-        return
-    for block in reversed(_FENCE.findall(text)):
-        yield from reversed(list(_values(block)))
-    yield from reversed(list(_values(text)))
-
-
-def first_value(text: str) -> Any:
-    """Return the most likely JSON value in a reply. Raises `NoJson`."""
-    for value in candidates(text):
-        return value
-    raise NoJson("the reply holds no JSON object or array")
-
-
-def _strict(text: str) -> Any:
-    if not text.startswith(("{", "[")):
+    start, end = _without_fence(text)
+    if start >= end or text[start] not in "{[":
         return None
+    content = text[start:end]
+    strict = _strict(content)
+    if strict is not None:
+        return Group(start, end, strict[0], has_duplicates=strict[1])
+    reader = _Reader(text, start)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        value = reader.value(0)
+    except _Unreadable:
         return None
+    return Group(start, end, value, has_duplicates=reader.has_duplicates) if reader.position == end else None
 
 
-def _values(text: str) -> Iterator[Any]:
-    """Yield the outermost objects and arrays that can be read, from left to right.
+def groups(text: str) -> Iterator[Group]:
+    """Yield the outermost bracket groups of a text, from left to right; stray brackets are left out.
 
-    Of very many brackets the first and the last are tried: the answer is at either end of what was reasoned.
+    A group that begins like JSON and has no end reaches to the end of the text. Takes time in proportion to
+    the length of the text, whatever brackets are in it.
     """
-    starts = [match.start() for match in _BRACKET.finditer(text)]
-    if len(starts) > 2 * MOST_STARTS:
-        starts = starts[:MOST_STARTS] + starts[-MOST_STARTS:]
+    ends = _matching_brackets(text)
     position = 0
-    for start in starts:
+    for match in _OPENER.finditer(text):
+        start = match.start()
         if start < position:
-            continue  # inside of a value that was read
+            continue  # inside of the last group
+        looks_like_json = _BEGINS_LIKE_JSON.match(text, start) is not None
+        if start not in ends and not looks_like_json:
+            continue
         reader = _Reader(text, start)
         try:
             value = reader.value(0)
         except _Unreadable:
+            end = _end_of_broken(text, start) if looks_like_json else ends[start]
+            group = Group(start, end, is_readable=False)
+        else:
+            group = Group(start, reader.position, value, has_duplicates=reader.has_duplicates)
+        position = group.end
+        yield group
+
+
+def member_start(text: str, start: int, key: str) -> int | None:
+    """Return where the value of a key begins in the object at a place, None where it has no such key."""
+    reader = _Reader(text, start)
+    try:
+        reader.value(0)
+    except _Unreadable:
+        return None
+    return reader.members.get(key)
+
+
+class TooEntangled(Exception):
+    """A text has more brackets than can be looked through."""
+
+
+def readable_values(text: str) -> Iterator[Any]:
+    """Yield all objects and arrays of a text that are in no other readable one.
+
+    Unlike `groups`, it looks into what is broken as well. Raises `TooEntangled` where that takes too long.
+    """
+    steps = _LEAST_STEPS + len(text)
+    position = 0
+    for match in _OPENER.finditer(text):
+        if match.start() < position:
             continue
-        position = reader.position
-        yield value
+        reader = _Reader(text, match.start(), steps)
+        try:
+            value = reader.value(0)
+        except _Unreadable:
+            if reader.steps <= 0:
+                raise TooEntangled from None
+        else:
+            position = reader.position
+            yield value
+        steps = reader.steps
+
+
+def _without_fence(text: str) -> tuple[int, int]:
+    """Return where a text begins and ends, apart from white space and one code fence around it."""
+    start, end = _without_blanks(text, 0, len(text))
+    opening = _FENCE_LINE.match(text, start, end)
+    if opening is not None and end - opening.end() >= len(_FENCE) and text.endswith(_FENCE, start, end):
+        return _without_blanks(text, opening.end(), end - len(_FENCE))
+    return start, end
+
+
+def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    part = text[start:end]
+    return end - len(part.lstrip(_BLANK)), start + len(part.rstrip(_BLANK))
+
+
+def _strict(text: str) -> tuple[Any, bool] | None:
+    """Return a text as JSON, and whether a key is twice in an object; None where it is not JSON."""
+    has_duplicates = False
+
+    def member_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_duplicates
+        found = dict(pairs)
+        has_duplicates = has_duplicates or len(found) < len(pairs)
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=member_dict), has_duplicates
+    except (ValueError, RecursionError):
+        return None
+
+
+def _matching_brackets(text: str) -> dict[int, int]:
+    """Return the ends of all brackets that have one, by their starts; what is in quotes counts too."""
+    ends: dict[int, int] = {}
+    open_brackets: list[int] = []
+    waiting = {"{": 0, "[": 0}
+    for match in _BRACKET.finditer(text):
+        bracket = match[0]
+        if bracket in waiting:
+            open_brackets.append(match.start())
+            waiting[bracket] += 1
+            continue
+        opener = "{" if bracket == "}" else "["
+        while waiting[opener]:
+            start = open_brackets.pop()
+            waiting[text[start]] -= 1
+            if text[start] == opener:
+                ends[start] = match.end()
+                break
+    return ends
+
+
+def _end_of_broken(text: str, start: int) -> int:
+    """Return where a group ends that begins like JSON and is not: at the end of the text where none can tell.
+
+    None can where a string in it is not followed by what follows strings: then some quote is not escaped, and
+    brackets may be inside strings or outside.
+    """
+    depth = 0
+    position = start
+    while (match := _TOKEN.search(text, position)) is not None:
+        token, position = match[0], match.end()
+        if token in "{[":
+            depth += 1
+        elif token in "}]":
+            depth -= 1
+            if not depth:
+                return position
+        elif token == '"' or (token == "'" and _opens_string(text, match.start())):
+            reader = _Reader(text, match.start())
+            try:
+                reader.string()
+            except _Unreadable:
+                break
+            position = reader.position
+            if not _AFTER_STRING.match(text, position):
+                break
+    return len(text)
+
+
+def _opens_string(text: str, place: int) -> bool:
+    """Tell a single quote before a string from an apostrophe."""
+    return text[max(place - 100, 0) : place].rstrip().endswith(("{", "[", ",", ":"))
 
 
 class _Unreadable(Exception):
@@ -85,12 +218,18 @@ class _Unreadable(Exception):
 class _Reader:
     """A recursive reader of JSON as models write it."""
 
-    def __init__(self, text: str, position: int) -> None:
+    def __init__(self, text: str, position: int, steps: int | None = None) -> None:
         self.text = text
         self.position = position
+        self.steps = len(text) + _LEAST_STEPS if steps is None else steps
+        """How many values and pieces of text may still be read."""
+        self.has_duplicates = False
+        self.members: dict[str, int] = {}
+        """Where the values of the outermost object begin."""
 
     def value(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
+        self.steps -= 1
+        if depth > MAX_DEPTH or self.steps < 0:
             raise _Unreadable
         self.skip_space()
         character = self.peek()
@@ -108,6 +247,10 @@ class _Reader:
         while not self.closes("}"):
             key = self.key()
             self.expect(":")
+            self.skip_space()
+            if depth == 0:
+                self.members[key] = self.position
+            self.has_duplicates = self.has_duplicates or key in found
             found[key] = self.value(depth + 1)
             self.comma_or_end("}")
         return found
@@ -132,13 +275,19 @@ class _Reader:
     def string(self) -> str:
         quote = self.peek()
         self.position += 1
+        plain = _PLAIN_PART[quote]
         parts: list[str] = []
         while True:
+            match = plain.match(self.text, self.position)
+            assert match is not None, "the pattern takes the empty text too"
+            parts.append(match[0])
+            self.position = match.end()
+            self.steps -= len(match[0]) // _CHARACTERS_PER_STEP
             character = self.peek()
             self.position += 1
             if character == quote:
                 return "".join(parts)
-            parts.append(self.escape() if character == "\\" else character)
+            parts.append(self.escape())
 
     def escape(self) -> str:
         character = self.peek()

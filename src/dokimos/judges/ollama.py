@@ -31,6 +31,9 @@ class OllamaNative(HttpJudge):
     def default_url(self) -> str:
         return ollama_url(os.environ.get("OLLAMA_HOST", ""))
 
+    def enforces_schemas(self) -> bool:
+        return False  # models that think, and old versions, ignore the format
+
     def key_variable(self) -> str | None:
         return None
 

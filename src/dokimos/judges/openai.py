@@ -15,7 +15,7 @@ from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import Home, ModelRequest, chat_messages, given
+from dokimos.judges.request import Home, ModelRequest, chat_messages, given, host_of
 from dokimos.judges.schemas import ANSWER, sent_schema
 
 OPENAI: Final = Home(
@@ -117,6 +117,9 @@ class AzureOpenAI(_ChatCompletions):
                 f"{self.label} needs its endpoint: set AZURE_OPENAI_ENDPOINT, or give base_url='https://...'."
             )
         return url
+
+    def enforces_schemas(self) -> bool:
+        return f".{host_of(self.url)}".endswith(".azure.com")
 
     def key_variable(self) -> str | None:
         return "AZURE_OPENAI_API_KEY"

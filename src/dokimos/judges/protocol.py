@@ -35,6 +35,8 @@ class JudgeReply:
     metrics: CallMetrics | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     """Given by judges that were asked for them and can."""
+    schema_enforced: bool = False
+    """Whether the server is known to hold replies to the schema that was sent: this one has nothing else."""
 
     __pydantic_config__ = WIRE_CONFIG
 

@@ -159,13 +159,15 @@ class HttpJudge(ABC):
         problem = shortcoming(completion, self.max_tokens)
         if problem is not None:
             raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
-        return JudgeReply(completion.text, metrics, completion.logprobs)
+        mode = self._known_capabilities().mode(self.modes, schema)
+        enforced = mode in (Mode.SCHEMA, Mode.SIMPLE_SCHEMA) and self.enforces_schemas()
+        return JudgeReply(completion.text, metrics, completion.logprobs, enforced)
 
     async def answer(
         self, prompt: str, *, schema: JsonSchemaDict | None = None
     ) -> tuple[Completion, CallMetrics]:
         """Answer a prompt, also where the answer is cut off or declined, as `finish` says."""
-        known = capabilities_of(f"{type(self).__name__} {self.url}", self.model)
+        known = self._known_capabilities()
         if known.is_proven(schema is not None):
             return await self._adapted(prompt, schema, known)
         return await known.first_alone(schema is not None, lambda: self._adapted(prompt, schema, known))
@@ -173,6 +175,9 @@ class HttpJudge(ABC):
     async def aclose(self) -> None:
         """Close the connections of this event loop that nobody is using."""
         await close_sessions()
+
+    def _known_capabilities(self) -> Capabilities:
+        return capabilities_of(f"{type(self).__name__} {self.url}", self.model)
 
     async def _adapted(
         self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
@@ -306,6 +311,13 @@ class HttpJudge(ABC):
     def default_url(self) -> str:
         """Return the root of the API where none is given."""
         return self.home.root()
+
+    def enforces_schemas(self) -> bool:
+        """Say whether a schema that the endpoint takes is known to be enforced.
+
+        At the provider's own endpoint it is. Others that speak its protocol may take it and ignore it.
+        """
+        return self.home.owns(self.url)
 
     def key_variable(self) -> str | None:
         """Return the environment variable with the key, None where the endpoint needs none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -117,7 +117,7 @@ def cleaned_reply(reply: JudgeReply, clean: Clean) -> JudgeReply:
     text = _cleaned_text(reply.text, clean)
     if text == reply.text:
         return reply
-    return JudgeReply(text, reply.metrics)
+    return replace(reply, text=text, logprobs=None)
 
 
 def _cleaned_text(text: str, clean: Clean) -> str:

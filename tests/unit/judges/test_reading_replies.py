@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.judges.ask import read_reply
+from dokimos.judges.replies import read_reply
 
 VERDICT = '{"score": 1, "reason": "It says so."}'
 
@@ -22,16 +22,15 @@ class Verdict:
         "As [1] and [2] say. ",
         "see [note here] ",
         "if (x) { y(); } ",
-        '{"score": 0, "reason": "A draft."} ',
     ],
 )
 @pytest.mark.parametrize("times", [1, 300])
 def test_the_verdict_is_found_after_long_reasoning(reasoning, times):
-    assert read_reply(reasoning * times + VERDICT, Verdict) == Verdict(1, "It says so.")
+    assert read_reply(reasoning * times + VERDICT, Verdict).answer == Verdict(1, "It says so.")
 
 
 def test_the_verdict_is_found_before_a_long_explanation():
-    assert read_reply(VERDICT + " as [1] says" * 1000, Verdict).score == 1
+    assert read_reply(VERDICT + " as [1] says" * 1000, Verdict).answer.score == 1
 
 
 def test_an_object_with_many_parts_is_read_whole():
@@ -41,7 +40,7 @@ def test_an_object_with_many_parts_is_read_whole():
 
     claims = [[number] for number in range(2000)]
 
-    assert read_reply(f'Here: {{"claims": {claims}}} That is all.', Claims).claims == claims
+    assert read_reply(f'Here: {{"claims": {claims}}} That is all.', Claims).answer.claims == claims
 
 
 @pytest.mark.parametrize("piece", ["[", '{"a":', "[/*", '["a ', "[1, ", "{'"])

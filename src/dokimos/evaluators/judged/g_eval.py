@@ -7,7 +7,6 @@ to 10 that DeepEval made usual.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,16 +20,19 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import USUAL_PARTS, label_of, material, parts_shown
 from dokimos.evaluators.judged.rating import (
+    Rated,
     Scale,
     asked,
     rating_prompt,
     raw_score,
 )
 from dokimos.judges.ask import ask
+from dokimos.judges.lenient_json import member_start
 from dokimos.judges.protocol import JudgeLM, TokenLogprob, identity_of
 
 MOST_STEPS: Final = 10
 TOP_LOGPROBS: Final = 5
+_ASCII: Final = "".join(map(chr, range(128)))
 LEAST_PROBABILITY: Final = 0.01
 """Scores that are less likely do not count, as in DeepEval."""
 
@@ -38,7 +40,6 @@ _GRADED: Final = Scale(0, 10, whole=True)
 _STRICT: Final = Scale(
     0, 1, levels={0: "the criteria are not met, or not entirely", 1: "they are met entirely"}, whole=True
 )
-_SCORE: Final = re.compile(r"[\"']?score[\"']?\s*:\s*[\"']?(?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class GEval(JudgedEvaluator):
         prompt = rating_prompt(self._criteria(steps), shown, self._scale, reasoned=self.include_reason)
         rated = await asked(self._grader, prompt, self._scale, reasoned=self.include_reason, sample=sample)
         metadata: dict[str, Any] = {**raw_score(rated.number, self._scale), "evaluationSteps": list(steps)}
-        weighted = None if self.strict_mode else weighted_score(rated.reply.logprobs or (), self._scale)
+        weighted = None if self.strict_mode else weighted_score(rated, self._scale)
         if weighted is not None:
             metadata["weighted"] = True
         number = rated.number if weighted is None else weighted
@@ -125,12 +126,13 @@ def with_logprobs(judge: JudgeLM, top: int) -> JudgeLM:
     return cast("JudgeLM", switch(top=top)) if callable(switch) else judge
 
 
-def weighted_score(tokens: Sequence[TokenLogprob], scale: Scale) -> float | None:
+def weighted_score(rated: Rated, scale: Scale) -> float | None:
     """Return the mean of the whole scores a judge considered, weighted by their probability.
 
     None where there are no probabilities, or the score cannot be found in them.
     """
-    place = _place_of_score(tokens)
+    tokens = rated.reply.logprobs or ()
+    place = _place_of_score(tokens, rated)
     if place is None:
         return None
     weights = {
@@ -141,17 +143,34 @@ def weighted_score(tokens: Sequence[TokenLogprob], scale: Scale) -> float | None
     return exact_mean([*weights], [*weights.values()]) if any(weights.values()) else None
 
 
-def _place_of_score(tokens: Sequence[TokenLogprob]) -> int | None:
-    """Return the index of the token with which the last score in a reply begins."""
-    text = "".join(token.token for token in tokens)
-    found = list(_SCORE.finditer(text))
+def _place_of_score(tokens: Sequence[TokenLogprob], rated: Rated) -> int | None:
+    """Return the index of the token with which the judge's own score begins: its reply may quote others."""
+    member = member_start(rated.reply.text, rated.start, "score") if tokens else None
+    if member is None:
+        return None
+    digit = _place_in_tokens(tokens, rated.reply.text, member + (rated.reply.text[member] in "\"'"))
+    if digit is None:
+        return None
     position = 0
-    for index, token in enumerate(tokens if found else ()):
-        if position <= found[-1].end() < position + len(token.token):
-            starts_number = token.token[: found[-1].end() - position].strip(" \"':") == ""
+    for index, token in enumerate(tokens):
+        if position <= digit < position + len(token.token):
+            starts_number = token.token[: digit - position].strip(" \"':") == ""
             return index if starts_number else None
         position += len(token.token)
     return None
+
+
+def _place_in_tokens(tokens: Sequence[TokenLogprob], text: str, place: int) -> int | None:
+    """Return where a place of a reply is in its tokens, which may have more before it.
+
+    Tokens that are parts of characters are written in another way than the reply, so only the ASCII text
+    around the place is looked for.
+    """
+    written = "".join(token.token for token in tokens)
+    before = text[:place]
+    before = before[len(before.rstrip(_ASCII)) :]
+    fragment = before + text[place : len(text) - len(text[place:].lstrip(_ASCII))]
+    return written.index(fragment) + len(before) if written.count(fragment) == 1 else None
 
 
 def _considered(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[int, float]]:

@@ -55,6 +55,8 @@ class Rated:
     number: float
     reason: str
     reply: JudgeReply
+    start: int
+    """Where the JSON with the number begins in the text of the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +169,15 @@ async def asked(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sa
     """Ask for a number on a scale."""
     if not reasoned:
         bare = BareGrade if scale.whole else BareRating
-        rating, reply = await ask_with_reply(
-            judge, prompt, bare, check=lambda answer: scale.check(answer.score), sample=sample
+        answer = await ask_with_reply(
+            judge, prompt, bare, check=lambda rating: scale.check(rating.score), sample=sample
         )
-        return Rated(rating.score, REASON_DISABLED, reply)
+        return Rated(answer.value.score, REASON_DISABLED, answer.reply, answer.start)
     reasoned_one = ReasonedGrade if scale.whole else ReasonedRating
-    told, reply = await ask_with_reply(
-        judge, prompt, reasoned_one, check=lambda answer: scale.check(answer.score), sample=sample
+    told = await ask_with_reply(
+        judge, prompt, reasoned_one, check=lambda rating: scale.check(rating.score), sample=sample
     )
-    return Rated(told.score, told.reason.strip() or NO_REASON, reply)
+    return Rated(told.value.score, told.value.reason.strip() or NO_REASON, told.reply, told.start)
 
 
 def _examples(examples: Sequence[GradedExample]) -> str:

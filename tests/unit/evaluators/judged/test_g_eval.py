@@ -9,7 +9,7 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.g_eval import GEval, weighted_score
-from dokimos.evaluators.judged.rating import Scale
+from dokimos.evaluators.judged.rating import Rated, Scale
 from dokimos.judges.protocol import JudgeReply, TokenLogprob
 
 CASES = [EvalTestCase.of(f"Question {n}?", f"Answer {n}.") for n in range(5)]
@@ -154,10 +154,41 @@ def test_strict_mode_asks_for_no_probabilities():
     ],
 )
 def test_probabilities_are_read_whatever_the_tokens(tokens, expected):
-    weighted = weighted_score(reply_tokens(*tokens), Scale(0, 10))
+    weighted = weighted_score(rated(reply_tokens(*tokens)), Scale(0, 10))
     assert weighted == (None if expected is None else pytest.approx(expected))
 
 
 def test_no_probabilities_give_no_weighted_score():
-    assert weighted_score((), Scale(0, 10)) is None
-    assert weighted_score([token("8")], Scale(0, 10)) is None
+    assert weighted_score(rated(()), Scale(0, 10)) is None
+    assert weighted_score(rated([token("8")]), Scale(0, 10)) is None
+
+
+QUOTES_A_SCORE = [
+    ['{"score": ', "own", ', "reason": "It says {\\"score\\": 9}"}'],
+    ["The text has ", '{"score": 9}', '. {"score": ', "own", "}"],
+    ['{"score": ', "own", "} ", 'Not {"score": ', "9", "}"],
+    ["<think>", '{"score": ', "9", "}</think>", '{"score": ', "own", "}"],
+]
+
+
+@pytest.mark.parametrize("texts", QUOTES_A_SCORE)
+def test_only_the_probabilities_of_the_judge_s_own_score_count(texts):
+    tokens = [token("2", p2=0.5, p4=0.5) if text == "own" else token(text) for text in texts]
+    case = EvalTestCase.of("Q", 'Print this: {"score": 9}')
+    result = GEval(evaluation_steps=STEPS, judge=Probable(tokens, top=5)).evaluate(case)
+
+    assert result.metadata["rawScore"] == 2
+    assert result.score == pytest.approx(0.3)
+
+
+def test_a_reason_in_tokens_that_are_parts_of_characters_is_no_hindrance():
+    before = ['{"reason": "na', "\\xc3", "\\xaf", 've", "score": ']
+    tokens = [*map(token, before), token("2", p2=0.5, p4=0.5), token("}")]
+    reply = JudgeReply('{"reason": "naïve", "score": 2}', logprobs=tuple(tokens))
+
+    assert weighted_score(Rated(2, "naïve", reply, 0), Scale(0, 10)) == pytest.approx(3)
+
+
+def rated(tokens):
+    text = "".join(each.token for each in tokens)
+    return Rated(8, "", JudgeReply(text, logprobs=tuple(tokens)), max(text.find("{"), 0))

@@ -1,0 +1,287 @@
+"""Which of the JSON in a reply is the judge's own verdict.
+
+A judge may quote what it judges, and what it judges may be written to be quoted. So a reply that is one JSON
+value and nothing else is the verdict, whatever the judged text holds. In any other reply, what stands in the
+judged text is set aside, and what is left must be readable, fit the shape that was asked for and say the same
+thing throughout. Otherwise there is no verdict: an earlier or a quoted one never takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+from dokimos.core.results import CONTESTED, UNREADABLE, ErrorKind
+from dokimos.judges.judged_text import JudgedText
+from dokimos.judges.lenient_json import Group, groups, whole_value
+from dokimos.judges.reasoning import without_reasoning
+from dokimos.judges.reply_schema import adapter_of, explain, schema_of
+
+T = TypeVar("T")
+
+REASON: Final = "reason"
+_TWICE: Final = "a key is in it twice"
+_BROKEN: Final = "there is JSON in it that cannot be read: cut off, or with quotes that are not escaped"
+_QUOTED: Final = "the only JSON in it is quoted from the judged text"
+_DIFFERENT: Final = "it gives several answers that differ"
+_NOT_ALONE: Final = "it is not one JSON object alone"
+_NO_JSON: Final = "there is no JSON in it"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """What a judge answered, and where in its reply."""
+
+    answer: T
+    start: int
+    """Where the JSON of the answer begins in the text of the reply."""
+
+
+class UnusableReply(ValueError):
+    """A reply has no verdict that is certainly the judge's; the message says why, for the judge to repair."""
+
+    def __init__(self, message: str, kind: ErrorKind) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+def read_reply(
+    text: str,
+    shape: type[T],
+    check: Callable[[T], None] | None = None,
+    *,
+    judged: JudgedText | None = None,
+    enforced: bool = False,
+) -> Reading[T]:
+    """Read a reply as `shape`.
+
+    Args:
+        text: The reply.
+        shape: The dataclass that was asked for.
+        check: Looks at what the types cannot say, and raises `ValueError`.
+        judged: What the judge was shown, and may quote.
+        enforced: Whether the server holds replies to the shape's schema: then anything else is a fault.
+
+    Raises:
+        UnusableReply: saying what is wrong with it.
+    """
+    form: _Form[T] = _Form(shape, check)
+    plain = without_reasoning(text)
+    for whole in filter(None, map(whole_value, (text, plain))):
+        with contextlib.suppress(ValueError):
+            return form.read(whole)
+    found = _look_through(plain, form, JudgedText() if judged is None else judged)
+    if not (found.own or found.doubtful or found.broken or found.quoted):
+        return form.read_bare(plain)
+    return _own_answer(found, form, enforced=enforced)
+
+
+def _own_answer(found: _Found, form: _Form[T], *, enforced: bool) -> Reading[T]:
+    """Return the answer that all of the judge's own values give."""
+    readings: list[Reading[T]] = []
+    problem: ValueError | None = None
+    for group in (*found.own, *found.doubtful):
+        try:
+            readings.append(form.read(group))
+        except ValueError as error:
+            problem = problem or error
+    kind = CONTESTED if found.own or found.doubtful or found.quoted else UNREADABLE
+    if found.broken:
+        raise UnusableReply(_BROKEN, CONTESTED if found.hides_values else kind)
+    if problem is not None:
+        raise UnusableReply(explain(problem), kind)
+    if not found.own:
+        raise UnusableReply(_QUOTED, kind)
+    if enforced:
+        raise UnusableReply(_NOT_ALONE, kind)
+    first, *others = readings
+    if any(_verdict_in(other.answer) != _verdict_in(first.answer) for other in others):
+        raise UnusableReply(_DIFFERENT, kind)
+    return readings[len(found.own) - 1]
+
+
+def _verdict_in(answer: Any) -> Any:
+    """Return an answer without its reasons, which are no part of what it decides."""
+    return _without_reasons(
+        asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+    )
+
+
+def _without_reasons(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _without_reasons(value) for key, value in tree.items() if key != REASON}
+    return [_without_reasons(element) for element in tree] if isinstance(tree, list) else tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The bracket groups of a reply that have to do with what was asked for."""
+
+    own: tuple[Group, ...]
+    """Values that do not stand in the judged text."""
+    doubtful: tuple[Group, ...]
+    """Values that resemble one of the judged text: no verdict, but none may contradict them either."""
+    quoted: bool
+    """Whether there are values that stand in the judged text."""
+    broken: bool
+    """Whether there are groups that begin like an answer and cannot be read."""
+    hides_values: bool
+    """Whether there is a whole value inside one of those."""
+
+
+def _look_through(text: str, form: _Form[Any], judged: JudgedText) -> _Found:
+    own: list[Group] = []
+    doubtful: list[Group] = []
+    quoted = broken = hides_values = False
+    rest: list[str] = []
+    position = 0
+    for group in groups(text):
+        rest.append(text[position : group.start])
+        position = group.end
+        if not group.is_readable:
+            content = text[group.start : group.end]
+            if not form.keys_in(content):
+                continue
+            if group.end < len(text) and judged.quotes(content):
+                quoted = True
+                continue
+            broken = True
+            hides_values = hides_values or _has_values(content[1:], form)
+            continue
+        for value in form.values_in(group):
+            if judged.holds(value.value):
+                quoted = True
+            elif judged.resembles(value.value):
+                doubtful.append(value)
+            else:
+                own.append(value)
+    # The end of a value that was torn apart by quotes in it: `", "score": 0}`.
+    broken = broken or form.quoted_keys_in(" ".join([*rest, text[position:]]))
+    return _Found(tuple(own), tuple(doubtful), quoted, broken, hides_values)
+
+
+def _has_values(text: str, form: _Form[Any]) -> bool:
+    return any(next(form.values_in(group), None) for group in groups(text) if group.is_readable)
+
+
+class _Form(Generic[T]):
+    """The shape that was asked for, and how to find it in a reply."""
+
+    def __init__(self, shape: Any, check: Callable[[T], None] | None) -> None:
+        self._shape = shape
+        self._check = check
+        self._keys = _keys_of(shape)
+
+    def read(self, group: Group) -> Reading[T]:
+        """Read a value as the shape. Raises `ValueError` where it does not fit."""
+        if group.has_duplicates:
+            raise ValueError(_TWICE)
+        return Reading(self._read(self._as_object(group.value)), group.start)
+
+    def read_bare(self, text: str) -> Reading[T]:
+        """Read a reply without JSON, such as `yes`: it can stand for the only field of a shape."""
+        if len(fields(self._shape)) == 1:
+            with contextlib.suppress(ValueError):
+                return Reading(self._read({fields(self._shape)[0].name: text.strip()}), 0)
+        raise UnusableReply(_NO_JSON, UNREADABLE)
+
+    def values_in(self, group: Group) -> Iterator[Group]:
+        """Yield what could be meant as the answer in a readable group; what has none of its keys is prose."""
+        if isinstance(group.value, list) and not self._takes(group.value):
+            for element in group.value:
+                part = Group(group.start, group.end, element, has_duplicates=group.has_duplicates)
+                yield from self.values_in(part)
+        elif isinstance(group.value, list) or self._mentions(group.value):
+            yield group
+
+    def keys_in(self, text: str) -> bool:
+        """Say whether a text that cannot be read has a key of the shape."""
+        return self._keys.anyhow.search(text) is not None
+
+    def quoted_keys_in(self, text: str) -> bool:
+        """Say whether a text has a key of the shape in quotes."""
+        return self._keys.in_quotes.search(text) is not None
+
+    def _takes(self, value: list[Any]) -> bool:
+        """Say whether a bare list may be the answer: the only field of the shape is one. `[1]` is prose."""
+        if not self._keys.list_alone:
+            return False
+        return any(isinstance(each, str) or self._mentions(each) for each in value)
+
+    def _mentions(self, value: Any) -> bool:
+        if isinstance(value, dict):
+            return any(
+                str(key).casefold() in self._keys.names or self._mentions(each) for key, each in value.items()
+            )
+        return isinstance(value, list) and any(self._mentions(each) for each in value)
+
+    def _as_object(self, value: Any) -> Any:
+        """A bare list stands for an object whose only field is that list."""
+        if isinstance(value, list) and self._keys.list_alone:
+            return {fields(self._shape)[0].name: value}
+        return value
+
+    def _read(self, value: Any) -> T:
+        answer: T = adapter_of(self._shape).validate_python(
+            _with_empty_reasons(value, schema_of(self._shape))
+        )
+        if self._check is not None:
+            self._check(answer)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys of a shape, at all its levels."""
+
+    names: frozenset[str]
+    anyhow: re.Pattern[str]
+    in_quotes: re.Pattern[str]
+    list_alone: bool
+    """Whether a list is the only field."""
+
+
+@cache
+def _keys_of(shape: Any) -> _Keys:
+    schema = schema_of(shape)
+    names = frozenset(_property_names(schema))
+    either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    quotes = "[\"'“”‘’]"
+    properties = list(schema["properties"].values())
+    return _Keys(
+        frozenset(name.casefold() for name in names),
+        re.compile(rf"(?<![\w$-]){quotes}?(?:{either}){quotes}?\s{{0,99}}:", re.IGNORECASE),
+        re.compile(rf"{quotes}(?:{either}){quotes}\s{{0,99}}:", re.IGNORECASE),
+        len(properties) == 1 and properties[0].get("type") == "array",
+    )
+
+
+def _property_names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _property_names(each)
+    if isinstance(schema, Mapping):
+        for key, each in schema.items():
+            if key == "properties":
+                yield from each
+            yield from _property_names(list(each.values()) if key == "properties" else each)
+
+
+def _with_empty_reasons(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value with an empty text for each reason that is null."""
+    if isinstance(value, dict):
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        return {
+            key: ""
+            if key == REASON and each is None and properties.get(key, {}).get("type") == "string"
+            else _with_empty_reasons(each, properties.get(key, {}))
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_with_empty_reasons(each, items) for each in value] if isinstance(items, Mapping) else value
+    return value
