@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
@@ -98,6 +99,8 @@ class Evaluator:
     is_async = False
     is_bounded = True
     """Whether the run's time limit for evaluators is for the whole of it, and not for its parts."""
+    gets_copies = False
+    """Whether `score` calls users' code, which gets a case of its own: it may change what it is given."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -105,6 +108,8 @@ class Evaluator:
             cls.is_async = inspect.iscoroutinefunction(cls.score)
         if not is_ours(cls) and is_ours(next(base for base in cls.__mro__ if "blocking" in base.__dict__)):
             cls.blocking = True
+        if not is_ours(cls):
+            cls.gets_copies = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluator:
         if "__dataclass_fields__" not in cls.__dict__:
@@ -122,8 +127,10 @@ class Evaluator:
             _check_params(self.name, self.evaluation_params)
         if self.response_path is not None:
             check_response_path(self.name, self.response_path)
-        if not self.blocking and not self.stays_in_thread() and self._calls_users_code():
-            object.__setattr__(self, "blocking", True)
+        if self._calls_users_code():
+            object.__setattr__(self, "gets_copies", True)
+            if not self.blocking and not self.stays_in_thread():
+                object.__setattr__(self, "blocking", True)
         self._check_serial()
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
@@ -251,6 +258,8 @@ class Evaluator:
         for path, read in _readers(required if type(required) is tuple else tuple(required)):
             if read(case) is None:
                 raise MissingInputError(f"{self.name} needs {_described_path(path)}, which this case lacks.")
+        if self.gets_copies:
+            case = copy_containers(case)
         if self.response_path is None:
             return case
         return with_response_path(case, self.response_path)
@@ -268,7 +277,7 @@ class Evaluator:
             threshold=self.threshold,
             success=outcome if isinstance(outcome, bool) else self._verdict(value),
             reason=score.reason,
-            metadata=score.metadata,
+            metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
             fail_on_error=self.fail_on_error,
         )
 

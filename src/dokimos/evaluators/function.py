@@ -79,6 +79,8 @@ class FunctionEvaluator(Evaluator):
     serial: bool = False
     """Whether a sync function always has the same thread, one call after another."""
 
+    gets_copies = True
+
     def __post_init__(self) -> None:
         function = _imported(self.function) if isinstance(self.function, str) else self.function
         if isinstance(function, FunctionEvaluator):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
@@ -105,6 +106,7 @@ class TaskCaller:
         return outcome
 
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+        example = copy_containers(example)  # a task may change what it is given
         try:
             if self._timeout is None:
                 return await self._task.run(example, self._written_by(sink))

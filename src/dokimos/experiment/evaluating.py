@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
 from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
@@ -36,7 +37,7 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
     if not callable(source):
         return tuple(source)
     try:
-        chosen = source(example)
+        chosen = source(copy_containers(example))
         evaluators = (chosen,) if isinstance(chosen, Evaluator) else tuple(chosen)
     except Exception as error:
         raise EvaluationError(describe_error(error)) from error

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
@@ -136,7 +137,7 @@ def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> Ta
         known = None
     else:
         result = _to_result(value)
-        outputs, known = result.outputs, result.metrics
+        outputs, known = copy_containers(result.outputs), result.metrics  # the task may keep what it returned
     if known is None:
         return _new_result(outputs, _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms))
     if known.latency_ms is None:

@@ -221,6 +221,7 @@ class ForeignEvaluator(Evaluator):
 
     default_name = "Foreign Evaluator"
     deterministic = False
+    gets_copies = True
 
     ask: Callable[[EvalTestCase], Awaitable[ScoreLike]]
     """Asks it about a case and reads what it says, on a loop that its clients can rely on."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.calling import is_async
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.test_case import EvalTestCase
@@ -79,6 +80,7 @@ class GraderEvaluator(SettlingEvaluator):
     grader: Grader
     blocking: bool = True
     serial: bool = False
+    gets_copies = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,4 +158,4 @@ def _details(name: str, details: Any) -> dict[str, Any]:
         json.dumps(details)
     except (TypeError, ValueError) as error:
         raise EvaluationError(f"{name} gave details that are not JSON: {error}.") from None
-    return {"details": details}
+    return {"details": copy_containers(details)}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from dokimos.core.agent import tool_calls_from
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
@@ -100,7 +101,7 @@ class _Session:
             session_id=self.id,
             session=self.memory,
             turn_index=turn.index,
-            files=turn.files,
+            files=copy_containers(turn.files),
             sample=self.sample,
         )
         asked = prepare(cast("Task", self.reply))

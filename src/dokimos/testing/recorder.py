@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
@@ -40,17 +41,17 @@ class ItemRecorder:
 
     def actual_output(self, value: Any, key: str = OUTPUT) -> ItemRecorder:
         """Record one output of the application."""
-        self._outputs[key] = value
+        self._outputs[key] = copy_containers(value)
         return self
 
     def actual_outputs(self, outputs: Mapping[str, Any]) -> ItemRecorder:
         """Record several outputs."""
-        self._outputs.update(outputs)
+        self._outputs.update(copy_containers(outputs))
         return self
 
     def eval_result(self, result: EvalResult) -> ItemRecorder:
         """Record what an evaluator found; a later result of the same name takes its place."""
-        self._results[result.name] = result
+        self._results[result.name] = copy_containers(result)
         return self
 
     def eval_results(self, results: Iterable[EvalResult]) -> ItemRecorder:
@@ -69,7 +70,7 @@ class ItemRecorder:
     ) -> ItemRecorder:
         """Record a case that was asserted on, in place of an earlier one; what was recorded by hand stays."""
         self.evaluators |= {evaluator.name: evaluator.info() for evaluator in evaluators}
-        self._case = case
+        self._case = copy_containers(case)
         return self.eval_results(results)
 
     def item(self, *, index: int, id: str, error: str | None = None) -> ItemResult:

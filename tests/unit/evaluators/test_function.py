@@ -55,12 +55,12 @@ def test_parameters_are_filled_in_by_name():
         return True
 
     assert record.evaluate(CASE).success is True
-    assert seen["case"] is CASE
+    assert seen["case"] == CASE
     assert (seen["input"], seen["actual_output"], seen["output"]) == ("2+2", "4", 4)
     assert (seen["expected_output"], seen["expected"]) == ("4", "4")
     assert (seen["inputs"], seen["metadata"]) == ({"input": "2+2"}, {"topic": "sums"})
     assert (seen["context"], seen["tool_calls"][0].name) == (("arithmetic",), "add")
-    assert seen["metrics"] is CASE.metrics
+    assert seen["metrics"] == CASE.metrics
 
 
 async def test_async_functions_are_awaited():

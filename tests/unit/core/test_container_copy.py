@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dokimos import AgentTrace, ConversationTrajectory, EvalTestCase, Example, Message, ToolCall
+from dokimos.core.container_copy import copy_containers
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class AttributeDict(dict[str, Any]):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+
+class FrozenDict(dict[str, Any]):
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("frozen")
+
+
+class Labelled(dict[str, Any]):
+    def __init__(self, label: str) -> None:
+        super().__init__()
+        self.labels = [label]
+
+
+class Slotted(list[Any]):
+    __slots__ = ("notes",)
+    notes: list[str]
+
+
+class Store(Mapping[str, Any]):
+    """A mapping that keeps its content wherever it likes."""
+
+    def __init__(self, **content: Any) -> None:
+        self._content = content
+
+    def __getitem__(self, key: str) -> Any:
+        return self._content[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+
+@dataclass
+class Client:
+    calls: list[str] = field(default_factory=list)
+
+
+def special(kind: type[dict[Any, Any]], *args: Any) -> dict[Any, Any]:
+    made = kind(*args)
+    made["a"] = [1]
+    return made
+
+
+MAKERS: dict[str, Any] = {
+    "dict": lambda inner: {"a": inner},
+    "list": lambda inner: [inner],
+    "tuple": lambda inner: (1, inner),
+    "named tuple": lambda inner: Pair(1, inner),
+    "deque": lambda inner: deque([inner], maxlen=3),
+    "defaultdict": lambda inner: defaultdict(list, a=inner),
+    "OrderedDict": lambda inner: OrderedDict(a=inner),
+    "Counter": lambda inner: Counter(a=inner),
+    "subclass of dict": lambda inner: AttributeDict(a=inner),
+    "dict that refuses changes": lambda inner: FrozenDict(a=inner),
+    "UserDict": lambda inner: UserDict(a=inner),
+    "UserList": lambda inner: UserList([inner]),
+    "MappingProxyType": lambda inner: MappingProxyType({"a": inner}),
+    "Mapping of one's own": lambda inner: Store(a=inner),
+    "subclass of list": lambda inner: Slotted([inner]),
+    "ToolCall": lambda inner: ToolCall("look_up", {"keys": inner}),
+    "Message": lambda inner: Message.user("Hello", about=inner),
+    "AgentTrace": lambda inner: AgentTrace((ToolCall("look_up", {"keys": inner}),), "done"),
+    "ConversationTrajectory": lambda inner: ConversationTrajectory(
+        (Message.assistant("Hi", [ToolCall("x", {"y": inner})]),)
+    ),
+    "Example": lambda inner: Example({"input": inner}),
+    "EvalTestCase": lambda inner: EvalTestCase({"input": "x"}, {"output": inner}, metadata={"a": inner}),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_change_deep_inside_the_original_does_not_reach_the_copy(kind: str) -> None:
+    inner = {"members": ["first"], "seen": {1}}
+    copied = copy_containers(MAKERS[kind](inner))
+    inner["members"].append("second")  # type: ignore[attr-defined]
+    inner["seen"].add(2)  # type: ignore[attr-defined]
+    inner["more"] = []
+    untouched = MAKERS[kind]({"members": ["first"], "seen": {1}})
+    assert type(copied) is type(untouched)
+    if isinstance(copied, UserDict | UserList | Store):
+        assert list(copied) == list(untouched)
+        assert getattr(copied, "data", getattr(copied, "_content", None)) == getattr(
+            untouched, "data", getattr(untouched, "_content", None)
+        )
+    else:
+        assert copied == untouched
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        special(OrderedDict),
+        special(defaultdict, list),
+        {"a": 1},
+        [1],
+        {1, 2},
+        deque([1]),
+        UserDict(a=1),
+        bytearray(b"x"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_change_of_the_original_itself_does_not_reach_the_copy(value: Any) -> None:
+    copied = copy_containers([value])[0]
+    before = list(copied)
+    value.clear()
+    assert list(copied) == before != []
+
+
+def test_kinds_keep_what_makes_them_special() -> None:
+    grouped = copy_containers(defaultdict(list, a=[1]))
+    grouped["b"].append(2)
+    assert grouped == {"a": [1], "b": [2]}
+    ordered = OrderedDict(a=[1], b=[2])
+    ordered.move_to_end("a")
+    assert list(copy_containers(ordered)) == ["b", "a"]
+    assert copy_containers(deque([[1], [2]], maxlen=2)).maxlen == 2
+    assert copy_containers(Counter("aab")).most_common(1) == [("a", 2)]
+    attributes = copy_containers(AttributeDict(a=[1]))
+    assert attributes.a is attributes["a"]  # type: ignore[attr-defined]
+
+
+def test_attributes_of_a_subclass_come_along() -> None:
+    labelled, slotted = Labelled("x"), Slotted([1])
+    slotted.notes = ["kept"]
+    copied, copied_list = copy_containers(labelled), copy_containers(slotted)
+    labelled.labels.append("y")
+    slotted.notes.append("later")
+    assert (copied.labels, copied_list.notes) == (["x"], ["kept"])
+
+
+def test_a_value_that_contains_itself_is_copied_with_its_cycle() -> None:
+    loop: dict[str, Any] = {"items": []}
+    loop["items"].append((loop, 1))
+    proxy_loop: dict[str, Any] = {}
+    proxy_loop["self"] = MappingProxyType(proxy_loop)
+    copied, copied_proxy = copy_containers(loop), copy_containers(proxy_loop)
+    assert copied["items"][0][0] is copied is not loop
+    assert copied_proxy["self"]["self"]["self"] == copied_proxy["self"]
+
+
+def test_a_tuple_that_contains_itself_through_a_list_is_copied_once() -> None:
+    inner: list[Any] = []
+    loop = (inner,)
+    inner.append(loop)
+    copied = copy_containers(loop)
+    assert copied[0][0] is copied is not loop
+
+
+def test_what_occurs_twice_stays_one_object() -> None:
+    shared = [1]
+    copied = copy_containers({"a": shared, "b": shared})
+    assert copied["a"] is copied["b"] is not shared
+
+
+def test_other_objects_stay_the_same_objects() -> None:
+    client, now = Client(), datetime.timedelta(1)
+    copied = copy_containers({"client": client, "now": now, "types": [Client, len], "time": time.gmtime(0)})
+    assert copied["client"] is client
+    assert copied["now"] is now
+    assert copied["types"] == [Client, len]
+    assert copied["time"] == time.gmtime(0)
+
+
+def test_values_that_nobody_can_change_are_not_copied() -> None:
+    for value in ("text", 1, None, (1, ("a", 2)), frozenset({1}), b"x", Pair(1, "b")):
+        assert copy_containers(value) is value
+
+
+def test_nesting_without_end_is_no_recursion_without_end() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    copied = copy_containers(deep)
+    assert copied is not deep
+    while deep:  # taken apart from outside, since to free it at once is a recursion too
+        deep = deep.pop()
+
+
+def test_the_text_that_arguments_were_read_from_comes_along() -> None:
+    call = ToolCall.of_text("x", '{"a": [1]}')
+    copied = copy_containers(call)
+    assert copied == call
+    assert copied.is_told_alike(call)
+    assert copied.arguments["a"] is not call.arguments["a"]
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+trees = st.recursive(
+    plain,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(trees)
+def test_a_copy_equals_its_original_and_shares_no_list_or_dict_with_it(tree: Any) -> None:
+    copied = copy_containers(tree)
+    assert repr(copied) == repr(tree)
+    assert not set(_mutable(copied)) & set(_mutable(tree))
+
+
+def _mutable(tree: Any) -> Iterator[int]:
+    if isinstance(tree, list | dict):
+        yield id(tree)
+    if isinstance(tree, list | dict | tuple):
+        for inner in tree.values() if isinstance(tree, dict) else tree:
+            yield from _mutable(inner)
