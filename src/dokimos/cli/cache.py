@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from dokimos.cli.echo import echo
+
 if TYPE_CHECKING:
     from dokimos.judges.cache import ReplyCache
 
@@ -34,14 +36,14 @@ def show(file: str | None) -> int:
 
     path = _path(file)
     if not path.exists():
-        click.echo(f"There is no cache {path}; runs with --cache make it.")
+        echo(f"There is no cache {path}; runs with --cache make it.")
         return 0
     state = _opened(path, lambda cache: cache.state())
     size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:g} MB"
-    click.echo(f"{path}: {state.replies:,} replies, {size}")
-    click.echo(f"answered {state.hits:,} calls, which saved {usd(state.saved_usd)} where the price is known")
+    echo(f"{path}: {state.replies:,} replies, {size}")
+    echo(f"answered {state.hits:,} calls, which saved {usd(state.saved_usd)} where the price is known")
     for judge, count in state.judges:
-        click.echo(f"{count:>9,}  {judge}")
+        echo(f"{count:>9,}  {judge}")
     return 0
 
 
@@ -51,7 +53,7 @@ def clear(file: str | None) -> int:
     """Delete all replies in the cache."""
     path = _path(file)
     deleted = _opened(path, lambda cache: cache.clear()) if path.exists() else 0
-    click.echo(f"Deleted {deleted:,} replies in {path}.")
+    echo(f"Deleted {deleted:,} replies in {path}.")
     return 0
 
 

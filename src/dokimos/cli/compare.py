@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs, run_dir_option
 
 
@@ -74,10 +75,10 @@ def compare(
         load_side(baseline, run_dir).snapshot, load_side(candidate, run_dir).snapshot, config=config
     )
     if quiet:
-        click.echo(verdict_text(comparison))
+        echo(verdict_text(comparison))
     else:
         print_comparison(comparison, make_console(), verbose=verbose)
     written = [export_comparison(comparison, output) for output in outputs]
     if written and not quiet:
-        click.echo(f"  reports  {' '.join(map(str, written))}")
+        echo(f"  reports  {' '.join(map(str, written))}")
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dokimos.cli.echo import echo
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -22,5 +24,5 @@ def completion(shell: str) -> int:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"There is no completion for {shell}.")
-    click.echo(kind(cli, {}, "dokimos", "_DOKIMOS_COMPLETE").source())
+    echo(kind(cli, {}, "dokimos", "_DOKIMOS_COMPLETE").source())
     return 0

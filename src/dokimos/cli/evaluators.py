@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_evaluators
 from dokimos.errors import DokimosError
 
@@ -26,7 +27,7 @@ def evaluators(name: str | None, schema: bool) -> int:
             raise click.UsageError("--schema needs the NAME of an evaluator.")
         _print_list()
     elif schema:
-        click.echo(json.dumps(registry.schema(name), indent=2))
+        echo(json.dumps(registry.schema(name), indent=2))
     else:
         _print_one(registry.describe(name))
     return 0
@@ -38,8 +39,8 @@ def _print_list() -> None:
     names = registry.names()
     room = max(map(len, names))
     for name in names:
-        click.echo(f"{name:<{room}}  {_purpose(name)}")
-    click.echo("\nExplain one: dokimos evaluators NAME")
+        echo(f"{name:<{room}}  {_purpose(name)}")
+    echo("\nExplain one: dokimos evaluators NAME")
 
 
 def _purpose(name: str) -> str:
@@ -52,7 +53,7 @@ def _purpose(name: str) -> str:
 
 
 def _print_one(doc: EvaluatorDoc) -> None:
-    click.echo(f"{doc.name} ({doc.class_name.partition(':')[2]}): {doc.purpose}\n")
+    echo(f"{doc.name} ({doc.class_name.partition(':')[2]}): {doc.purpose}\n")
     facts = {
         "result name": doc.result_name,
         "needs": ", ".join(doc.requires) or "nothing",
@@ -63,10 +64,10 @@ def _print_one(doc: EvaluatorDoc) -> None:
     if doc.extra:
         facts["install"] = f"pip install dokimos[{doc.extra}]"
     for what, fact in facts.items():
-        click.echo(f"  {what:<12} {fact}")
-    click.echo("\nParameters")
+        echo(f"  {what:<12} {fact}")
+    echo("\nParameters")
     for parameter in doc.parameters:
         default = "required" if parameter.required else f"default {parameter.default!r}"
-        click.echo(f"  {parameter.name} ({parameter.type}, {default})")
+        echo(f"  {parameter.name} ({parameter.type}, {default})")
         if parameter.description:
-            click.echo(f"      {parameter.description}")
+            echo(f"      {parameter.description}")

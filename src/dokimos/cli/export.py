@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs, output_option, run_dir_option
 
 
@@ -33,7 +34,7 @@ def export_result(result: str, outputs: Sequence[str], format_: str | None, run_
         check_outputs(outputs)
     found = load_result_argument(result, run_dir)
     if not outputs and format_ is not None:
-        click.echo(render(found, format_))
+        echo(render(found, format_))
     for output in outputs:
-        click.echo(export(found, output, format=format_))
+        echo(export(found, output, format=format_))
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.compare import test_options
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_BELOW, EXIT_INCONCLUSIVE
 from dokimos.cli.options import complete_runs, run_dir_option
 
@@ -124,7 +125,7 @@ def check(
         verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again).check(candidate)
     if output is not None:
         _write(verdict, Path(output))
-    click.echo(verdict.headline if quiet else verdict.message)
+    echo(verdict.headline if quiet else verdict.message)
     return _status(verdict)
 
 
@@ -201,7 +202,7 @@ def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int
         from dokimos.exporters.base import write_report
 
         write_report(Path(output), text)
-    click.echo(text, nl=False)
+    echo(text, nl=False)
     github.write_summary(text, os.environ)
     github.write_outputs(verdicts, os.environ)
     if comment:
@@ -215,9 +216,9 @@ def _comment(verdicts: Sequence[ReadVerdict]) -> None:
     try:
         addresses = github.comment(verdicts, github.PullRequest.of(os.environ))
     except github.CommentSkipped as reason:
-        click.echo(f"No comment was written: {reason}.", err=True)
+        echo(f"No comment was written: {reason}.", err=True)
     else:
-        click.echo("\n".join(f"Comment: {address}" for address in addresses), err=True)
+        echo("\n".join(f"Comment: {address}" for address in addresses), err=True)
 
 
 def _overall_status(verdicts: Sequence[ReadVerdict]) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_BELOW
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     _check_free(files, force=force)
     for path, text in files.items():
         _write(path, text)
-        click.echo(f"wrote {path}")
+        echo(f"wrote {path}")
     for line in converted.notes.lines():
-        click.echo(f"! {line}")
+        echo(f"! {line}")
     return EXIT_BELOW if strict and converted.notes.lost else 0
 
 

@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from dokimos.cli.echo import echo
+
 EXPERIMENT: Final = '''"""Evaluate the application in this folder: dokimos run evals.py -o out/report.html"""
 
 from pathlib import Path
@@ -91,11 +93,11 @@ def init(folder: str, suite: bool) -> int:
             path.write_text(content, encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
-        click.echo(f"wrote {path}")
+        echo(f"wrote {path}")
     if suite:
-        click.echo(f"\nNext:  dokimos test {root / 'agent.yaml'}")
+        echo(f"\nNext:  dokimos test {root / 'agent.yaml'}")
         return 0
-    click.echo(f"\nNext:  dokimos run {root / 'evals.py'} -o {root / 'out' / 'report.html'}")
+    echo(f"\nNext:  dokimos run {root / 'evals.py'} -o {root / 'out' / 'report.html'}")
     return 0
 
 

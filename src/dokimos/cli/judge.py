@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_INTERRUPTED
 from dokimos.cli.options import check_writable, complete_evaluators
 
@@ -89,7 +90,7 @@ def attack(
             run_sync(attacking.run())
         except KeyboardInterrupt:
             how = "" if calls is None else " The same command goes on."
-            click.echo(f"Interrupted.{how}", err=True)
+            echo(f"Interrupted.{how}", err=True)
     report = attacking.report()
     _present(report, outputs)
     if not report.complete:
@@ -103,14 +104,14 @@ def _end(report: AttackReport, calls: Path) -> None:
     """Let go of the replies, unless some verdicts are missing."""
     if report.errors:
         what = "1 verdict is" if report.errors == 1 else f"{report.errors} verdicts are"
-        click.echo(f"{what} missing; the same command asks only for what is.", err=True)
+        echo(f"{what} missing; the same command asks only for what is.", err=True)
     else:
         calls.unlink(missing_ok=True)
 
 
 def _present(report: AttackReport, outputs: Sequence[str]) -> None:
     if report.made:
-        click.echo(report.to_markdown(), nl=False)
+        echo(report.to_markdown(), nl=False)
         for output in outputs:
             _write(report, Path(output))
 
@@ -125,10 +126,10 @@ def _calls_of(model: str, spec: str | None) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         keep_out_of_git(path.parent)
     except OSError as error:
-        click.echo(f"Replies are not kept: cannot write {path.parent} ({error.strerror or error}).", err=True)
+        echo(f"Replies are not kept: cannot write {path.parent} ({error.strerror or error}).", err=True)
         return None
     if path.exists():
-        click.echo(f"Going on with the replies in {path}; delete it to ask for all of them again.", err=True)
+        echo(f"Going on with the replies in {path}; delete it to ask for all of them again.", err=True)
     return path
 
 
@@ -185,7 +186,7 @@ class _Lines:
         self._said = (now, done)
         left = (total - done) * elapsed / (done - before) if done > before else 0.0
         ending = f", about {duration(left * 1000)} left" if left else ""
-        click.echo(f"{done} of {total} verdicts{ending}", err=True)
+        echo(f"{done} of {total} verdicts{ending}", err=True)
 
 
 def _write(report: AttackReport, path: Path) -> None:

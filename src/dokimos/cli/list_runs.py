@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import run_dir_option
 
 KEPT: Final = 20
@@ -32,14 +33,14 @@ def list_runs(prune: bool, keep: int | None, run_dir: str | None) -> int:
         kept = KEPT if keep is None else keep
         old = [listing.folder for listing in listings[: max(0, len(listings) - kept)]]
         deleted = store.prune_runs(old)
-        click.echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
+        echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
         return 0
     if not listings:
-        click.echo(f"There are no runs in {root}.")
+        echo(f"There are no runs in {root}.")
         return 0
     room = max(len(listing.run_id) for listing in listings)
     for listing in listings:
         status = "unreadable" if listing.problem else listing.status or "unfinished"
         size = f"{listing.size_bytes / 1e6:.1f} MB"
-        click.echo(f"{listing.run_id:<{room}}  {status:<12}  {size:>9}  {listing.name}")
+        echo(f"{listing.run_id:<{room}}  {status:<12}  {size:>9}  {listing.name}")
     return 0

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from typing import Any, Final, NoReturn
 
 import click
@@ -95,7 +96,11 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
-    status = run_command(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = run_command(sys.argv[1:] if arguments is None else arguments)
+    except Exception:  # only with --debug
+        _tell(traceback.format_exc().rstrip())
+        status = 1
     if status == EXIT_INTERRUPTED:
         signal.signal(signal.SIGINT, _leave)
     sys.exit(status)
@@ -115,7 +120,9 @@ def run_command(arguments: list[str]) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        from dokimos.cli.echo import show_usage_error
+
+        show_usage_error(error)
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt) as error:
         return _interrupted(error)
@@ -141,14 +148,20 @@ def _status_of(error: Exception) -> int:
 
 def _print_error(error: Exception) -> None:
     if isinstance(error, DokimosError):
-        click.echo(f"Error: {error}", err=True)
+        _tell(f"Error: {error}")
     else:
-        click.echo(f"Error: {type(error).__name__}: {error}\n(--debug shows where)", err=True)
+        _tell(f"Error: {type(error).__name__}: {error}\n(--debug shows where)")
 
 
 def _interrupted(error: BaseException) -> int:
     found: BaseException | None = error
     while found is not None and not isinstance(found, RunInterrupted):
         found = found.__cause__ or found.__context__  # click wraps Ctrl-C, and a second one hides the first
-    click.echo("Interrupted." if found is None else str(found), err=True)
+    _tell("Interrupted." if found is None else str(found))
     return EXIT_INTERRUPTED
+
+
+def _tell(text: str) -> None:
+    from dokimos.cli.echo import echo
+
+    echo(text, err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import (
     call_options,
     complete_runs,
@@ -59,7 +60,7 @@ def noise(
     if output is not None:
         _write(report, output)
     for line in _lines(report):
-        click.echo(line)
+        echo(line)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_BROKEN
 from dokimos.cli.options import check_volume, run_dir_option
 from dokimos.errors import DokimosError
@@ -73,12 +74,12 @@ def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: b
         )
     except KeyboardInterrupt:
         if begun:
-            click.echo(_how_to_go_on(suite), err=True)
+            echo(_how_to_go_on(suite), err=True)
         raise
     except DokimosError as error:
         if not begun:
             raise
-        click.echo(f"Error: {error} {_how_to_go_on(suite)}", err=True)
+        echo(f"Error: {error} {_how_to_go_on(suite)}", err=True)
         return EXIT_BROKEN
     if progress == "plain" and quiet:
         _say_outcome(optimized.found.improved, str(optimized.best_file))
@@ -106,7 +107,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _listener(progress: str, *, quiet: bool, verbose: bool) -> Callable[[Mapping[str, Any]], None]:
     if progress == "json":
-        return lambda event: click.echo(json.dumps(event, ensure_ascii=False))
+        return lambda event: echo(json.dumps(event, ensure_ascii=False))
     if quiet:
         return lambda event: None
     return lambda event: _say(event, verbose=verbose)
@@ -117,23 +118,21 @@ def _say(event: Mapping[str, Any], *, verbose: bool) -> None:
     match event["event"]:
         case "run_started":
             cases = f"{event['train_cases']} training and {event['holdout_cases']} held-out cases"
-            click.echo(
-                f"Optimizing {event['suite']}: {len(event['axes'])} axes, {cases}, in {event['folder']}"
-            )
+            echo(f"Optimizing {event['suite']}: {len(event['axes'])} axes, {cases}, in {event['folder']}")
             for warning in event["warnings"]:
-                click.echo(f"! {warning}", err=True)
+                echo(f"! {warning}", err=True)
         case "baseline":
-            click.echo(f"  as it is: loss {event['loss']:.4f}")
+            echo(f"  as it is: loss {event['loss']:.4f}")
         case "phase_started":
-            click.echo(f"  cycle {event['cycle']}, {event['phase']} phase")
+            echo(f"  cycle {event['cycle']}, {event['phase']} phase")
         case "trial":
-            click.echo(f"    {_trial_line(event, verbose=verbose)}")
+            echo(f"    {_trial_line(event, verbose=verbose)}")
         case "phase_completed":
-            click.echo(f"    {_phase_line(event)}")
+            echo(f"    {_phase_line(event)}")
         case "run_completed":
-            click.echo(f"  ended: {event['reason']} (spent: {event['spent']})")
+            echo(f"  ended: {event['reason']} (spent: {event['spent']})")
             _say_outcome(event["improved"], event["best"])
-            click.echo(f"Report: {event['report']}")
+            echo(f"Report: {event['report']}")
 
 
 def _trial_line(event: Mapping[str, Any], *, verbose: bool) -> str:
@@ -161,4 +160,4 @@ def _phase_line(event: Mapping[str, Any]) -> str:
 
 
 def _say_outcome(improved: bool, best: str) -> None:
-    click.echo(f"Improved: {best}" if improved else "No improvement: the suite stays as it is.")
+    echo(f"Improved: {best}" if improved else "No improvement: the suite stays as it is.")

@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
-
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.options import write_outputs
 from dokimos.core.results import ExperimentResult, RunStatus
@@ -42,7 +41,7 @@ class Presentation:
             self._print(result, [*misses, *problems])
         written = write_outputs(result, self.outputs)
         if written and not self.quiet:
-            click.echo(f"  reports  {' '.join(map(str, written))}")
+            echo(f"  reports  {' '.join(map(str, written))}")
         if problems:
             raise ConfigurationError("--fail-under: " + "; ".join(problems))
         return self._status(result, misses)
@@ -55,7 +54,7 @@ class Presentation:
             for miss in misses:
                 console.print(f"    {miss}", soft_wrap=True, markup=False)
             for warning in result.warnings:
-                click.echo(f"! {warning}", err=True)
+                echo(f"! {warning}", err=True)
             return
         print_result(result, console, misses=misses, wanted=asked, verbose=self.verbose)
         if self.stored and result.run_id is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs, run_dir_option
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def plan(
         cost_usd=None if past is None else _cost(past),
     )
     for line in _lines(found):
-        click.echo(line)
+        echo(line)
     if output is not None:
         _write(found, output)
     return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs, fail_under_option, run_dir_option, volume_options
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _show_item(result: ExperimentResult, wanted: str) -> None:
     for run in result.runs:
         for item in run.item_results:
             if wanted in (item.key, str(item.index)):
-                click.echo(to_json(item, indent=2))
+                echo(to_json(item, indent=2))
                 shown = True
     if not shown:
         keys = [item.key for item in result.item_results[:5]]

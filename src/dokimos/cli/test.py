@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
@@ -123,9 +124,9 @@ def schema(output: str | None) -> int:
 
     text = json.dumps(json_schema(), indent=2, ensure_ascii=False)
     if output is None:
-        click.echo(text)
+        echo(text)
     else:
-        click.echo(f"wrote {write_report(Path(output), text + chr(10))}")
+        echo(f"wrote {write_report(Path(output), text + chr(10))}")
     return 0
 
 
@@ -144,7 +145,7 @@ def _loaded(target: str, settings: RunSettings) -> Suite:
     export_dotenv(Path(target).resolve().parent)
     loaded = load_suite(target, llm_timeout=settings.timeout)
     for warning in loaded.warnings:
-        click.echo(f"! {warning}", err=True)
+        echo(f"! {warning}", err=True)
     return loaded
 
 
@@ -170,7 +171,7 @@ def execute_suite(
     wanted = parse_wanted(fail_under)
     suite = _loaded(target, settings)
     if not suite.runnable:
-        click.echo("No tests to execute.")
+        echo("No tests to execute.")
         return 0
     if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
         suite.check_keys()
@@ -214,7 +215,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
                 chosen = "json"
         path = export(result, output, format=chosen)
         if not quiet:
-            click.echo(f"Report saved to {path}")
+            echo(f"Report saved to {path}")
 
 
 def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
@@ -229,21 +230,21 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
             number = run.index if result.run_count > 1 else None
             for item in run.item_results:
                 _echo(item_lines(item, signs, run=number, verbose=verbose))
-                click.echo()
+                echo()
         _echo(skipped_lines(result.metadata.get("skipped") or {}, signs))
         if verbose:
             _echo(not_run_lines(result.metadata.get(NOT_RUN) or (), signs))
     _echo(summary_lines(result))
     for warning in result.warnings:
-        click.echo(f"! {warning}", err=True)
+        echo(f"! {warning}", err=True)
     if result.run_id is not None and is_kept and not quiet:
-        click.echo(f"Run {result.run_id}: dokimos show {result.run_id}")
+        echo(f"Run {result.run_id}: dokimos show {result.run_id}")
 
 
 def _echo(lines: Iterable[Line]) -> None:
     for line in lines:
         colour = _COLOURS.get(line.tone)
-        click.echo(line.text if colour is None else click.style(line.text, fg=colour))
+        echo(line.text, color=colour)
 
 
 def _status(result: ExperimentResult, wanted: Sequence[Any], *, strict: bool) -> int:
@@ -253,7 +254,7 @@ def _status(result: ExperimentResult, wanted: Sequence[Any], *, strict: bool) ->
 
     misses, problems = compare(wanted, result)
     for miss in misses:
-        click.echo(f"    {miss}")
+        echo(f"    {miss}")
     if problems:
         raise ConfigurationError("--fail-under: " + "; ".join(problems))
     if result.status is RunStatus.INTERRUPTED:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.core.text import counted
 
 
@@ -44,16 +45,16 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
         found["with recorded outputs"] += example.actual_outputs is not None
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
-    click.echo(f"{stream.name}: {counted(found['examples'], 'example')}")
+    echo(f"{stream.name}: {counted(found['examples'], 'example')}")
     for what, count in found.items():
         if what != "examples":
-            click.echo(f"  {count:>8} {what}")
+            echo(f"  {count:>8} {what}")
     for key, count in sorted(keys.items()):
-        click.echo(f"  {count:>8} with {key}")
-    click.echo(f"  fingerprint {stream.fingerprint}")
+        echo(f"  {count:>8} with {key}")
+    echo(f"  fingerprint {stream.fingerprint}")
     if stream.duplicate_ids:
         many, verb = stream.duplicate_ids, "has" if stream.duplicate_ids == 1 else "have"
-        click.echo(f"Error: {counted(many, 'example')} {verb} an id that came before.", err=True)
+        echo(f"Error: {counted(many, 'example')} {verb} an id that came before.", err=True)
         return 2
     return 0
 
@@ -67,6 +68,6 @@ def _say_suite(path: str) -> None:
     suite = load_suite(path)
     turns = sum(len(case.turns) for case in suite.cases)
     cases = f"{counted(len(suite.cases), 'case')}, {counted(turns, 'turn')}"
-    click.echo(f"{suite.name}: {cases}, of {suite.agent}")
+    echo(f"{suite.name}: {cases}, of {suite.agent}")
     for warning in suite.warnings:
-        click.echo(f"! {warning}", err=True)
+        echo(f"! {warning}", err=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from dokimos.cli.echo import echo
 from dokimos.cli.options import run_dir_option
 
 
@@ -36,7 +37,7 @@ def view(suite: str | None, run_dir: str | None, output: str | None, no_browser:
     path = Path(output) if output is not None else root.parent / "dashboard.html"
     check_writable(path)
     written = write_report(path, dashboard(root, name=None if suite is None else _name_of(suite)))
-    click.echo(f"wrote {written}")
+    echo(f"wrote {written}")
     if not no_browser and sys.stdout.isatty():
         import webbrowser
 

@@ -10,6 +10,7 @@ from typing import Final
 from dokimos.core.figures import UNKNOWN, one_line, percent, score
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import counted
+from dokimos.core.visible import visible
 from dokimos.stats.agreement import Level
 from dokimos.stats.intervals import Interval
 
@@ -181,4 +182,4 @@ def _errors(found: Calibration) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Foreign text on one line, with nothing in it that Markdown or HTML would read."""
-    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", one_line(text, 200))
+    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", visible(one_line(text, 200)))

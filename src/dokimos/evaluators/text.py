@@ -14,6 +14,7 @@ from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
+from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_text
@@ -98,8 +99,10 @@ class Regex(Evaluator):
         _ = self._compiled
         if self.threshold == 0 and not self.negate:
             warnings.warn(
-                f"{self.name}: with a threshold of 0 every output passes; "
-                "use negate=True for a pattern that must not match.",
+                visible(
+                    f"{self.name}: with a threshold of 0 every output passes; "
+                    "use negate=True for a pattern that must not match."
+                ),
                 UserWarning,
                 stacklevel=3,
             )

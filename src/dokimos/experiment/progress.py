@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from dokimos.core.figures import duration
 from dokimos.core.text import counted
+from dokimos.reporting.terminal import print_line, safe_console
 
 if TYPE_CHECKING:
     from dokimos.core.summary import Tally
@@ -117,9 +118,7 @@ class PlainProgress:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
-            encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-            text = self._line.text(bar=False).encode(encoding, "replace").decode(encoding)
-            print(text, file=sys.stderr, flush=True)
+            print_line(self._line.text(bar=False))
 
 
 class LiveProgress:
@@ -130,11 +129,10 @@ class LiveProgress:
         self._live: Any = None
 
     def __enter__(self) -> Self:
-        from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
-        console = Console(stderr=True)
+        console = safe_console(stderr=True)
         unicode = console.encoding.lower().startswith("utf")
 
         def draw() -> Text:

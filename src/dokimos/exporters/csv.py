@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.visible import visible
 from dokimos.exporters.items import expected_text, inputs_text, shown
 
 COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
@@ -86,6 +87,8 @@ def _flag(value: bool | None) -> str:
 
 
 def _guarded(text: str) -> str:
+    # A bare CR stays, in quotes: it is a line break to a spreadsheet.
+    text = "\r".join(map(visible, text.split("\r")))
     if text.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(text):
         return f"'{text}"
     return text

@@ -14,6 +14,7 @@ from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.summary import RunSummary
+from dokimos.core.visible import visible
 from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import ConfigurationError, TypeConversionError
 from dokimos.exporters.items import (
@@ -49,7 +50,8 @@ class JsonExporter:
             "items": [_item(item, result) for item in items_of(result)],
             "result": result,
         }
-        return json.dumps(to_tree(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        text = json.dumps(to_tree(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return visible(text) + "\n"  # its escapes are those of JSON
 
 
 def load_result(source: str | Path) -> ExperimentResult:

@@ -12,6 +12,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
+from dokimos.core.visible import visible
 from dokimos.exporters.items import expected_text, inputs_text, shown
 
 MAX_TEXT: Final = 20_000
@@ -159,4 +160,4 @@ def _moment(result: ExperimentResult) -> str | None:
 
 def _clean(text: str) -> str:
     """XML 1.0 has no place for some characters, not even escaped."""
-    return _FORBIDDEN.sub("\ufffd", text)
+    return _FORBIDDEN.sub("\ufffd", visible(text))

@@ -12,6 +12,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.core.visible import visible
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import (
     ItemRuns,
@@ -38,9 +39,6 @@ _BLOCK_START: Final = re.compile(r"^(\d*)([-+=.)])")
 # What GitHub turns into links and mentions even when its punctuation is escaped.
 _LINKED: Final = re.compile(r"[@#]|www|://|\b[0-9a-f]{7,40}\b|GH-", re.IGNORECASE)
 _PIPE: Final = re.compile(r"(?<!\\)\|")
-_INVISIBLE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
-)
 
 
 class MarkdownExporter:
@@ -258,7 +256,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 def plain(text: str, limit: int) -> str:
     """Foreign text as running text on one line: nothing in it is markup, a link or a mention."""
-    line = _visible(figures.one_line(text, limit))
+    line = visible(figures.one_line(text, limit))
     if _LINKED.search(line):
         return code(line)
     return _BLOCK_START.sub(r"\1\\\2", _PUNCTUATION.sub(r"\\\1", line))
@@ -266,7 +264,7 @@ def plain(text: str, limit: int) -> str:
 
 def code(text: str) -> str:
     """Foreign text as a code span."""
-    line = _visible(figures.one_line(text, MAX_REASON))
+    line = visible(figures.one_line(text, MAX_REASON))
     ticks = _fence_for(line, least=1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
@@ -274,7 +272,7 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """Foreign text as a block that it cannot close."""
-    lines = _visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+    lines = visible(text.replace("\r\n", "\n").replace("\r", "\n"))
     fence = _fence_for(lines, least=3)
     return f"{fence}text\n{lines}\n{fence}"
 
@@ -282,8 +280,3 @@ def fenced(text: str) -> str:
 def _fence_for(text: str, *, least: int) -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(least, longest + 1)
-
-
-def _visible(text: str) -> str:
-    """Show characters that hide or turn text around by their code."""
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -13,6 +13,7 @@ from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.results import ExperimentResult
+from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, RegressionError
 from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
 from dokimos.gate.config import GateConfig
@@ -121,7 +122,7 @@ class RegressionGate:
     def _updated(self, result: ExperimentResult, path: Path) -> GateVerdict:
         self._write(result, path)
         note = f"Baseline updated at {path.absolute()}. Review the change and commit it."
-        _log.warning("%s", note)
+        _log.warning("%s", visible(note))
         return self._noted(GateStatus.PASS, result, path, note)
 
     def _without_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
@@ -132,7 +133,7 @@ class RegressionGate:
                 f"There is no baseline at {shown}, so nothing was compared. Create it on your machine "
                 f"({self.accept_command}) and commit it."
             )
-            _log.warning("%s", reason)
+            _log.warning("%s", visible(reason))
             fired = Fired(Guard.NO_BASELINE, reason, fails=required)
             return self._kept(self._noted(GateStatus.NO_BASELINE, result, path, None, fired))
         self._write(result, path)
@@ -142,7 +143,7 @@ class RegressionGate:
         note = (
             f"Baseline created at {path.absolute()}. Commit it so the gate compares against it from now on."
         )
-        _log.warning("%s", note)
+        _log.warning("%s", visible(note))
         return self._noted(GateStatus.PASS, result, path, note)
 
     def _write(self, result: ExperimentResult, path: Path) -> None:
@@ -183,7 +184,7 @@ class RegressionGate:
         try:
             write_verdict(verdict, self._verdict_path(verdict.name))
         except OSError as error:
-            _log.warning("The verdict could not be written to %s: %s", self.verdict_dir, error)
+            _log.warning("%s", visible(f"The verdict could not be written to {self.verdict_dir}: {error}"))
         return verdict
 
     def _verdict_path(self, name: str) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from dokimos.core.visible import visible
 from dokimos.gate.places import truthy
 from dokimos.gate.report import ReadVerdict, markdown_of, overall
 
@@ -84,7 +85,7 @@ def comment(verdicts: Sequence[ReadVerdict], pull: PullRequest) -> list[str]:
 
 
 def _upsert(verdict: ReadVerdict, there: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
-    body = json.dumps({"body": markdown_of(verdict.tree, verdict.name)}).encode()
+    body = json.dumps({"body": visible(markdown_of(verdict.tree, verdict.name))}).encode()
     own = next((c for c in there if _first_line(c) == verdict.marker), None)
     if own is None:
         made, _ = _request("POST", pull.comments_url, pull, body)
@@ -132,7 +133,7 @@ def _request(method: str, url: str, pull: PullRequest, body: bytes | None = None
 
 def write_summary(text: str, environment: Mapping[str, str]) -> Path | None:
     """Append Markdown to the summary of the job, where there is one."""
-    return _append(environment.get("GITHUB_STEP_SUMMARY"), text)
+    return _append(environment.get("GITHUB_STEP_SUMMARY"), visible(text))
 
 
 def write_outputs(verdicts: Sequence[ReadVerdict], environment: Mapping[str, str]) -> Path | None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.secrets import remember_secret
+from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.client import (
     Reply,
@@ -229,7 +230,8 @@ class HttpJudge(ABC):
         if concession.is_a_loss:
             how = "goes into the prompt" if concession.parameter == SYSTEM else "is left out"
             warnings.warn(
-                f"{self.label} does not take {concession.parameter}; it {how} from now on.", stacklevel=2
+                visible(f"{self.label} does not take {concession.parameter}; it {how} from now on."),
+                stacklevel=2,
             )
 
     def _messages(self, prompt: str, known: Capabilities) -> tuple[str, str | None]:

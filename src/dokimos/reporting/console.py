@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus, lowest_score
 from dokimos.core.summary import judge_cost
+from dokimos.reporting.terminal import safe_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,12 +48,10 @@ def make_console(*, stderr: bool = False) -> Console:
 
     With `NO_COLOR` it writes no control characters at all.
     """
-    from rich.console import Console
-
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    console = safe_console(stderr=stderr)
     width = min(console.width, WIDTH) if console.is_terminal else WIDTH
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Console(stderr=stderr, highlight=False, width=width, color_system=colors)
+    return safe_console(stderr=stderr, width=width, color_system=colors)
 
 
 def signs_for(console: Console) -> Signs:

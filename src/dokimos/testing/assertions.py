@@ -8,6 +8,7 @@ from dataclasses import replace
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.run_scope import current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
@@ -33,7 +34,7 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
         recorder.case(case, results, chosen)
     failures = [_described(result) for result in results if result.fails_item]
     if failures:
-        raise EvalAssertionError("\n".join(failures))
+        raise EvalAssertionError(visible("\n".join(failures)))
     return results
 
 
@@ -61,7 +62,7 @@ def assert_scores(
     if problems:
         raise ConfigurationError("; ".join([*problems, *misses]))
     if misses:
-        raise EvalAssertionError("\n".join(misses))
+        raise EvalAssertionError(visible("\n".join(misses)))
 
 
 def _checked(case: EvalTestCase) -> EvalTestCase:

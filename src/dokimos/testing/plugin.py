@@ -210,6 +210,7 @@ def dokimos_recorder(request: pytest.FixtureRequest) -> ItemRecorder:
 
 def _session_of(config: pytest.Config) -> SessionRecord:
     if _session not in config.stash:
+        from dokimos.core.visible import visible
         from dokimos.errors import DokimosError
         from dokimos.testing.session import SessionRecord
 
@@ -220,7 +221,7 @@ def _session_of(config: pytest.Config) -> SessionRecord:
                 fail_under=config.getoption("dokimos_fail_under"),
             )
         except DokimosError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(visible(str(error))) from None
     return config.stash[_session]
 
 

@@ -15,6 +15,7 @@ from dokimos.core.figures import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import counted
+from dokimos.core.visible import visible
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
@@ -151,11 +152,11 @@ class SessionRecord:
         if not (self._cases or self._lines or self._problems):
             return
         terminal.section("dokimos", sep="=")
-        terminal.line(_summary(self.result()))
+        terminal.line(visible(_summary(self.result())))
         for line in self._lines:
-            terminal.line(line)
+            terminal.line(visible(line))
         for problem in self._problems:
-            terminal.line(f"FAILED  {problem}", red=True)
+            terminal.line(visible(f"FAILED  {problem}"), red=True)
 
     def _repeats(self) -> Iterator[RunResult]:
         cases = sorted(self._cases.values(), key=lambda case: (case.test, case.position, case.item.key))

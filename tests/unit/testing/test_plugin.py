@@ -366,6 +366,25 @@ def test_a_level_that_is_missed_fails_the_session(project):
     run.stdout.no_fnmatch_line("*Exact Match 0.5000*below*")
 
 
+def test_foreign_text_does_nothing_to_the_terminal(project):
+    project.makepyfile(
+        """
+        from dokimos import EvalTestCase
+        from dokimos.evaluators import evaluator
+        from dokimos.testing import assert_eval
+
+        def test_hostile():
+            check = evaluator(lambda actual_output: False, name="Judge \\x1b[2J", threshold=0.5)
+            assert_eval(EvalTestCase.of("q", "\\x9b2J\\u202e"), check)
+        """
+    )
+    run = project.runpytest("--color=no", "--dokimos-fail-under=No \x1b[2J=0.5", "-p", "no:cacheprovider")
+    shown = run.stdout.str() + run.stderr.str()
+    assert "Judge \\u001b[2J 0.000" in shown
+    assert "there is no evaluator" in shown
+    assert "\x1b[2J" not in shown
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dokimos.core.figures import UNKNOWN, known, percent, usd
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import counted
+from dokimos.core.visible import visible
 from dokimos.suites.optimizer.trial import trial_fields
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _number(value: float | None) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return visible(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _replace(path: Path, text: str) -> None:

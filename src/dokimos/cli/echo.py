@@ -1,0 +1,22 @@
+"""The one way in which commands print text."""
+
+from __future__ import annotations
+
+import io
+
+import click
+
+from dokimos.core.visible import visible
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True, color: str | None = None) -> None:
+    """Print text with the control characters in it as escapes, in a colour where the output shows some."""
+    shown = visible(str(text))
+    click.echo(shown if color is None else click.style(shown, fg=color), err=err, nl=nl)
+
+
+def show_usage_error(error: click.ClickException) -> None:
+    """Print what click says about a wrong usage, which quotes the arguments."""
+    text = io.StringIO()
+    error.show(text)
+    echo(text.getvalue(), err=True, nl=False)

@@ -1,0 +1,41 @@
+"""Foreign text without anything that acts on a terminal or hides from its reader.
+
+What a model, a data file or a server wrote may hold control characters: one clears the screen and prints a
+verdict of its own, another turns the order of what follows round, a third cannot be seen at all. All that we
+print, pipe and log goes through `visible`, which writes them as escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROL: Final = re.compile(
+    "\r(?!\n)"  # would begin the line anew
+    "|["
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 without line breaks and tabs, DEL, C1
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"  # of no width, or of a direction
+    "\u2060-\u206f\u3164\ufeff\uffa0"
+    "\u2028-\u202e"  # ends of lines and paragraphs, directions
+    "\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"  # notes about text, tags
+    "\ud800-\udfff"
+    "]"
+    # Joiners belong to words of some scripts and to emoji: they stay behind a letter or sign beyond ASCII.
+    "|(?<![^\x00-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff])[\u200c\u200d]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return `text` with control, direction and zero-width characters as escapes, such as `\u001b`.
+
+    Line breaks and tabs stay. The escapes are those of JSON, so that JSON means the same as before.
+    """
+    return _CONTROL.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

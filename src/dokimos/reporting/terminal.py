@@ -1,0 +1,33 @@
+"""The ways to a terminal for all that is no command: consoles and single lines, foreign text made visible."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dokimos.core.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.segment import Segment
+
+
+def safe_console(**options: Any) -> Console:
+    """Return a console of rich that writes control characters in what it is given as escapes."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *arguments: Any, **keywords: Any) -> Iterable[Segment]:
+            # Its own control codes are segments of a kind of their own: any other came with the text.
+            for segment in super().render(*arguments, **keywords):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    return SafeConsole(highlight=False, soft_wrap=False, **options)
+
+
+def print_line(text: str) -> None:
+    """Write a line to standard error; characters that its encoding lacks become question marks."""
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print(visible(text).encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)
