@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -197,6 +198,20 @@ def test_a_run_that_is_not_there_says_which_are(capsys):
     dokimos("run", "evals.py", "-q")
     assert dokimos("show", "20990101") == 2
     assert "The last ones there are: 20" in capsys.readouterr().err
+
+
+def test_a_misspelt_column_is_a_fault_of_the_command_and_other_members_are_listed(workplace, capsys):
+    Path("slip.csv").write_text("input,ground_thruth\na,b\n")
+    Path("more.jsonl").write_text('{"input": "a", "topic": "x", "metrics": {"accuracy": 1}}\n')
+
+    assert dokimos("run", "slip.csv", "-e", "exact_match") == 2
+    assert "Did you mean 'ground_truth'?" in capsys.readouterr().err
+    assert dokimos("validate", "slip.csv", "--columns", "ground_thruth=metadata.ground_thruth") == 0
+    assert "1 with metadata.ground_thruth" in capsys.readouterr().out
+    assert dokimos("validate", "more.jsonl") == 0
+    out = capsys.readouterr().out
+    assert "1 with metadata.topic" in out
+    assert "1 with metadata.metrics" in out
 
 
 def test_validate_counts_what_is_in_a_data_set(workplace, capsys):

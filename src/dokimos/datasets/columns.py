@@ -25,6 +25,11 @@ _SHORT: Final = {
     "expectedOutput": ("expectedOutputs", OUTPUT),
     "actualOutput": ("actualOutputs", OUTPUT),
 }
+_REPLACEABLE: Final[dict[str, tuple[str, str | None]]] = {
+    "actualOutput": ("actualOutputs", OUTPUT),
+    "metrics": ("metrics", None),
+}
+"""Columns that are the user's metadata where another one stands for the same."""
 _TARGETS: Final = (
     "input, inputs, inputs.KEY, expected_output, expected_outputs, expected_outputs.KEY, "
     "actual_output, actual_outputs, actual_outputs.KEY, metadata, metadata.KEY, id, metrics"
@@ -75,7 +80,9 @@ class ColumnMap:
 
     def apply(self, row: Mapping[str, Any], line: int | None = None) -> dict[str, Any]:
         """Return the row with its columns under the names that they stand for."""
-        renamed = {WIRE_NAMES.get(k, k): v for k, v in row.items() if k not in self.targets}
+        others = {name: value for name, value in row.items() if name not in self.targets}
+        aside = self._replaced(others, row)
+        renamed = {WIRE_NAMES.get(k, k): v for k, v in others.items() if k not in aside}
         sections = self._sections_of(renamed, row, line)
         for source, (section, key) in self.targets.items():
             if source not in row:
@@ -84,7 +91,16 @@ class ColumnMap:
                 self._put(renamed, section, row[source], line)
             else:
                 self._put(sections[section], key, row[source], line, section)
-        return renamed | sections
+        whole = renamed | sections
+        metadata = whole.get("metadata") or {}
+        if aside and isinstance(metadata, dict):
+            whole["metadata"] = {**metadata, **{name: row[name] for name in aside}}
+        return whole
+
+    def _replaced(self, others: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+        """Return what has one of our names but is not ours, since the user has named another column."""
+        written = {target for source, target in self.targets.items() if source in row}
+        return [name for name in others if _REPLACEABLE.get(WIRE_NAMES.get(name, name)) in written]
 
     def _sections_of(
         self, renamed: dict[str, Any], row: Mapping[str, Any], line: int | None

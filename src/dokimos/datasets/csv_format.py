@@ -13,6 +13,7 @@ from dokimos.datasets.columns import suggestion, target_of
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
+from dokimos.datasets.unknown_names import UnknownNames, metrics_in
 from dokimos.errors import DatasetError
 
 Target: TypeAlias = tuple[str, str | None]
@@ -69,13 +70,17 @@ def _row(cells: list[str], targets: list[Target | None], label: str | None, line
         elif name == "id":
             row[name] = cell
         elif cell:
-            row[name] = _parsed(cell, name, label, line)
+            value = _parsed(cell, name, label, line)
+            if value is cell:
+                row.setdefault("metadata", {})[name] = cell
+            else:
+                row[name] = value
     return row
 
 
 def _parsed(cell: str, name: str, label: str | None, line: int) -> Any:
     try:
-        return loads(cell)
+        return metrics_in(cell) if name == "metrics" else loads(cell)
     except ValueError as error:
         raise DatasetError(
             f"The column {name!r} must hold a JSON object: {error}", path=label, line=line
@@ -96,23 +101,31 @@ class _Header:
         names = [name.strip() for name in self.names]
         lowered = [name.lower() for name in names]
         mapped = self._mapped(names, lowered)
-        by_user = set(mapped.values())
+        by_user = frozenset(mapped.values())
         expected = None
         if ("expectedOutputs", OUTPUT) not in by_user:
             expected = next((n for i, n in enumerate(lowered) if n in _EXPECTED and i not in mapped), None)
         targets = [
-            mapped[i] if i in mapped else self._default(names[i], lowered[i], expected)
+            mapped[i] if i in mapped else self._default(names[i], lowered[i], expected, by_user)
             for i in range(len(names))
         ]
         self._check(names, targets)
+        unknown = [
+            name for i, name in enumerate(names) if i not in mapped and targets[i] == ("metadata", name)
+        ]
+        UnknownNames(self.label).check([*names, *self.columns.values()], unknown, self.line)
         return targets
 
-    def _default(self, name: str, lowered: str, expected: str | None) -> Target | None:
+    def _default(
+        self, name: str, lowered: str, expected: str | None, by_user: frozenset[Target]
+    ) -> Target | None:
         if not name:
             return None
         if lowered == expected:
             return "expectedOutputs", OUTPUT
-        return _TARGETS.get(lowered, ("metadata", name))
+        target = _TARGETS.get(lowered, ("metadata", name))
+        is_taken = target in by_user and target[0] in ("actualOutputs", "metrics")
+        return ("metadata", name) if is_taken else target
 
     def _mapped(self, names: list[str], lowered: list[str]) -> dict[int, Target]:
         mapped: dict[int, Target] = {}

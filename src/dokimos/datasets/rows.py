@@ -11,11 +11,12 @@ from dokimos.core.example import Example
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.datasets.unknown_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
 
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
-_PLAIN: Final = ("inputs", "expectedOutputs", "metadata", "id")
-_UNUSUAL: Final = _SNAKE_NAMES | {"actualOutput", "actualOutputs", "metrics"}
+_USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedOutputs", "metadata"})
+_KNOWN: Final = frozenset(WIRE_NAMES.values())
 
 
 class _Draft:
@@ -39,12 +40,13 @@ class RowReader:
     def __init__(self, label: str | None = None, columns: Mapping[str, str] | None = None) -> None:
         self.label = label
         self._columns = ColumnMap(columns, label) if columns else None
+        self._names = UnknownNames(label)
 
     def read(self, row: Any, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
         actual = metrics = None
-        if type(row) is not dict or self._columns is not None or not _UNUSUAL.isdisjoint(row):
-            row = self._in_our_names(row, line)
+        if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
+            row = self._with_others_as_metadata(self._in_our_names(row, line), line)
             actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
         get = row.get
         inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
@@ -86,6 +88,22 @@ class RowReader:
                 self._fail(f"{name!r} is given twice, in camelCase and in snake_case.", line)
             renamed[name] = value
         return renamed
+
+    def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
+        """Put the members that are none of ours under the metadata."""
+        others = row.keys() - _KNOWN
+        if not are_metrics(row.get("metrics")):
+            others.add("metrics")
+        if not others or ("input" not in row and row.get("inputs") is None):
+            return row
+        self._names.check(row, others, line)
+        metadata = dict(self._map(row.get("metadata"), "metadata", line))
+        for name in (name for name in row if name in others):
+            if metadata.setdefault(name, row[name]) != row[name]:
+                self._fail(
+                    f"{name!r} is a member of this row and of its 'metadata', with other values.", line
+                )
+        return {name: value for name, value in row.items() if name not in others} | {"metadata": metadata}
 
     def _inputs(self, row: dict[str, Any], inputs: Any, line: int | None) -> dict[str, Any]:
         if inputs is not None:
@@ -132,8 +150,6 @@ class RowReader:
 
         if metrics is None:
             return None
-        if type(metrics) is not dict:
-            self._fail(f"'metrics' must be an object, not {_described(metrics)}.", line)
         try:
             return from_json(CallMetrics, metrics)
         except TypeConversionError as error:

@@ -12,6 +12,7 @@ from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
+from dokimos.datasets.unknown_names import metrics_in
 from dokimos.errors import DatasetError
 
 _MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metrics")
@@ -84,25 +85,18 @@ def _renamed(
 
 
 def _with_maps(cells: dict[str, Any], label: str | None, number: int) -> dict[str, Any]:
-    """Read maps that are held as JSON text, leave out what is empty, and gather the rest as metadata."""
+    """Read maps that are held as JSON text, and leave out what is empty."""
     row: dict[str, Any] = {}
-    others: dict[str, Any] = {}
     if cells.get("inputs") is not None and cells.get("input") is None:
         cells.pop("input", None)
     for name, value in cells.items():
-        if name not in WIRE_NAMES:
-            others[name] = value
+        if name in _MAPS:
+            row[name] = _map(name, value, label, number)
         elif value is not None or name not in _ABSENT_WHEN_EMPTY:
-            row[name] = _map(name, value, label, number) if name in _MAPS else value
+            row[name] = value
     if isinstance(row.get("id"), float) and row["id"].is_integer():
         row["id"] = int(row["id"])
-    if not others or ("input" not in row and "inputs" not in row):
-        return row | others
-    metadata = row.get("metadata") or {}
-    if not isinstance(metadata, dict) or not others.keys().isdisjoint(metadata):
-        message = "'metadata' must be an object without the names of other columns."
-        raise DatasetError(message, path=label, line=number)
-    return {**row, "metadata": {**metadata, **others}}
+    return row
 
 
 def _map(name: str, value: Any, label: str | None, number: int) -> Any:
@@ -111,6 +105,8 @@ def _map(name: str, value: Any, label: str | None, number: int) -> Any:
     if not isinstance(value, str):
         return value
     try:
+        if name == "metrics" and value:
+            return metrics_in(value)
         return loads(value) if value else None
     except ValueError as error:
         message = f"The column {name!r} must hold an object or its JSON: {error}"

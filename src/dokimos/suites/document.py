@@ -51,6 +51,7 @@ class Document:
     sources: dict[Steps, str] = field(default_factory=dict)
     """Numbers as they are written without quotes, for where a text is wanted."""
     old_readings: list[OldReading] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def place(self, steps: Steps) -> Place:
         """Return the place of a value, or of what is nearest above it."""
@@ -83,6 +84,7 @@ class Document:
         """Take over what is wrong with another document, and what was read otherwise once."""
         self.problems += other.problems
         self.old_readings += other.old_readings
+        self.warnings += other.warnings
 
 
 def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line: int = 1) -> Document:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from dokimos.core.slips import resemblance_of
 from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.problems import Place, Problem, Steps
@@ -21,6 +22,8 @@ INCLUDE: Final = "include"
 MOST_INCLUDES: Final = 20
 _LISTS: Final = frozenset({"tags", "retrieval_context", "expected_tools"})
 """Columns whose cells hold several values, separated by `|`."""
+_METADATA: Final = "metadata."
+"""Before the name of a column: what follows is a key of the metadata, whatever it looks like."""
 _COLUMNS: Final = frozenset({"name", "input", "ground_truth", "skip", "repeats"}) | _LISTS
 
 
@@ -177,6 +180,7 @@ def _json_lines(path: Path, lookup: Lookup) -> Document:
 def _table(path: Path) -> Document:
     document = Document([], path)
     reader = csv.DictReader(io.StringIO(_text(document), newline=""))
+    _check_columns(document, reader.fieldnames or ())
     for row in reader:
         steps: Steps = (len(document.value),)
         case: dict[str, Any] = {}
@@ -187,10 +191,27 @@ def _table(path: Path) -> Document:
                 case[column] = _cell(column, cell)
                 document.places[(*steps, column)] = Place(path, reader.line_num, 1)
             else:
-                case.setdefault("metadata", {})[column] = cell
+                case.setdefault("metadata", {})[column.removeprefix(_METADATA)] = cell
         document.places[steps] = Place(path, reader.line_num, 1)
         document.value.append(case)
     return document
+
+
+def _check_columns(document: Document, columns: Sequence[str]) -> None:
+    """Refuse columns that are probably misspelt, and warn of those that may be."""
+    place = Place(document.file, 1, 1)
+    for column in columns:
+        found = resemblance_of(column, columns) if column not in _COLUMNS else None
+        if found is not None and found.kind == "slip":
+            message = (
+                f"{column!r} is not a known column. Did you mean {found.key!r}? "
+                f"To keep it as metadata, call it {_METADATA + column!r}."
+            )
+            document.problems.append(Problem(message, place))
+        elif found is not None:
+            document.warnings.append(
+                f"{place}: the column {column!r} becomes metadata; it is similar to {found.key!r}."
+            )
 
 
 def _text(document: Document) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,6 +160,8 @@ class _Compiler:
         from dokimos.suites.suite import Suite
 
         self._warn_of_blocks()
+        for warning in self._document.warnings:
+            self._warn(warning)
         if warning := warning_of(self._document.old_readings):
             self._warn(warning)
         for index, metric in enumerate(self._agent_metrics()):
@@ -345,20 +348,22 @@ class _Compiler:
         return lambda key: sources.get((*steps, key)) or sources.get((*steps, "params", key))
 
     def _tools(self, turn: Turn, steps: Steps) -> Any:
-        expected = turn.expected_tools
-        if expected is None and not turn.forbidden_tools:
+        if turn.expected_tools is None and not turn.forbidden_tools:
             return None
-        from dokimos.suites.argument_matchers import argument_check
+        from dokimos.suites.tool_check import faults_of, warnings_of
         from dokimos.suites.tools import ToolsCalled
 
-        for index, tool in enumerate(expected.tools if expected else []):
-            for name, wanted in (tool.args or {}).items():
-                try:
-                    argument_check(wanted)
-                except ConfigurationError as error:
-                    given = self._document.known((*steps, "expected_tools", "tools", index, "args", name))
-                    self._problems.append(self._document.problem(given, str(error)))
-        return ToolsCalled.of(expected, turn.forbidden_tools)
+        for place, message in faults_of(turn, self._tool_names):
+            self._problems.append(self._document.problem(self._document.known((*steps, *place)), message))
+        for place, message in warnings_of(turn, self._tool_names):
+            self._warn(f"{self._document.place((*steps, *place))}: {message}")
+        return ToolsCalled.of(turn.expected_tools, turn.forbidden_tools)
+
+    @cached_property
+    def _tool_names(self) -> Sequence[str] | None:
+        from dokimos.suites.tool_check import declared_names
+
+        return declared_names(self._file)
 
 
 def _skip_reason(skip: bool | str) -> str | None:

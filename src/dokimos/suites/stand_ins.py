@@ -7,9 +7,17 @@ from collections.abc import Iterable
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
-from typing import Any
+from typing import Any, Final
 
 from dokimos.suites.problems import Steps
+
+_TOOL: Final = "stand_in_"
+_EXPECTED: Final = "-"
+
+
+def is_stand_in(name: str) -> bool:
+    """Whether a tool of this name only stands for one that is at fault."""
+    return name == _EXPECTED or name.startswith(_TOOL)
 
 
 def without_faults(suite: Any, faults: Iterable[Steps]) -> Any:
@@ -36,9 +44,9 @@ def _stand_in(above: Steps, index: str | int) -> dict[str, Any]:
     match above:
         case ("tools",):
             parameters = {"text": "string"}
-            return {"name": f"stand_in_{index}", "type": "prompt", "template": "-", "parameters": parameters}
+            return {"name": f"{_TOOL}{index}", "type": "prompt", "template": "-", "parameters": parameters}
         case (*_, "expected_tools") | (*_, "expected_tools", "tools"):
-            return {"name": "-"}
+            return {"name": _EXPECTED}
         case (*_, "evaluations" | "metrics"):
             return {"type": "standard", "metric": "equality"}
         case (*_, "test_cases" | "turns"):

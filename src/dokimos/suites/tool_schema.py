@@ -145,6 +145,11 @@ AnyTool = Annotated[
 ]
 
 
+def search_name(tool: str) -> str:
+    """Return what the model calls a tool that searches documents; those of one name are told apart by it."""
+    return tool if "search" in tool else f"{tool}_search"
+
+
 def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments.
 

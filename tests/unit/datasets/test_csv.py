@@ -50,7 +50,66 @@ def test_recorded_outputs(header):
 def test_metrics_are_json():
     text = 'input,metrics\nq,"{""tokensIn"": 3}"\nq,\n'
     assert [e.metrics for e in read(text)] == [CallMetrics(3), None]
-    assert "'metrics' must hold a JSON object" in str(error_of("input,metrics\nq,many"))
+    assert "'metrics' must hold a JSON object" in str(error_of('input,metrics\nq,"{""tokensIn"": 3"'))
+    assert "'metrics' cannot be read" in str(error_of('input,metrics\nq,"{""tokensIn"": ""many""}"'))
+
+
+@pytest.mark.parametrize("cell", ["many", "[1, 2]", '{"accuracy": 0.9}', "0.5"])
+def test_a_column_metrics_of_something_else_is_metadata(cell):
+    quoted = '"' + cell.replace('"', '""') + '"'
+
+    assert read(f"input,metrics\nq,{quoted}") == [Example.of("q", metrics=cell)]
+
+
+def test_a_column_actual_output_is_metadata_where_another_one_is_the_output():
+    (example,) = read("input,answer,actual_output,metrics,m\nq,a,b,c,", columns={"answer": "actual_output"})
+
+    assert example.actual_outputs == {"output": "a"}
+    assert example.metadata == {"actual_output": "b", "metrics": "c", "m": ""}
+
+
+@pytest.mark.parametrize(
+    ("column", "key"),
+    [
+        ("ground_thruth", "ground_truth"),
+        ("groundtruth", "ground_truth"),
+        ("expected_outptu", "expected_output"),
+        ("Expected Output", "expected_output"),
+        ("actual-ouput", "actual_output"),
+        ("tool_cals", "tool_calls"),
+        ("expectedTolls", "expected_tools"),
+        ("retreival_context", "retrieval_context"),
+    ],
+)
+def test_a_slip_of_a_known_name_is_refused_and_can_be_kept(column, key):
+    text = f"input,{column}\nq,a\n"
+    error = error_of(text)
+
+    assert (error.line, f"Did you mean {key!r}?" in str(error)) == (1, True)
+    assert f"columns={{{column!r}: 'metadata.{column}'}}" in str(error)
+    assert read(text, columns={column: f"metadata.{column}"}) == [Example.of("q", **{column: "a"})]
+
+
+@pytest.mark.parametrize(
+    "column", ["date", "page", "content", "answers", "ground_truth", "groundTruth", "toolCalls", "outputs"]
+)
+def test_a_name_of_its_own_is_metadata_without_a_word(column):
+    assert read(f"input,{column}\nq,a\n") == [Example.of("q", **{column: "a"})]
+
+
+@pytest.mark.parametrize("column", ["expected_output2", "ground_truths", "retrieved_contexts"])
+def test_of_a_near_name_there_is_one_warning(column):
+    with pytest.warns(UserWarning, match=f"{column!r} becomes metadata; it is similar to") as caught:
+        read(f"input,{column}\nq,a\nr,b\n")
+
+    assert len(caught) == 1
+
+
+def test_a_name_is_no_slip_beside_the_name_itself():
+    assert read("input,expectedOutput,expected_outptu\nq,a,b")[0].metadata == {"expected_outptu": "b"}
+    assert read("input,gold,expected_outptu\nq,a,b", columns={"gold": "expected_output"})[0].metadata == {
+        "expected_outptu": "b"
+    }
 
 
 def test_all_values_are_texts_and_empty_cells_are_empty_texts():
@@ -160,7 +219,7 @@ def test_broken_quotes_are_refused_with_their_line(text, line, message):
 
 
 def test_an_error_in_a_row_names_the_line_on_which_the_record_starts():
-    error = error_of('input,metrics\n"a\nb",\n"c\nd",x\n')
+    error = error_of('input,metrics\n"a\nb",\n"c\nd",{x\n')
     assert error.line == 4
 
 

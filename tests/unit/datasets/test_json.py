@@ -80,8 +80,54 @@ def test_a_short_null_is_no_recorded_output():
     assert read({"input": "q", "actualOutputs": {}})[0].actual_outputs == {}
 
 
-def test_unknown_keys_are_ignored():
-    assert read({"input": "q", "comment": "x", "output": "y"}) == [Example.of("q")]
+def test_unknown_members_become_metadata():
+    row = {"input": "q", "comment": "x", "metadata": {"topic": "t", "same": 1}, "same": 1, "output": None}
+
+    assert read(row) == [Example.of("q", topic="t", same=1, comment="x", output=None)]
+
+
+def test_a_member_that_is_in_the_metadata_too_with_another_value_is_refused():
+    error = error_of('[{"input": "q"},\n{"input": "q", "topic": 1, "metadata": {"topic": 2}}]')
+
+    assert (error.line, "'topic' is a member of this row and of its 'metadata'" in str(error)) == (2, True)
+
+
+def test_a_slip_of_a_known_name_is_refused_with_its_line():
+    error = error_of('{"examples": [{"input": "a"},\n{"input": "q", "expected_outptu": "x"}]}')
+
+    assert (error.line, "Did you mean 'expected_output'?" in str(error)) == (2, True)
+
+
+def test_a_slip_can_be_kept():
+    columns = {"ground_thruth": "metadata.ground_thruth"}
+    text = '[{"input": "q", "ground_thruth": 1}]'
+
+    assert Dataset.from_json(text=text, columns=columns)[0].metadata == {"ground_thruth": 1}
+
+
+@pytest.mark.parametrize("metrics", [3, "latency", ["a"], {"accuracy": 0.9}])
+def test_metrics_of_something_else_are_metadata(metrics):
+    assert read({"input": "q", "metrics": metrics}) == [Example.of("q", metrics=metrics)]
+
+
+def test_what_has_our_name_is_metadata_where_the_user_has_named_another_member():
+    row = '"input": "q", "answer": "a", "actualOutput": "b", "metrics": {"tokensIn": 1}, "m": {"tokensIn": 2}'
+    text = f"[{{{row}}}]"
+    columns = {"answer": "actual_output", "m": "metrics"}
+
+    (example,) = Dataset.from_json(text=text, columns=columns)
+
+    assert (example.actual_outputs, example.metrics.tokens_in) == ({"output": "a"}, 2)
+    assert example.metadata == {"actualOutput": "b", "metrics": {"tokensIn": 1}}
+
+
+def test_rows_with_the_same_names_are_looked_at_once_and_others_again():
+    text = '{"input": "q", "topic": 1}\n{"input": "q", "topic": 2}\n{"input": "q", "grond_truth": 2}'
+
+    with pytest.raises(DatasetError) as caught:
+        Dataset.from_jsonl(text=text)
+
+    assert caught.value.line == 3
 
 
 @pytest.mark.parametrize(("id", "expected"), [("a", "a"), (7, "7"), (None, None), ("", None)])
@@ -166,7 +212,6 @@ def test_an_object_without_examples_says_what_it_has():
         ({"input": "q", "expectedOutputs": "a"}, "'expectedOutputs' must be an object"),
         ({"input": "q", "actualOutputs": 0}, "'actualOutputs' must be an object, not 0"),
         ({"input": "q", "metadata": ["a"]}, "'metadata' must be an object"),
-        ({"input": "q", "metrics": 3}, "'metrics' must be an object"),
         ({"input": "q", "metrics": {"tokensIn": "many"}}, "tokensIn"),
         ({}, "no 'input' and no 'inputs'"),
     ],

@@ -96,7 +96,7 @@ def test_anything_with_to_dicts():
         (["text"], "rows:1: Expected a mapping"),
         ([{"input": "a"}, {"question": "b"}], r"rows:2: .*columns=\{'question': 'input'\}"),
         ([{"input": "a", "metadata": "no json"}], "'metadata' must hold an object or its JSON"),
-        ([{"input": "a", "metadata": {"x": 1}, "x": 2}], "without the names of other columns"),
+        ([{"input": "a", "metadata": {"x": 1}, "x": 2}], "of this row and of its 'metadata'"),
         ([{"input": "a", "expectedOutput": 1, "expected_output": 2}], "given twice"),
     ],
 )

@@ -390,3 +390,39 @@ def test_the_places_of_a_file_of_cases_are_read_once(folder, monkeypatch):
 
     assert len(folder.suite("test_cases_file: cases.jsonl\n").cases) == 50
     assert len(reads) == 1
+
+
+def test_a_column_that_is_a_slip_is_refused_with_the_way_to_keep_it(folder):
+    folder.write("cases.csv", "input,ground_thruth,retreival_context\na,b,c\n")
+
+    with pytest.raises(ConfigurationError) as caught:
+        folder.suite("test_cases_file: cases.csv\n")
+
+    assert "cases.csv:1:1: 'ground_thruth' is not a known column. Did you mean 'ground_truth'?" in str(
+        caught.value
+    )
+    assert "call it 'metadata.ground_thruth'" in str(caught.value)
+    assert "Did you mean 'retrieval_context'?" in str(caught.value)
+
+
+def test_a_column_can_be_kept_as_metadata(folder):
+    folder.write("cases.csv", "input,metadata.ground_thruth,date,answers\na,b,c,d\n")
+
+    suite = folder.suite("test_cases_file: cases.csv\n")
+
+    assert suite.cases[0].metadata == {"ground_thruth": "b", "date": "c", "answers": "d"}
+    assert suite.warnings == ()
+
+
+def test_of_a_column_that_is_similar_there_is_a_warning(folder):
+    folder.write("cases.csv", "input,ground_truth,ground_truths\na,b,c\n")
+    folder.write("others.csv", "input,ground_truth2\na,b\n")
+
+    suite = folder.suite("test_cases_file: [cases.csv, others.csv]\n")
+
+    assert [case.metadata for case in suite.cases] == [{"ground_truths": "c"}, {"ground_truth2": "b"}]
+    (warning,) = suite.warnings
+    assert (
+        "others.csv:1:1: the column 'ground_truth2' becomes metadata; it is similar to 'ground_truth'"
+        in warning
+    )

@@ -20,8 +20,8 @@ from dokimos.suites.targets import Reply
 if TYPE_CHECKING:
     from dokimos.suites.declared.backend import Backend
 
-KEPT: Final = ("author", "description", "tags")
-"""Of the front matter of instructions, besides the version."""
+NAMED: Final = ("author", "description", "tags")
+"""What front matter says under names of its own, besides the version; the rest is `extra`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,13 @@ class DeclaredAgent:
     def about(self) -> Mapping[str, Any]:
         """What a run keeps of the agent: its model and the version of its instructions."""
         prompt = self.plan.prompt
-        known = {key: prompt.front_matter[key] for key in KEPT if key in prompt.front_matter}
+        matter = {key: value for key, value in prompt.front_matter.items() if key != "version"}
+        kept: dict[str, Any] = {key: matter.pop(key) for key in NAMED if key in matter}
+        if matter:
+            own = matter.pop("extra", {})
+            kept["extra"] = {**own, **matter} if isinstance(own, dict) else {"extra": own, **matter}
         about = {"model": self.plan.label, "promptVersion": prompt.version}
-        return {**about, "prompt": jsonable(known)} if known else about
+        return {**about, "prompt": jsonable(kept)} if kept else about
 
     async def __call__(self) -> Reply:
         backend = await self._backend()

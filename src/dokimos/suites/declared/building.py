@@ -14,7 +14,6 @@ from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
 from dokimos.suites.declared.models import EXTRA, Endpoint, needed_key
 from dokimos.suites.declared.plan import (
     MOST_TURNS,
-    TOOL_SEARCH,
     AgentPlan,
     PlannedFunction,
     PlannedPrompt,
@@ -24,6 +23,7 @@ from dokimos.suites.declared.plan import (
 )
 from dokimos.suites.instructions import Prompt, read_instructions
 from dokimos.suites.problems import Problem, Steps
+from dokimos.suites.tool_check import TOOL_SEARCH
 from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from dokimos.suites.environment import parsed_dotenv
 from dokimos.suites.instructions import Prompt
 from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import near
-from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool, parameters_schema
+from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool, parameters_schema, search_name
 
 if TYPE_CHECKING:
     from dokimos.judges.embeddings import Embedder
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 BLANK: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 MOST_TURNS: Final = 20
-TOOL_SEARCH: Final = "search_tools"
-"""What the framework calls the tool with which a model looks for others."""
 _PYTHON: Final = ("python", "python3")
 _DEFINITIONS: Final = ("$defs", "definitions")
 QUERY_SCHEMA: Final = {
@@ -124,7 +122,7 @@ class PlannedSearch:
     @property
     def name(self) -> str:
         """What the model calls it; documents of one name are told apart from what is found in them."""
-        return self.block.name if "search" in self.block.name else f"{self.block.name}_search"
+        return search_name(self.block.name)
 
     async def opened(self) -> Collection:
         """Open the documents; what is not in the cache yet is read and embedded."""

@@ -9,6 +9,10 @@ from dokimos.suites.declared.plan import response_schema
 from dokimos.suites.metric_schema import ModelBlock
 
 CASES = "test_cases: [{input: a}]\n"
+AGENT = """\
+model: {provider: openai, name: scripted, base_url: "http://nowhere.invalid/v1"}
+instructions: {inline: Help.}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -292,3 +296,88 @@ def test_the_name_of_the_search_for_tools_is_kept_free(folder):
 def test_an_address_that_is_none_is_told_with_its_place(folder):
     with pytest.raises(ConfigurationError, match=r"agent\.yaml:2:1: model: .*base_url must start with http"):
         folder.suite(SUITE.replace("http://nowhere.invalid/v1", "localhost:9"))
+
+
+TOOLS = """
+tools:
+  - {name: lookup, type: function, file: tools.py, function: lookup}
+  - {name: ask, type: prompt, template: "{{q}}", parameters: {q: {type: string}}}
+"""
+
+
+@pytest.fixture
+def with_tools(folder):
+    folder.write("tools.py", "def lookup(city: str) -> str:\n    return city\n")
+
+    def suite(expected, tools=TOOLS):
+        return folder.suite(f"{AGENT}{tools}test_cases:\n  - input: a\n    {expected}\n")
+
+    return suite
+
+
+@pytest.mark.parametrize(
+    ("expected", "place"),
+    [
+        ("expected_tools: [lookpu]", r":10:22: test_cases\[0\].expected_tools\[0\]"),
+        ("expected_tools: {tools: [lookup, {name: lookpu}], exact: true}", r"expected_tools.tools\[1\]"),
+        ("expected_tools: [{name: look, match: exact}]", "'look'"),
+    ],
+)
+def test_a_tool_that_is_expected_and_not_declared_is_an_error_with_the_nearest_one(
+    with_tools, expected, place
+):
+    with pytest.raises(ConfigurationError, match=place) as caught:
+        with_tools(expected)
+
+    assert "Did you mean 'lookup'? Tools: lookup, ask." in str(caught.value)
+
+
+@pytest.mark.parametrize("expected", ["[lookup]", "[look, ask]", "[{name: ask, match: exact}]", "[]"])
+def test_declared_tools_and_parts_of_their_names_may_be_expected(with_tools, expected):
+    assert with_tools(f"expected_tools: {expected}").warnings == ()
+
+
+def test_tools_of_a_server_are_known_only_when_it_runs(with_tools):
+    server = TOOLS + "  - {name: files, type: mcp, command: python}\n"
+
+    assert with_tools("expected_tools: [lookpu]", server).cases[0].turns
+
+
+def test_a_search_has_the_name_that_the_model_sees(with_tools, folder):
+    folder.write("docs/a.md", "text")
+    search = "tools: [{name: faq, type: hierarchical_document, source: docs, search_mode: keyword}]\n"
+
+    assert with_tools("expected_tools: [faq_search, faq]", search).cases
+    with pytest.raises(ConfigurationError, match="Did you mean 'faq_search'"):
+        with_tools("expected_tools: [faq_serach]", search)
+
+
+def test_a_forbidden_tool_that_looks_misspelt_is_a_warning(with_tools):
+    (warning,) = with_tools("forbidden_tools: [lookpu, delete]").warnings
+
+    assert "forbidden_tools[0]" not in warning
+    assert "no tool of this suite is called 'lookpu'. Did you mean 'lookup'?" in warning
+
+
+def test_a_tool_at_fault_makes_no_other_fault(with_tools):
+    with pytest.raises(ConfigurationError) as caught:
+        with_tools("expected_tools: [lookup]", TOOLS.replace("type: function,", "type: function, fiel: x,"))
+
+    assert "no tool of this suite" not in str(caught.value)
+
+
+def test_all_front_matter_is_kept_and_what_has_no_name_of_its_own_is_extra(folder):
+    folder.write(
+        "prompt.md",
+        "---\nversion: 1.10\nauthor: me\ntags: [a]\nteam: desk\nreviewed: 2024-01-31\nextra: {k: 1}\n---\n"
+        "Be kind.\n",
+    )
+
+    suite = folder.suite(AGENT.replace("{inline: Help.}", "{file: prompt.md}") + CASES)
+
+    assert suite.about["promptVersion"] == "1.10"
+    assert suite.about["prompt"] == {
+        "author": "me",
+        "tags": ["a"],
+        "extra": {"k": 1, "team": "desk", "reviewed": "2024-01-31"},
+    }

@@ -1,0 +1,67 @@
+"""What is wrong with the tools that a turn expects, as far as the suite says which tools there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from dokimos.errors import ConfigurationError
+from dokimos.suites.argument_matchers import argument_check
+from dokimos.suites.problems import Steps, near
+from dokimos.suites.retrieval.schema import RetrievalTool
+from dokimos.suites.stand_ins import is_stand_in
+from dokimos.suites.tool_schema import McpTool, search_name
+
+if TYPE_CHECKING:
+    from dokimos.suites.schema import ExpectedTool, SuiteFile, Turn
+
+TOOL_SEARCH: Final = "search_tools"
+"""What the framework calls the tool with which a model looks for others."""
+_MOST_SHOWN: Final = 20
+
+
+def declared_names(file: SuiteFile) -> tuple[str, ...] | None:
+    """Return what a declared agent's tools are called, None where only a run tells."""
+    tools = file.tools
+    is_open = any(isinstance(tool, McpTool) or is_stand_in(tool.name) for tool in tools)
+    if file.agent is not None or not tools or is_open:
+        return None
+    names = [search_name(tool.name) if isinstance(tool, RetrievalTool) else tool.name for tool in tools]
+    return (*names, TOOL_SEARCH) if any(tool.defer_loading for tool in tools) else tuple(names)
+
+
+def faults_of(turn: Turn, known: Sequence[str] | None) -> Iterator[tuple[Steps, str]]:
+    """Yield what is wrong with the tools that a turn expects, each with its place in the turn.
+
+    Args:
+        turn: The turn.
+        known: The names of all tools, None where they are unknown.
+    """
+    for index, tool in enumerate(turn.expected_tools.tools if turn.expected_tools else []):
+        place: Steps = ("expected_tools", "tools", index)
+        for name, wanted in (tool.args or {}).items():
+            try:
+                argument_check(wanted)
+            except ConfigurationError as error:
+                yield (*place, "args", name), str(error)
+        if known is not None and not is_stand_in(tool.name) and not _is_among(tool, known):
+            more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
+            listed = ", ".join(known[:_MOST_SHOWN]) + more
+            message = (
+                f"no tool of this suite is called {tool.name!r}.{near(tool.name, known)} Tools: {listed}."
+            )
+            yield place, message
+
+
+def warnings_of(turn: Turn, known: Sequence[str] | None) -> Iterator[tuple[Steps, str]]:
+    """Yield names of forbidden tools that look misspelt: nothing could ever be called so."""
+    for index, name in enumerate(turn.forbidden_tools if known is not None else []):
+        hint = near(name, known or ())
+        if hint and not any(name in tool for tool in known or ()):
+            yield ("forbidden_tools", index), f"no tool of this suite is called {name!r}.{hint}"
+
+
+def _is_among(expected: ExpectedTool, known: Sequence[str]) -> bool:
+    if expected.match == "exact":
+        return expected.name in known
+    return any(expected.name in name for name in known)
