@@ -670,7 +670,7 @@ def test_white_space_around_a_key_is_no_part_of_it(scripted, monkeypatch, key):
     ("settings", "problem"),
     [
         ({"headers": {"X-Team": "one\ntwo"}}, "Forbidden control character"),
-        ({"api_key": KEY}, "AUTHORIZATION"),
+        ({"headers": {"Authorization": f"Bearer {KEY}"}}, "holds a user and password"),
     ],
 )
 def test_what_cannot_be_sent_says_so_and_is_not_tried_again(server, settings, problem):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
+import json
 import socket
 import socketserver
 import threading
+import zlib
 
 import pytest
 
@@ -80,7 +83,7 @@ def test_a_redirect_to_nowhere_tells_its_status(scripted, server):
 def test_an_answer_that_is_not_what_it_says_is_no_cut_connection(scripted, server):
     server.then(scripted.Misbehaviour(raw="plain", headers={"Content-Encoding": "gzip"}), times=2)
 
-    assert "the answer cannot be decompressed (tried 2 times)" in complaint(server.url)
+    assert "the answer cannot be decompressed (it is no valid gzip) (tried 2 times)" in complaint(server.url)
 
 
 def test_a_wait_beyond_patience_is_told_as_it_was_asked_for(scripted, server):
@@ -172,3 +175,46 @@ def test_no_proxy_may_name_a_port(server, monkeypatch):
     monkeypatch.setenv("no_proxy", server.url.removeprefix("http://"))
 
     assert asyncio.run(judge(f"{server.url}/v1#tiny").complete("Is it?")).text
+
+
+def test_an_answer_that_says_much_with_little_is_not_read_to_its_end(scripted, server):
+    bomb = gzip.compress(b'{"choices": "' + bytes(64 * 2**20) + b'"}')
+    server.then(scripted.Misbehaviour(body=bomb, headers={"Content-Encoding": "gzip"}), times=2)
+
+    text = complaint(server.url)
+
+    assert text == (
+        "openai tiny: the answer is larger than 16 MB; max_reply_mb or DOKIMOS_MAX_REPLY_MB allows more"
+    )
+    assert len(server.received) == 1  # it was paid for, and another one would be as large
+
+
+@pytest.mark.parametrize("by", ["setting", "environment"])
+def test_the_limit_of_answers_can_be_set(scripted, server, monkeypatch, by):
+    server.answer = "long " * 300_000
+    assert asyncio.run(judge(f"{server.url}/v1#tiny").complete("Is it?")).text == server.answer
+    settings = {"max_reply_mb": 1} if by == "setting" else {}
+    if by == "environment":
+        monkeypatch.setenv("DOKIMOS_MAX_REPLY_MB", "1")
+
+    assert "the answer is larger than 1 MB" in complaint(server.url, **settings)
+
+
+def test_an_error_that_is_too_large_is_told_by_its_beginning(scripted, server):
+    body = gzip.compress(b"Out of order. " * 5_000_000)
+    server.then(scripted.Misbehaviour(status=400, body=body, headers={"Content-Encoding": "gzip"}))
+
+    text = complaint(server.url)
+
+    assert text.startswith("openai tiny: 400 Bad Request")
+    assert len(text) < 500
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_answers_are_read(scripted, server, encoding):
+    pack = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding]
+    reply = json.dumps({"choices": [{"message": {"content": "Yes."}}]}).encode()
+    server.then(scripted.Misbehaviour(body=pack(reply), headers={"Content-Encoding": encoding}))
+
+    assert asyncio.run(judge(f"{server.url}/v1#tiny").complete("Is it?")).text == "Yes."
+    assert server.received[0].headers["Accept-Encoding"] == "gzip, deflate"

@@ -47,6 +47,8 @@ class Misbehaviour:
     headers: dict[str, str] = field(default_factory=dict)
     raw: str | None = None
     """A body that replaces the usual one."""
+    body: bytes | None = None
+    """The same in bytes, such as compressed ones."""
     cut: bool = False
     """Close the connection in the middle of the answer."""
     delay: float = 0.0
@@ -197,7 +199,9 @@ class ScriptedServer:
             return _error(request.path, too_many(round(wait, 3)))
         mishap = self.script.popleft() if self.script else None
         await asyncio.sleep(self.latency + (mishap.delay if mishap else 0))
-        if mishap is not None and (mishap.cut or mishap.raw is not None or mishap.status != 200):
+        if mishap is not None and (
+            mishap.cut or mishap.raw is not None or mishap.body is not None or mishap.status != 200
+        ):
             return await _misbehave(request, mishap)
         complaint = self._complaint(received)
         if complaint is not None:
@@ -369,6 +373,9 @@ async def _misbehave(request, mishap):
         await response.write(b'{"choices": [')
         request.transport.abort()
         return response
+    if mishap.body is not None:
+        headers = {"Content-Type": "application/json", **mishap.headers}
+        return web.Response(status=mishap.status, body=mishap.body, headers=headers)
     if mishap.raw is not None:
         headers = {"Content-Type": "application/json", **mishap.headers}
         return web.Response(status=mishap.status, text=mishap.raw, headers=headers)

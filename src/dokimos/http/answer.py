@@ -24,5 +24,9 @@ class NoAnswer(Exception):
         super().__init__(reason)
 
 
+class Oversized(Exception):
+    """An answer was not read to its end: it is larger than is allowed."""
+
+
 class Unsendable(Exception):
     """A request cannot be sent as it is, such as one with a line break in a header."""

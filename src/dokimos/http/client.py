@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from dokimos.errors import JudgeUnavailableError
-from dokimos.http.answer import Answer, NoAnswer, Unsendable
+from dokimos.http.answer import Answer, NoAnswer, Oversized, Unsendable
+from dokimos.http.body import LIMIT_VARIABLE, reply_limit
 from dokimos.http.breaker import Breaker, Trouble, current_breakers
 from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
@@ -53,6 +54,8 @@ class Target:
     limits: Limits = field(default_factory=Limits)
     timeout: float = 300.0
     attempts: int = ATTEMPTS
+    max_reply_mb: float | None = None
+    """The most megabytes of an answer; as the environment says, or 16, unless given."""
 
 
 class Reply(NamedTuple):
@@ -134,8 +137,8 @@ async def close_sessions() -> None:
 class _Sending:
     """One request until its reply, over several attempts."""
 
-    __slots__ = ("_breaker", "_content", "_headers", "_line", "_retries", "_secrets", "_target", "_tokens",
-                 "_url")  # fmt: skip
+    __slots__ = ("_breaker", "_content", "_headers", "_line", "_most", "_retries", "_secrets", "_target",
+                 "_tokens", "_url")  # fmt: skip
 
     def __init__(
         self,
@@ -156,6 +159,7 @@ class _Sending:
         self._headers = headers
         self._secrets = secrets
         self._tokens = tokens
+        self._most = reply_limit(target.max_reply_mb)
         self._retries = Retries(breaker, attempts=target.attempts, timeout=target.timeout)
 
     async def reply(self) -> Reply:
@@ -176,18 +180,26 @@ class _Sending:
         self._retries.begin()
         try:
             session = self._line.session()
-            answer = await session.post(self._url, self._content, self._headers, self._target.timeout)
+            answer = await session.post(
+                self._url, self._content, self._headers, self._target.timeout, most=self._most
+            )
             latency_ms = (time.perf_counter() - start) * 1000
             answer = answer._replace(content=without_credentials(answer.content, self._secrets))
             return self._judged(answer, latency_ms, round_sent)
         except Unsendable as fault:
             raise JudgeUnavailableError(self._message(f"the request cannot be sent ({fault})")) from None
+        except Oversized:
+            raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
             if failure.timed_out:
                 gate.was_refused(round_sent, wait=None, rate_limited=False)
             return self._failed(str(failure), Trouble.UNREACHABLE if failure.unsent else Trouble.FAILING)
         finally:
             gate.leave()
+
+    def _too_large(self) -> str:
+        megabytes = f"{self._most / 2**20:g} MB"
+        return f"the answer is larger than {megabytes}; max_reply_mb or {LIMIT_VARIABLE} allows more"
 
     def _judged(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:
         gate = self._line.gate

@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from dokimos.http.answer import Answer, NoAnswer, Unsendable
+from dokimos.http.answer import Answer, NoAnswer, Oversized, Unsendable
+from dokimos.http.body import ENCODINGS, TooLarge, Undecodable, read_body
 
 CONNECT_SECONDS: Final = 15.0
+_FIRST_ERROR: Final = 400
 _LARGE: Final = 2**20
 """aiohttp wants a larger body as a file."""
 
@@ -26,13 +28,20 @@ class Session:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": ENCODINGS},
+            auto_decompress=False,  # which knows no limit
             proxy=_proxy_for(url),
         )
         self._urls: dict[str, URL] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Send a request and read its whole answer. Raises `NoAnswer` or `Unsendable`."""
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], seconds: float, *, most: int
+    ) -> Answer:
+        """Send a request and read its whole answer, of `most` bytes.
+
+        Raises `NoAnswer`, `Unsendable` or `Oversized`.
+        """
         data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
             async with self._session.post(
@@ -42,19 +51,21 @@ class Session:
                 timeout=self._timeout(seconds),
                 allow_redirects=False,
             ) as response:
-                return Answer(response.status, response.headers, await response.read())
+                return Answer(response.status, response.headers, await _content(response, most))
         except aiohttp.ClientConnectorError as error:
             raise NoAnswer(_reason(error), unsent=True) from error
         except aiohttp.ConnectionTimeoutError:
             place = self._url(url)
             waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
             raise NoAnswer(f"cannot connect to {place.host}:{place.port} {waited}", unsent=True) from None
+        except Undecodable as fault:
+            raise NoAnswer(f"the answer cannot be decompressed ({fault})") from None
         except TimeoutError:
             raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswer(_reason(error)) from error
         except ValueError as error:
-            raise Unsendable(str(error)) from None
+            raise Unsendable(_reason_of_refusal(error)) from None
 
     async def close(self) -> None:
         await self._session.close()
@@ -74,6 +85,21 @@ class Session:
         return found
 
 
+async def _content(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read an answer; of an error that is too large only the beginning."""
+    encoding = response.headers.get("Content-Encoding", "")
+    length = response.content_length
+    if not encoding and length is not None and length <= most:
+        return await response.read()
+    try:
+        return await read_body(response.content.iter_any(), encoding, most)
+    except TooLarge as large:
+        response.close()  # the rest is not wanted
+        if response.status < _FIRST_ERROR:
+            raise Oversized from None
+        return large.beginning
+
+
 def _proxy_for(url: str) -> URL | None:
     """Return the proxy that the environment or the system names for a URL. Raises `Unsendable`."""
     parts = urlsplit(url)
@@ -88,6 +114,12 @@ def _proxy_for(url: str) -> URL | None:
     if proxy.scheme not in ("http", "https"):
         raise Unsendable(f"the proxy that the environment names speaks {proxy.scheme}, not HTTP")
     return proxy
+
+
+def _reason_of_refusal(error: ValueError) -> str:
+    if "credentials encoded in URL" in str(error):
+        return "its URL holds a user and password, which go into the same header as the key; leave one out"
+    return str(error)
 
 
 def _why(error: aiohttp.ClientConnectorError) -> str:
@@ -108,8 +140,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientResponseError):  # the status that it has is not the server's
         return f"the answer cannot be read as HTTP ({' '.join(error.message.split())})"
     text = str(error)
-    if "content-encoding" in text:
-        return "the answer cannot be decompressed"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionError):
         return "the connection was cut"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

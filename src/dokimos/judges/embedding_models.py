@@ -24,7 +24,7 @@ EXAMPLES: Final = (
 KINDS: Final = {"openai": "openai-chat", "azure": "azure", "ollama": "ollama"}
 _SETTINGS: Final = (
     "base_url", "api_key", "api_version", "timeout", "attempts", "headers", "prices", "max_concurrency",
-    "requests_per_minute", "tokens_per_minute",
+    "requests_per_minute", "tokens_per_minute", "max_reply_mb",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def embedder(
     Names are `openai:MODEL`, `azure:DEPLOYMENT`, `ollama:MODEL`, or the URL of a server that speaks OpenAI's
     protocol with the model after a `#`. Settings are those of `judge` that have to do with the endpoint:
     `base_url`, `api_key`, `api_version`, `timeout`, `attempts`, `headers`, `prices`, `max_concurrency`,
-    `requests_per_minute` and `tokens_per_minute`.
+    `requests_per_minute`, `tokens_per_minute` and `max_reply_mb`.
 
     Args:
         name: Which provider and model.

@@ -15,6 +15,7 @@ from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.secrets import remember_secret
 from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
+from dokimos.http.address import fault_of_url, has_login
 from dokimos.http.client import (
     Reply,
     Target,
@@ -31,7 +32,7 @@ from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, cap
 from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
-from dokimos.judges.request import Home, ModelRequest, host_of
+from dokimos.judges.request import Home, ModelRequest
 
 MOST_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
@@ -78,6 +79,8 @@ class HttpJudge(ABC):
     """Seconds that one attempt may take."""
     attempts: int = ATTEMPTS
     """How often a request is sent at most where the endpoint fails; 1 never tries again."""
+    max_reply_mb: float | None = None
+    """The most megabytes that a reply may have, decompressed; 16, or as DOKIMOS_MAX_REPLY_MB says."""
     headers: Mapping[str, str | Secret] = field(default_factory=dict, compare=False)
     """Extra headers; their values are never shown."""
     prices: PriceTable | None = field(default=None, compare=False)
@@ -111,11 +114,7 @@ class HttpJudge(ABC):
                 )
         _check_numbers(self)
         url = (self.base_url or self.default_url()).rstrip("/")
-        if not url.startswith(("http://", "https://")) or "?" in url or "#" in url or not host_of(url):
-            raise ConfigurationError(
-                f"{self.label}: base_url must start with http:// or https://, name a host and have no "
-                f"query, not {shown_url(url)!r}."
-            )
+        self._check_url(url)
         for name, value in (
             ("base_url", url),
             ("api_key", None if self.api_key is None else _key_of(self.api_key)),
@@ -125,6 +124,16 @@ class HttpJudge(ABC):
             ("_forms", {}),
         ):
             object.__setattr__(self, name, value)
+
+    def _check_url(self, url: str) -> None:
+        fault = fault_of_url(url, is_root=True)
+        if fault is None and self.api_key and has_login(url) and "Authorization" in self.authorization(""):
+            fault = (
+                "holds a user and password, which would go into the same header as the api_key; "
+                "leave one of them out"
+            )
+        if fault is not None:
+            raise ConfigurationError(f"{self.label}: base_url {fault}; it is {shown_url(url)!r}.")
 
     @property
     def label(self) -> str:
@@ -307,7 +316,12 @@ class HttpJudge(ABC):
             tokens_per_minute=self.tokens_per_minute,
         )
         return Target(
-            base_url=url, label=self.label, limits=limits, timeout=self.timeout, attempts=self.attempts
+            base_url=url,
+            label=self.label,
+            limits=limits,
+            timeout=self.timeout,
+            attempts=self.attempts,
+            max_reply_mb=self.max_reply_mb,
         )
 
     def default_url(self) -> str:
@@ -352,7 +366,7 @@ class HttpJudge(ABC):
 
 _POSITIVE: Final = (
     "max_tokens", "top_logprobs", "timeout", "attempts", "max_concurrency", "requests_per_minute",
-    "tokens_per_minute",
+    "tokens_per_minute", "max_reply_mb",
 )  # fmt: skip
 
 

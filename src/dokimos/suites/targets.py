@@ -183,10 +183,15 @@ class Endpoint:
     @classmethod
     def of(cls, agent: Agent) -> Endpoint:
         from dokimos.evaluators.response_path import check_response_path
+        from dokimos.http.address import fault_of_url
+        from dokimos.http.secret import shown_url
 
         assert agent.url is not None
         if agent.output_path is not None:
             check_response_path("agent.output_path", agent.output_path)
+        fault = fault_of_url(agent.url)
+        if fault is not None:
+            raise ConfigurationError(f"the agent's url {fault}; it is {shown_url(agent.url)!r}.")
         headers = {name: value.get_secret_value() for name, value in agent.headers.items()}
         return cls(agent.url, headers, agent.output_path)
 

@@ -1,0 +1,73 @@
+"""What is wrong with a URL that requests are to go to."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]")
+_LONGEST_LABEL: Final = 63
+_LONGEST_HOST: Final = 253
+
+
+def fault_of_url(url: str, *, is_root: bool = False) -> str | None:
+    """Return what keeps requests from being sent to a URL, None where nothing does.
+
+    Args:
+        url: The URL.
+        is_root: Whether paths are appended to it, so that it can have neither query nor fragment.
+    """
+    if _BLANK.search(url):
+        return "has a blank or line break in it"
+    if url.lower().rstrip("/") in ("http:", "https:"):
+        return "names no host"
+    if not url.lower().startswith(("http://", "https://")):
+        return "must start with http:// or https://"
+    if is_root and ("?" in url or "#" in url):
+        return "must end before any '?' or '#': paths are appended to it"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "has a host that cannot be read: an IPv6 address stands in [ ]"
+    return _fault_of_port(parts) or _fault_of_host(parts)
+
+
+def has_login(url: str) -> bool:
+    """Say whether a URL holds a user or a password."""
+    return "@" in urlsplit(url).netloc
+
+
+def _fault_of_port(parts: SplitResult) -> str | None:
+    try:
+        is_port = parts.port != 0
+    except ValueError:
+        is_port = False
+    if is_port:
+        return None
+    return f"has the port {parts.netloc.rpartition(':')[2]!r:.40}, and a port is a number from 1 to 65535"
+
+
+def _fault_of_host(parts: SplitResult) -> str | None:
+    host = parts.hostname or ""
+    if not host:
+        return "names no host"
+    if ":" in host:
+        return None  # an IPv6 address, which urlsplit has looked at
+    labels = host.removesuffix(".").split(".")
+    too_long = len(host) > _LONGEST_HOST or any(len(label) > _LONGEST_LABEL for label in labels)
+    if too_long or not all(labels) or _is_odd_number(host, labels):
+        return f"names the host {host!r:.60}, which cannot be one"
+    return None
+
+
+def _is_odd_number(host: str, labels: list[str]) -> bool:
+    """Whether it looks like an IPv4 address and is none."""
+    if not all(label.isdecimal() for label in labels):
+        return False
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return True
+    return False

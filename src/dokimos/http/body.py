@@ -1,0 +1,135 @@
+"""Reading the body of an answer as it streams, up to a limit that holds after decompression too."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import AsyncIterable
+from typing import Final
+
+from dokimos.errors import ConfigurationError
+
+DEFAULT_MEGABYTES: Final = 16.0
+LIMIT_VARIABLE: Final = "DOKIMOS_MAX_REPLY_MB"
+ENCODINGS: Final = "gzip, deflate"
+"""What is asked for, and understood."""
+MOST_MEMBERS: Final = 1000
+"""Compressed streams one after another in one answer."""
+_MEGABYTE: Final = 2**20
+_DEFLATE: Final = 8
+_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
+
+
+class TooLarge(Exception):
+    """An answer is larger than is allowed; `beginning` is what was read of it."""
+
+    def __init__(self, beginning: bytes = b"") -> None:
+        self.beginning = beginning
+        super().__init__()
+
+
+class Undecodable(Exception):
+    """An answer is not compressed as it says."""
+
+
+def reply_limit(megabytes: float | None = None) -> int:
+    """Return the most bytes of an answer: as given, as the environment says, or 16 MB.
+
+    Raises:
+        ConfigurationError: where the environment gives no number above 0.
+    """
+    if megabytes is not None:
+        return int(megabytes * _MEGABYTE)
+    text = os.environ.get(LIMIT_VARIABLE)
+    if not text:
+        return int(DEFAULT_MEGABYTES * _MEGABYTE)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ConfigurationError(f"{LIMIT_VARIABLE} must be a number above 0, not {text!r:.80}.")
+    return int(value * _MEGABYTE)
+
+
+async def read_body(chunks: AsyncIterable[bytes], encoding: str, most: int) -> bytes:
+    """Read an answer to its end and decompress it on the way.
+
+    Args:
+        chunks: What comes over the line.
+        encoding: The header `Content-Encoding`.
+        most: The bytes that it may have, before and after decompression.
+
+    Raises:
+        TooLarge: as soon as it has more.
+        Undecodable: where it is not encoded as it says.
+    """
+    decoder = _decoder_of(encoding, most)
+    parts: list[bytes] = []
+    received = 0
+    async for chunk in chunks:
+        received += len(chunk)
+        try:
+            parts.append(_decoded(chunk, decoder, received, most))
+        except TooLarge:
+            raise TooLarge(b"".join(parts)) from None
+    if decoder is not None:
+        decoder.end()
+    return b"".join(parts)
+
+
+def _decoded(chunk: bytes, decoder: _Decoder | None, received: int, most: int) -> bytes:
+    if received > most:
+        raise TooLarge
+    return chunk if decoder is None else decoder.decode(chunk)
+
+
+def _decoder_of(encoding: str, most: int) -> _Decoder | None:
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name in ("gzip", "x-gzip", "deflate"):
+        return _Decoder(name, most)
+    raise Undecodable(f"it is encoded as {name[:40]!r}, which was not asked for")
+
+
+class _Decoder:
+    """Decompresses no further than to the limit, however little it takes to say much."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._left = most
+        self._members = 0
+        self._stream: zlib._Decompress | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        parts = []
+        try:
+            while data:
+                stream = self._stream or self._next(data)
+                part = stream.decompress(data, self._left + 1)
+                self._left -= len(part)
+                if self._left < 0:
+                    raise TooLarge
+                parts.append(part)
+                data = stream.unconsumed_tail
+                if stream.eof:
+                    data, self._stream = stream.unused_data, None
+        except zlib.error:
+            raise Undecodable(f"it is no valid {self._name}") from None
+        return b"".join(parts)
+
+    def end(self) -> None:
+        """Raise where the last stream is not whole."""
+        if self._stream is not None:
+            raise Undecodable("it is cut off")
+
+    def _next(self, data: bytes) -> zlib._Decompress:
+        self._members += 1
+        if self._members > MOST_MEMBERS:
+            raise Undecodable("it has too many parts")
+        bits = _GZIP_BITS
+        if self._name == "deflate":  # with or without the header that it should have
+            bits = zlib.MAX_WBITS if data[0] & 0x0F == _DEFLATE else -zlib.MAX_WBITS
+        self._stream = zlib.decompressobj(bits)
+        return self._stream
