@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import click
@@ -20,6 +21,8 @@ EXIT_USAGE: Final = 2
 EXIT_BROKEN: Final = 3
 EXIT_INCONCLUSIVE: Final = 4
 EXIT_INTERRUPTED: Final = 130
+EXIT_SIGNAL: Final = 128
+"""What is added to the number of a signal other than that of Ctrl-C which ended a command."""
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("dokimos.cli.run:run", "Run an experiment, or score recorded outputs."),
@@ -81,7 +84,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 passed, 1 below what was asked for, 2 wrong usage or configuration, "
-    "3 the run broke, 4 inconclusive (gate), 130 interrupted.",
+    "3 the run broke, 4 inconclusive (gate), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).",
 )
 @click.version_option(__version__, prog_name="dokimos")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -96,19 +99,37 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
+    from dokimos.core.interrupts import end_on_signals, signal_received
+
+    end_on_signals(_let_go_of_dead_terminals)
     try:
         status = run_command(sys.argv[1:] if arguments is None else arguments)
     except Exception:  # only with --debug
         _tell(traceback.format_exc().rstrip())
         status = 1
     if status == EXIT_INTERRUPTED:
-        signal.signal(signal.SIGINT, _leave)
+        received = signal_received()
+        if received is not None:
+            status = EXIT_SIGNAL + received
+            signal.signal(received, partial(_leave, status))
+        signal.signal(signal.SIGINT, partial(_leave, status))
     sys.exit(status)
 
 
-def _leave(signum: int, frame: Any) -> NoReturn:
+def _leave(status: int, signum: int, frame: Any) -> NoReturn:
     """End at once on one more Ctrl-C: all has been said, and threads of the application may hang."""
-    os._exit(EXIT_INTERRUPTED)
+    os._exit(status)
+
+
+def _let_go_of_dead_terminals(signum: int) -> None:
+    """Write to nowhere what would go to a terminal that was closed, so that reports are still written."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
 
 
 def run_command(arguments: list[str]) -> int:

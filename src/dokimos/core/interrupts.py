@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import _thread
-import asyncio
 import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import asyncio
 
 BUSY_SECONDS = 0.8
 """How long after Ctrl-C what does not end may go on before it is interrupted where it is."""
@@ -22,31 +26,34 @@ DOUBLE_SECONDS = 0.4
 
 
 class Interrupts:
-    """Lets Ctrl-C cancel a task, as long as it is entered in the main thread.
+    """Lets Ctrl-C, and signals that `end_on_signals` was told of, cancel a task while it is entered.
 
-    Code that keeps the loop busy would not hear of the cancellation, so what has not ended after a while is
-    interrupted where it is. Nothing else is: a second Ctrl-C must not break the end that the first one began.
+    Only in the main thread. Code that keeps the loop busy would not hear of the cancellation, so what has not
+    ended after a while is interrupted where it is. Nothing else is: a second Ctrl-C must not break the end
+    that the first one began.
     """
 
     def __init__(self, task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._task = task
-        self._loop = loop
         self._first: float | None = None
         self._overdue = False
+        self._error: tuple[Exception, Callable[[FrameType | None], bool]] | None = None
         self._ended = threading.Event()
         self._sending = threading.Lock()
-        self._installed = (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        )
+        self._in_main = threading.current_thread() is threading.main_thread()
+        self._installed = self._in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._signal: int = signal.SIGINT
 
     @property
     def happened(self) -> bool:
         return self._first is not None
 
     def __enter__(self) -> Self:
+        if self._in_main:
+            _active.append(self)
         if self._installed:
-            signal.signal(signal.SIGINT, self._on_interrupt)
+            signal.signal(signal.SIGINT, self.on_signal)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -56,20 +63,36 @@ class Interrupts:
         if self._installed:
             with self._sending:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._in_main:
+            _active.remove(self)
 
-    def _on_interrupt(self, signum: int, frame: Any) -> None:
-        if self._first is None:
+    def on_signal(self, signum: int, frame: FrameType | None) -> None:
+        """Begin the end; or raise, where that is overdue or asked for."""
+        if self._error is not None:
+            (error, is_still_there), self._error = self._error, None
+            if not _undisturbed and is_still_there(frame):
+                raise error
+        elif self._first is None:
             self._first = time.monotonic()
+            self._signal = signum
             if self._task.done():
                 raise KeyboardInterrupt
             # Not a Thread: starting one takes locks, which the code that is interrupted may hold.
             _thread.start_new_thread(self._insist, ())
             self._task.cancel()
-            self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
+            self.loop.call_soon_threadsafe(lambda: None)  # wakes the loop
         elif self._overdue:
             self._overdue = False
             if not (_undisturbed or self._ended.is_set()):
                 raise KeyboardInterrupt
+
+    def raise_there(self, error: Exception, is_still_there: Callable[[FrameType | None], bool]) -> None:
+        """Raise an error in the main thread, if that is where it was when it hears of it."""
+        with self._sending:
+            if self._ended.is_set() or self._first is not None or not self._installed:
+                return
+            self._error = (error, is_still_there)
+            self._send()
 
     def _insist(self) -> None:
         if self._ended.wait(BUSY_SECONDS):
@@ -80,15 +103,61 @@ class Interrupts:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Send Ctrl-C to the main thread once more, also where it sleeps."""
+        """Send the signal to the main thread once more, also where it sleeps."""
         with self._sending:  # never after the end, when another handler would get it
             if self._ended.is_set():
                 return
             self._overdue = True
-            if hasattr(signal, "pthread_kill"):
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            else:
-                _thread.interrupt_main()
+            self._send()
+
+    def _send(self) -> None:
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, self._signal)
+        else:
+            _thread.interrupt_main(signal.Signals(self._signal))
+
+
+_active: list[Interrupts] = []
+"""Those that are entered in the main thread, the innermost last."""
+
+
+def active_interrupts(loop: asyncio.AbstractEventLoop) -> list[Interrupts]:
+    """Return what can interrupt this event loop where it is, if anything can."""
+    return [interrupts for interrupts in _active if interrupts.loop is loop]
+
+
+_received: list[int] = []
+"""The signals that ended the command, in the order in which they came."""
+
+
+def end_on_signals(on_first: Callable[[int], None]) -> None:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does; `on_first` hears of the first one that comes.
+
+    For a process that is ours, in its main thread. A signal that is ignored, as under nohup, or that somebody
+    else handles, stays as it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, partial(_end, on_first))
+
+
+def signal_received() -> int | None:
+    """Return the signal, other than that of Ctrl-C, that ended the command, None if none did."""
+    return _received[0] if _received else None
+
+
+def _end(on_first: Callable[[int], None], signum: int, frame: FrameType | None) -> None:
+    is_first = not _received
+    _received.append(signum)
+    if is_first:
+        on_first(signum)
+    if _active:
+        _active[-1].on_signal(signum, frame)
+    elif is_first:  # a terminal that goes away sends several
+        raise KeyboardInterrupt
 
 
 _undisturbed: list[bool] = []

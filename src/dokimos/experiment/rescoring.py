@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dokimos.core.loop_watch import LoopWatch
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.run_scope import enter_scope
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
+from dokimos.evaluators import base
 from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
 from dokimos.experiment.experiment import EvaluatorSource
 from dokimos.experiment.failures import EVERYTHING_ERRORED, status_of
@@ -29,14 +31,18 @@ async def rescore_async(
     """Score the outputs of a result anew; see `Experiment.rescore`."""
     if any(run.total_count and not run.item_results for run in result.runs):
         raise ConfigurationError(NOT_KEPT)
-    calls = ModelCalls(options or RunOptions())
+    options = options or RunOptions()
+    calls = ModelCalls(options)
+    limit = options.evaluator_timeout
     completed = False
+    watch = LoopWatch({} if limit is None else {base.__file__: limit})
     try:
-        rescored = await _Rescoring(evaluators, calls, parallelism).of(result)
+        with watch:
+            rescored = await _Rescoring(evaluators, calls, parallelism).of(result)
         completed = rescored.status is not RunStatus.BUDGET_SPENT
     finally:
         calls.close(completed=completed)
-    return replace(rescored, warnings=(*rescored.warnings, *calls.warnings()))
+    return replace(rescored, warnings=(*rescored.warnings, *calls.warnings(), *watch.warnings()))
 
 
 class _Rescoring:

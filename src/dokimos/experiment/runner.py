@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.interrupts import undisturbed
+from dokimos.core.loop_watch import LoopWatch
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
@@ -27,6 +28,7 @@ from dokimos.errors import (
     TooManyErrors,
 )
 from dokimos.evaluators.base import Evaluator
+from dokimos.experiment.blocked_loop import LoopBlockedError, block_limits, end_process
 from dokimos.experiment.calls import TaskCaller
 from dokimos.experiment.evaluating import (
     all_inline,
@@ -81,6 +83,7 @@ class Runner:
         """The item at which `fail_fast` stopped the run."""
         self._begun = False
         self._finishing = threading.Lock()
+        self._watch = LoopWatch(block_limits(plan, options), None if launch is None else self._end_command)
         self._progress: Progress = make_progress(plan, options)
 
     @property
@@ -91,6 +94,10 @@ class Runner:
     def run_sync(self) -> ExperimentResult:
         """Run from sync code; Ctrl-C raises `RunInterrupted` with the partial result."""
         return run_sync(self.run(), interrupted=self._interrupted)
+
+    def _end_command(self, problem: str) -> None:
+        result = self._finish(RunStatus.BROKEN, broken_by=LoopBlockedError(problem))
+        end_process(result, self._record.how_to_resume())
 
     def _interrupted(self) -> KeyboardInterrupt:
         if not self._begun:
@@ -117,7 +124,7 @@ class Runner:
             self._calls.open(self._record.folder)
             if not self.counts_own_calls:
                 self._calls.note_tasks(self._record.stored_metrics())
-            with self._progress:
+            with self._watch, self._progress:
                 status = await self._run_all()
         except Exception as error:
             result = self._finish(RunStatus.BROKEN, broken_by=error)
@@ -187,7 +194,7 @@ class Runner:
     ) -> tuple[str, ...]:
         redact = self._record.redact
         found = [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
-        found += self._calls.warnings()
+        found += [*self._calls.warnings(), *self._watch.warnings()]
         if broken_by is not None:
             found.insert(0, f"The run broke off: {describe_error(broken_by)}")
         elif status is RunStatus.BROKEN:

@@ -49,6 +49,11 @@ class SuiteTask:
         object.__setattr__(self, "__qualname__", f"SuiteTask({self.identity})")
 
     @property
+    def time_limit(self) -> float:
+        """Seconds after which a reply that holds up the event loop is broken off."""
+        return self.timeout
+
+    @property
     def counts_own_calls(self) -> bool:
         """Whether the application accounts to the budget for each of its model calls."""
         return bool(getattr(self.application, "counts_own_calls", False))

@@ -1,0 +1,171 @@
+"""Finding code that holds up the event loop, and ending it where a time limit says so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final, Self
+
+from dokimos.core.concurrency import start_in_thread
+from dokimos.core.interrupts import active_interrupts
+
+TICK_SECONDS: Final = 0.5
+"""How often the event loop is asked whether it is there."""
+
+STALL_SECONDS: Final = 3.0
+"""How long it may take to answer before whatever it is doing is named."""
+
+LATE_SECONDS: Final = 1.0
+"""A watch that wakes so much too late was stopped itself, with the whole process, and judges nobody."""
+
+MOST_ERRORS: Final = 2
+"""How often an error is raised where the loop is held up before the whole run is ended."""
+
+_PACKAGES: Final = str(Path(__file__).parents[1])
+_STANDARD_LIBRARY: Final = str(Path(os.__file__).parent)
+_INSTALLED: Final = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the event loop is held up."""
+
+    frame: FrameType
+    file: str
+    line: int
+    function: str
+    is_ours: bool
+    """Whether nothing but dokimos and the standard library is at work there."""
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file}, line {self.line})"
+
+
+class LoopWatch:
+    """Watches the event loop that is running, from a thread, as long as it is entered.
+
+    What holds the loop up is named once, on standard error and in `warnings`. Where it is called from a file
+    in `limits`, it gets a `TimeoutError` after so many seconds, if this is the main thread. If that does not
+    end it, `give_up`, where given, is called in the watching thread.
+    """
+
+    def __init__(self, limits: Mapping[str, float], give_up: Callable[[str], None] | None = None) -> None:
+        self._limits = limits
+        self._give_up = give_up
+        self._told: dict[tuple[str, str], str] = {}
+        self._asked = self._answered = 0
+        self._ended = False
+        self._awake = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        start_in_thread(self._watch)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended = True
+        self._awake.set()
+
+    def warnings(self) -> list[str]:
+        return list(self._told.values())
+
+    def _watch(self) -> None:
+        while not self._ended:
+            self._pause()
+            self._asked += 1
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(self._answer, self._asked)
+            self._wait_for_answer()
+
+    def _answer(self, number: int) -> None:
+        self._answered = number
+        self._awake.set()
+
+    def _pause(self) -> bool:
+        """Sleep for a tick, or until something happens; say whether it was no longer than that."""
+        begun = time.monotonic()
+        self._awake.wait(TICK_SECONDS)
+        self._awake.clear()
+        return time.monotonic() - begun < TICK_SECONDS + LATE_SECONDS
+
+    def _wait_for_answer(self) -> None:
+        since, errors = time.monotonic(), 0
+        begun = since
+        while not self._ended and self._answered < self._asked:
+            if not self._pause():
+                since = begun = time.monotonic()
+            place = self._place() if time.monotonic() - begun >= STALL_SECONDS else None
+            if place is None or self._answered == self._asked:
+                continue
+            self._tell(place)
+            limit = self._limit_at(place)
+            if limit is None or time.monotonic() - since < max(limit, STALL_SECONDS):
+                continue
+            since = time.monotonic()
+            errors += 1
+            self._end(place, errors, limit)
+
+    def _place(self) -> Place | None:
+        """Return where the loop is held up: in users' code, else in a package, else wherever it is."""
+        frames = list(_stack(sys._current_frames().get(self._thread_id)))
+        if not frames:
+            return None
+        ranks = [_rank(frame.f_code.co_filename) for frame in frames]
+        best = min(ranks)
+        frame = frames[ranks.index(best)]
+        code = frame.f_code
+        return Place(frame, code.co_filename, frame.f_lineno, code.co_qualname, best > 1)
+
+    def _tell(self, place: Place) -> None:
+        key = (place.file, place.function)
+        if key in self._told:
+            return
+        advice = "" if place.is_ours else (
+            " What is async must not block: let it await, or make it a plain def, which runs in a thread."
+        )  # fmt: skip
+        self._told[key] = f"The event loop was held up for more than {STALL_SECONDS:g} s by {place}.{advice}"
+        with contextlib.suppress(Exception):  # nobody may read it any more
+            print(f"! {self._told[key]}", file=sys.stderr, flush=True)
+
+    def _limit_at(self, place: Place) -> float | None:
+        """Return the time limit for what is called there: that of the innermost frame that has one."""
+        files = (frame.f_code.co_filename for frame in _stack(place.frame))
+        return next((self._limits[file] for file in files if file in self._limits), None)
+
+    def _end(self, place: Place, errors: int, limit: float) -> None:
+        message = f"{place} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"
+        if errors > MOST_ERRORS:
+            if self._give_up is not None:
+                self._give_up(message)
+            return
+        asked = self._asked
+
+        def is_still_there(frame: FrameType | None) -> bool:
+            return self._answered < asked and any(each is place.frame for each in _stack(frame))
+
+        for interrupts in active_interrupts(self._loop):
+            interrupts.raise_there(TimeoutError(f"{message}; the call was broken off"), is_still_there)
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """Go through the frames of a thread, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _rank(file: str) -> int:
+    if any(folder in file for folder in _INSTALLED):
+        return 1
+    if file.startswith(_PACKAGES):
+        return 2
+    return 3 if file.startswith((_STANDARD_LIBRARY, "<frozen")) else 0

@@ -1,0 +1,38 @@
+"""Calls that hold up the event loop: how long they may, and the end of a command that cannot go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from dokimos.evaluators import base
+from dokimos.experiment import calls
+
+if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.options import RunOptions
+
+EXIT_BLOCKED: Final = 3
+"""The status of a command whose run broke, as the command line has it."""
+
+
+class LoopBlockedError(RuntimeError):
+    """Why a run cannot go on: something holds up its event loop and does not let go."""
+
+
+def block_limits(plan: Experiment, options: RunOptions) -> dict[str, float]:
+    """Return, for those of our files that call users' code, how long that may hold up the event loop."""
+    reply = options.timeout
+    if reply is None:
+        reply = getattr(plan.task, "time_limit", None)
+    limits = {calls.__file__: reply, base.__file__: options.evaluator_timeout}
+    return {file: seconds for file, seconds in limits.items() if seconds is not None}
+
+
+def end_process(result: ExperimentResult, how_to_resume: str) -> NoReturn:
+    """End a command whose main thread never comes back; what the run has done is in its journal."""
+    message = f"Error: {result.warnings[0].rstrip('.')}. {how_to_resume}".rstrip()
+    print(message, file=sys.stderr, flush=True)
+    os._exit(EXIT_BLOCKED)

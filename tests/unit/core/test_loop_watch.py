@@ -1,0 +1,165 @@
+"""What holds up the event loop is found, named once, and ended where a time limit says so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dokimos.core import loop_watch
+from dokimos.core.concurrency import run_sync
+from dokimos.core.example import Example
+from dokimos.datasets.dataset import Dataset
+from dokimos.evaluators.function import evaluator
+from dokimos.evaluators.text import ExactMatch
+from dokimos.experiment.experiment import Experiment
+
+LONG = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_watch, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(loop_watch, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(loop_watch, "LATE_SECONDS", LONG)
+
+
+def data(count: int = 3) -> Dataset:
+    return Dataset([Example.of(str(i), str(i)) for i in range(count)])
+
+
+def run(task: Any, *evaluators: Any, **settings: Any) -> Any:
+    return Experiment(data(), task, evaluators or [ExactMatch()], **({"progress": False} | settings)).run()
+
+
+async def quick(example: Example) -> str:
+    return str(example.input)
+
+
+def test_what_blocks_is_named_once_with_file_line_and_function(capfd: pytest.CaptureFixture[str]) -> None:
+    async def blocks(example: Example) -> str:
+        time.sleep(1)  # five times as long as it takes to be named
+        return str(example.input)
+
+    result = run(blocks)
+    assert result.pass_count == 3
+    [warning] = [text for text in result.warnings if "held up" in text]
+    assert warning == (
+        f"The event loop was held up for more than 0.2 s by {blocks.__qualname__} ({__file__}, line "
+        f"{blocks.__code__.co_firstlineno + 1}). What is async must not block: let it await, or make it a "
+        "plain def, which runs in a thread."
+    )
+    assert capfd.readouterr().err == f"! {warning}\n"
+
+
+def test_an_async_task_that_blocks_for_ever_is_an_error_of_its_item() -> None:
+    async def blocks(example: Example) -> str:
+        if example.input == "1":
+            time.sleep(LONG)
+        return str(example.input)
+
+    begun = time.monotonic()
+    result = run(blocks, timeout=0.3)
+    assert time.monotonic() - begun < LONG / 2
+    error = result.item_results[1].error
+    assert error.startswith("TimeoutError: ")
+    assert f"blocks ({__file__}, line {blocks.__code__.co_firstlineno + 2})" in error
+    assert error.endswith("held up the event loop for more than 0.3 s; the call was broken off")
+    assert result.pass_count == 2
+
+
+@pytest.mark.parametrize("how", ["sleep", "lock", "loop", "future"])
+def test_any_way_of_blocking_ends(how: str) -> None:
+    from concurrent.futures import Future
+
+    ways: dict[str, Callable[[], Any]] = {
+        "sleep": lambda: time.sleep(LONG),
+        "lock": lambda: threading.Event().wait(LONG),
+        "future": lambda: Future().result(LONG),  # type: ignore[var-annotated]
+    }
+
+    async def blocks(example: Example) -> str:
+        if example.input == "1":
+            while how == "loop":
+                pass
+            ways[how]()
+        return str(example.input)
+
+    result = run(blocks, timeout=0.3)
+    assert "held up the event loop" in result.item_results[1].error
+    assert result.pass_count == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "stays"])
+def test_an_evaluator_that_blocks_the_loop_for_ever_is_an_error_of_its_item(kind: str) -> None:
+    @evaluator(name="one")
+    async def waits(output: str) -> bool:
+        if output == "1":
+            time.sleep(LONG)
+        return True
+
+    @evaluator(name="one", blocking=False)
+    def stays(output: str) -> bool:
+        if output == "1":
+            time.sleep(LONG)
+        return True
+
+    result = run(quick, waits if kind == "async" else stays, evaluator_timeout=0.3)
+    errors = [item.eval_results[0].error for item in result.item_results]
+    assert errors[0] is None
+    assert errors[2] is None
+    assert "held up the event loop" in errors[1]
+
+
+def test_without_a_time_limit_nothing_is_broken_off() -> None:
+    async def blocks(example: Example) -> str:
+        time.sleep(0.5)
+        return str(example.input)
+
+    result = run(blocks)
+    assert result.pass_count == 3
+    assert sum("held up" in warning for warning in result.warnings) == 1
+
+
+def test_a_loop_that_ticks_is_left_alone() -> None:
+    async def waits(example: Example) -> str:
+        for _ in range(30):
+            await asyncio.sleep(0.01)
+        return str(example.input)
+
+    assert run(waits, timeout=LONG).warnings == ()
+
+
+def test_what_swallows_its_error_is_handed_on() -> None:
+    ended = threading.Event()
+    told: list[str] = []
+
+    def give_up(message: str) -> None:
+        told.append(message)
+        ended.set()
+
+    def stubborn() -> None:
+        while not ended.is_set():
+            try:
+                ended.wait(LONG)
+            except TimeoutError:
+                continue
+
+    async def main() -> None:
+        with loop_watch.LoopWatch({__file__: 0.2}, give_up):
+            stubborn()
+
+    run_sync(main())
+    assert told
+    assert told[0].endswith("held up the event loop for more than 0.2 s")
+    assert "stubborn" in told[0]
