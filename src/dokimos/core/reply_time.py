@@ -1,35 +1,72 @@
-"""A limit on the time of a reply, which waiting for an endpoint before it is asked is no part of."""
+"""Limits on the time of a call, which waiting for an endpoint before it is asked is no part of."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
-_Limit = tuple[asyncio.AbstractEventLoop, asyncio.Timeout]
-_limit: Final[ContextVar[_Limit | None]] = ContextVar("dokimos_reply_limit", default=None)
+_AHEAD_SECONDS: Final = 0.001
+
+
+class ExtraTime:
+    """The seconds that a call has on top of its limit."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+_extra: Final[ContextVar[tuple[ExtraTime, ...]]] = ContextVar("dokimos_extra_time", default=())
+"""What the limits have on top inside which this code runs."""
+
+
+@contextlib.contextmanager
+def counting_extra_time() -> Iterator[ExtraTime]:
+    """Count what calls that are begun in the block wait for endpoints."""
+    extra = ExtraTime()
+    token = _extra.set((*_extra.get(), extra))
+    try:
+        yield extra
+    finally:
+        _extra.reset(token)
+
+
+def give_extra_time(seconds: float) -> None:
+    """Give the calls inside which this code runs more time: nobody was asked for an answer yet."""
+    for extra in _extra.get():
+        extra.seconds += seconds
+
+
+async def wait_in_time(work: asyncio.Future[Any], seconds: float, extra: ExtraTime) -> None:
+    """Wait until something is done, for as long as it may take."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    while not work.done() and (left := start + seconds + extra.seconds - loop.time()) > 0:
+        await asyncio.wait((work,), timeout=left)
 
 
 @contextlib.asynccontextmanager
-async def limit_reply(seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """Raise `TimeoutError` where the block takes longer than `seconds`, but for what was waited before."""
-    async with asyncio.timeout(seconds) as limit:
-        token = _limit.set((asyncio.get_running_loop(), limit))
-        try:
-            yield limit
-        finally:
-            _limit.reset(token)
+async def reply_limit(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """Raise `TimeoutError` where the block takes longer than `seconds` and what is waited for endpoints."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    with counting_extra_time() as extra:
+        async with asyncio.timeout_at(start + seconds) as limit:
+            timers: list[asyncio.TimerHandle] = []
 
+            def look() -> None:
+                """Put the end off, just before it."""
+                end = start + seconds + extra.seconds
+                if end > (limit.when() or end):
+                    limit.reschedule(end)
+                    timers[:] = [loop.call_at(end - _AHEAD_SECONDS, look)]
 
-def extend_reply(seconds: float) -> None:
-    """Give the reply that is waited for more time: nobody was asked for it yet."""
-    found = _limit.get()
-    if found is None:
-        return
-    loop, limit = found
-    when = limit.when()
-    if when is not None and loop is asyncio.get_running_loop() and not limit.expired():
-        with contextlib.suppress(RuntimeError):  # the reply was given up meanwhile
-            limit.reschedule(when + seconds)
+            timers.append(loop.call_at(start + seconds - _AHEAD_SECONDS, look))
+            try:
+                yield limit
+            finally:
+                timers[-1].cancel()

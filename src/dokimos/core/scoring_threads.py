@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from dokimos.core.concurrency import Call, start_call, start_pooled_call
+from dokimos.core.reply_time import ExtraTime, counting_extra_time, wait_in_time
 
 T = TypeVar("T")
 
@@ -104,7 +105,8 @@ if hasattr(os, "register_at_fork"):
 
 async def call_within(seconds: float | None, fn: Callable[..., T], *args: object) -> T:
     """Call blocking code in a daemon thread. Raises `TimeoutError` after so long, and leaves it behind."""
-    return await within(seconds, start_pooled_call(fn, *args))
+    with counting_extra_time() as extra:
+        return await within(seconds, start_pooled_call(fn, *args), extra)
 
 
 async def call_serially(owner: object, seconds: float | None, fn: Callable[..., T], *args: object) -> T:
@@ -131,12 +133,15 @@ async def call_serially(owner: object, seconds: float | None, fn: Callable[..., 
         raise
 
 
-async def within(seconds: float | None, work: asyncio.Future[T]) -> T:
-    """Await what is going on. After so long it is cancelled and left behind, and `TimeoutError` raised."""
+async def within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTime | None = None) -> T:
+    """Await what is going on. After so long it is cancelled and left behind, and `TimeoutError` raised.
+
+    `extra` is what it waited for endpoints, which does not count.
+    """
     if seconds is None:
         return await work
     try:
-        await asyncio.wait((work,), timeout=seconds)
+        await wait_in_time(work, seconds, extra or ExtraTime())
     except asyncio.CancelledError:
         _leave(work)
         raise

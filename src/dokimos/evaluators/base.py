@@ -173,6 +173,7 @@ class Evaluator:
         """Score a case in the time that the run allows, on the event loop or in a thread."""
         import asyncio
 
+        from dokimos.core.reply_time import counting_extra_time
         from dokimos.core.run_scope import current_scope
         from dokimos.core.scoring_threads import call_serially, call_within, within
 
@@ -182,7 +183,8 @@ class Evaluator:
             if self.is_async:
                 if limit is None:
                     return await self._scored(case)
-                return await within(limit, asyncio.create_task(self._scored(case)))
+                with counting_extra_time() as extra:
+                    return await within(limit, asyncio.create_task(self._scored(case)), extra)
             if self.serial:
                 return await call_serially(self._owner(), limit, self.evaluate, case)
             if scope.threads is None:

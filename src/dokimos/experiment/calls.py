@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.metrics import CallMetrics, PriceTable
+from dokimos.core.reply_time import counting_extra_time, wait_in_time
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
 from dokimos.errors import BudgetExceededError, EndpointDownError
@@ -124,9 +125,10 @@ class TaskCaller:
             return TaskOutcome(metrics=metrics, error=describe_error(error), down=down)
 
     async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
-        call = asyncio.create_task(_without_exit(self._task.run(example, returned)))
+        with counting_extra_time() as extra:
+            call = asyncio.create_task(_without_exit(self._task.run(example, returned)))
         try:
-            await asyncio.wait((call,), timeout=seconds)
+            await wait_in_time(call, seconds, extra)
         except asyncio.CancelledError:
             _leave(call)
             raise

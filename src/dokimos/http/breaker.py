@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
-from dokimos.core.reply_time import extend_reply
+from dokimos.core.reply_time import give_extra_time
 from dokimos.core.run_scope import current_scope
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
 
@@ -102,7 +102,7 @@ class Breaker:
         """
         while self.is_failing and (wait := self.wait_seconds()) > 0:
             seconds = min(wait, LOOK_SECONDS)
-            extend_reply(seconds)
+            give_extra_time(seconds)
             await self._breakers.sleep(seconds)
 
     def wait_seconds(self) -> float:

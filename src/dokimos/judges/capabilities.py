@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeVar
 
+from dokimos.core.reply_time import give_extra_time
 from dokimos.http.refusal import Complaint, RequestRefused
 from dokimos.judges.protocol import JsonSchemaDict
 
@@ -51,6 +52,7 @@ _ABOUT_ONE_SCHEMA: Final = re.compile(
 _ABOUT_SYSTEM: Final = re.compile(
     r"\bsystem\b|\bdeveloper\b|messages\[0\]\.role|\binstructions?\b", re.IGNORECASE
 )
+_LOOK_SECONDS: Final = 0.5
 _SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
 _REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 _FORBIDDEN: Final = 403
@@ -107,7 +109,9 @@ class Capabilities:
         probe = self._probe
         loop = asyncio.get_running_loop()
         if probe is not None and not probe.done() and probe.get_loop() is loop:
-            await asyncio.shield(probe)
+            while not probe.done():
+                give_extra_time(_LOOK_SECONDS)  # nothing was sent yet
+                await asyncio.wait((probe,), timeout=_LOOK_SECONDS)
             return await call()
         probe = self._probe = loop.create_future()
         try:

@@ -16,7 +16,7 @@ from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.reply_time import limit_reply
+from dokimos.core.reply_time import reply_limit
 from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
@@ -111,7 +111,7 @@ class _Session:
         )
         asked = prepare(cast("Task", self.reply))
         try:
-            async with limit_reply(self.timeout) as limit:
+            async with reply_limit(self.timeout) as limit:
                 result = await asked.run(cast("Example", request), _complete)
         except TimeoutError:
             if not limit.expired():

@@ -28,7 +28,7 @@ from dokimos.judges.calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.declared.canonical import canonical_request
 from dokimos.suites.declared.models import Endpoint
-from dokimos.suites.declared.trouble import status_of, trouble_of
+from dokimos.suites.declared.trouble import reason_of, status_of, trouble_of
 
 _REPLIES: Final = TypeAdapter(
     list[ModelResponse], config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
@@ -120,8 +120,10 @@ class _Call:
 
     def _pause(self, error: Exception, retries: Retries) -> float:
         """Return the seconds until the next attempt. Raises what is wrong where there is none."""
-        text = _told(error, self.endpoint.key)
         trouble = trouble_of(error)
+        text = _told(error, self.endpoint.key)
+        if trouble is Trouble.UNREACHABLE:
+            text = scrubbed(reason_of(error))
         if trouble is Trouble.DENIED:
             raise retries.denied(text) from None
         if trouble is None:

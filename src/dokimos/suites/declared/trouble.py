@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -41,6 +42,15 @@ def status_of(error: BaseException) -> int | None:
         if isinstance(status, int):
             return status
     return None
+
+
+def reason_of(error: BaseException) -> str:
+    """Say why nothing could be sent: what a provider's client says of it is not much."""
+    for each in _chain(error):
+        if isinstance(each, OSError) and each.errno:
+            return f"cannot connect ({os.strerror(each.errno) if each.errno > 0 else each.strerror})"
+    *_, last = _chain(error)
+    return f"cannot connect ({str(last) or type(last).__name__})"
 
 
 def _is_spent(error: BaseException) -> bool:
