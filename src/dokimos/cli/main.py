@@ -83,8 +83,9 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 passed, 1 below what was asked for, 2 wrong usage or configuration, "
-    "3 the run broke, 4 inconclusive (gate), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).",
+    epilog="Exit status: 0 passed, 1 below what was asked for or errored, 2 wrong usage or configuration, "
+    "3 the run broke or judged too little, 4 inconclusive (gate), 130 interrupted (143 by SIGTERM, "
+    "129 by SIGHUP).",
 )
 @click.version_option(__version__, prog_name="dokimos")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

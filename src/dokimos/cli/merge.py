@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from dokimos.cli.options import (
+    allow_errors_option,
     complete_runs,
     fail_under_option,
     output_option,
@@ -20,12 +21,14 @@ from dokimos.cli.options import (
 @output_option
 @run_dir_option
 @fail_under_option
+@allow_errors_option
 @volume_options
 def merge(
     results: Sequence[str],
     outputs: Sequence[str],
     run_dir: str | None,
     fail_under: Sequence[str],
+    allow_errors: str | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -35,7 +38,7 @@ def merge(
     A missing or doubled item is an error.
     """
     from dokimos.cli.options import check_outputs, check_volume, load_result_argument
-    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.experiment.merging import merge_results
     from dokimos.experiment.wanted import parse_wanted
 
@@ -43,7 +46,5 @@ def merge(
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
     merged = merge_results([load_result_argument(result, run_dir) for result in results])
-    presentation = Presentation(
-        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=False
-    )
-    return presentation.show(merged)
+    criteria = Criteria.of(wanted, allow_errors, of_this_run=False)
+    return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(merged)

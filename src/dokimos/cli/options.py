@@ -39,6 +39,13 @@ def fail_under_option(command: F) -> F:
     )(command)  # fmt: skip
 
 
+def allow_errors_option(command: F) -> F:
+    return click.option(
+        "--allow-errors", "allow_errors", metavar="N|SHARE",
+        help="Let so many items error, and so many results of a metric: a number, or a share such as 0.2.",
+    )(command)  # fmt: skip
+
+
 def volume_options(command: F) -> F:
     command = click.option("-v", "--verbose", is_flag=True, help="Show every item that did not pass.")(
         command

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dokimos.cli.options import (
+    allow_errors_option,
     call_options,
     complete_runs,
     evaluator_option,
@@ -25,6 +26,7 @@ from dokimos.cli.options import (
 @click.option(
     "-j", "--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Items at once."
 )
+@allow_errors_option
 @call_options
 @run_dir_option
 @fail_under_option
@@ -36,6 +38,7 @@ def rescore(
     parallelism: int,
     run_dir: str | None,
     fail_under: Sequence[str],
+    allow_errors: str | None,
     quiet: bool,
     verbose: bool,
     **calls: Any,
@@ -45,7 +48,7 @@ def rescore(
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report; it is not changed.
     """
     from dokimos.cli.options import call_keywords, check_outputs, check_volume, load_result_argument
-    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.cli.specs import build_evaluators
     from dokimos.core.results import RunStatus
     from dokimos.experiment.experiment import Experiment
@@ -58,7 +61,5 @@ def rescore(
     found = load_result_argument(result, run_dir)
     scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))
     ended_here = scored.status is RunStatus.BROKEN or scored.status is not found.status
-    presentation = Presentation(
-        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, of_this_run=ended_here
-    )
-    return presentation.show(scored)
+    criteria = Criteria.of(wanted, allow_errors, of_this_run=ended_here)
+    return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(scored)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dokimos.cli.options import (
+    allow_errors_option,
     call_options,
     complete_runs,
     endpoint_options,
@@ -23,6 +24,7 @@ from dokimos.cli.options import (
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once, instead of as before.")
 @endpoint_options
+@allow_errors_option
 @call_options
 @click.option("--retry-errors", is_flag=True, help="Repeat what errored.")
 @click.option("--force", is_flag=True, help="Go on although data or configuration changed.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.options import (
+    allow_errors_option,
     call_keywords,
     call_options,
     check_outputs,
@@ -50,6 +51,7 @@ class RunSettings:
     wait_for_endpoint: float | None = None
     patience: float | None = None
     max_errors: str | None = None
+    allow_errors: str | None = None
     name: str | None = None
     budget_usd: float | None = None
     max_tokens: int | None = None
@@ -103,6 +105,7 @@ class RunSettings:
 @click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
 @endpoint_options
+@allow_errors_option
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option
@@ -148,7 +151,7 @@ def execute(
         return execute_suite(
             target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose
         )
-    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
 
@@ -156,14 +159,15 @@ def execute(
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
     kept = not settings.extra.get("no_journal")
+    criteria = Criteria.of(wanted, settings.allow_errors)
     presentation = Presentation(
-        outputs=outputs, wanted=wanted, quiet=quiet, verbose=verbose, stored=bool(kept)
+        outputs=outputs, criteria=criteria, quiet=quiet, verbose=verbose, stored=bool(kept)
     )
     try:
         result = _run(target, settings, wanted)
     except (RunInterrupted, DokimosError) as cut_short:
         if cut_short.result is not None:
-            presentation.show(cut_short.result)
+            presentation.print(cut_short.result)
         raise
     return presentation.show(result)
 
@@ -247,7 +251,7 @@ def _recorded(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Exp
 
 
 def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
-    from dokimos.cli.specs import parse_max_errors, parse_shard
+    from dokimos.cli.specs import parse_error_limit, parse_shard
 
     changes: dict[str, Any] = {
         name: getattr(settings, name)
@@ -261,7 +265,7 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
     }
     options |= call_keywords(vars(settings), experiment.options.budget)
     if settings.max_errors is not None:
-        options["max_errors"] = parse_max_errors(settings.max_errors)
+        options["max_errors"] = parse_error_limit(settings.max_errors, "--max-errors")
     if settings.shard is not None:
         options["shard"] = parse_shard(settings.shard)
     return replace(experiment, **changes, options=replace(experiment.options, **options))

@@ -28,7 +28,7 @@ def show(
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report.
     """
     from dokimos.cli.options import check_volume, load_result_argument
-    from dokimos.cli.outcome import Presentation
+    from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.experiment.wanted import parse_wanted
 
     if item is not None and (fail_under or quiet or verbose):
@@ -38,10 +38,12 @@ def show(
     if item is not None:
         _show_item(found, item)
         return 0
-    presentation = Presentation(
-        wanted=parse_wanted(fail_under), quiet=quiet, verbose=verbose, of_this_run=False
-    )
-    return presentation.show(found)
+    criteria = Criteria.of(parse_wanted(fail_under), None, of_this_run=False)
+    presentation = Presentation(criteria=criteria, quiet=quiet, verbose=verbose)
+    if fail_under:
+        return presentation.show(found)
+    presentation.print(found)
+    return 0
 
 
 def _show_item(result: ExperimentResult, wanted: str) -> None:

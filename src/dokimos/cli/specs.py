@@ -114,7 +114,7 @@ def parse_columns(specs: Sequence[str]) -> dict[str, str] | None:
     return columns or None
 
 
-def parse_max_errors(text: str) -> int | float:
+def parse_error_limit(text: str, option: str) -> int | float:
     """Read a number of items, `0.2` or `20%`."""
     try:
         number = int(text)
@@ -125,7 +125,7 @@ def parse_max_errors(text: str) -> int | float:
             return number
     share = parse_share(text)
     if share is None:
-        raise ConfigurationError(f"--max-errors {text!r} must be a number of items, or a share: 0.2 or 20%.")
+        raise ConfigurationError(f"{option} {text!r} must be a number of items, or a share: 0.2 or 20%.")
     return share
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
+    allow_errors_option,
     call_options,
     complete_runs,
     endpoint_options,
@@ -23,6 +23,7 @@ from dokimos.cli.options import (
 from dokimos.cli.view import view
 
 if TYPE_CHECKING:
+    from dokimos.cli.outcome import Criteria
     from dokimos.cli.run import RunSettings
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
@@ -78,11 +79,16 @@ def test() -> None:
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
 @endpoint_options
+@allow_errors_option
 @call_options
 @click.option("--no-journal", is_flag=True, help="Keep nothing on disk; the run cannot be resumed.")
 @run_dir_option
 @fail_under_option
-@click.option("--strict", is_flag=True, help="Fail too where a case was not evaluated.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail too where a case was not evaluated, or a metric lacked data on every case.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show replies too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only what came of it.")
 def run(suite: str, tags: Sequence[str], case: str | None, **given: Any) -> int:
@@ -163,12 +169,13 @@ def execute_suite(
     """Carry out a suite and present its result; what is cut short is presented too."""
     from dataclasses import replace
 
+    from dokimos.cli.outcome import Criteria
     from dokimos.cli.run import carry_out
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
 
     _check_outputs(outputs, format_)
-    wanted = parse_wanted(fail_under)
+    criteria = Criteria.of(parse_wanted(fail_under), settings.allow_errors, every_item=True, strict=strict)
     suite = _loaded(target, settings)
     if not suite.runnable:
         echo("No tests to execute.")
@@ -179,18 +186,18 @@ def execute_suite(
     settings = replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet})
     is_kept = not settings.extra.get("no_journal")
 
-    def shown(result: ExperimentResult) -> int:
+    def show(result: ExperimentResult) -> None:
         _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
         _write(result, outputs, format_, quiet=quiet)
-        return _status(result, wanted, strict=strict)
 
     try:
         result = carry_out(target, settings)
     except (RunInterrupted, DokimosError) as cut_short:
         if cut_short.result is not None:
-            shown(cut_short.result)
+            show(cut_short.result)
         raise
-    return shown(result)
+    show(result)
+    return _status(result, criteria)
 
 
 def _check_outputs(outputs: Sequence[str], format_: str | None) -> None:
@@ -235,7 +242,7 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
         if verbose:
             _echo(not_run_lines(result.metadata.get(NOT_RUN) or (), signs))
     _echo(summary_lines(result))
-    for warning in result.warnings:
+    for warning in result.notices:
         echo(f"! {warning}", err=True)
     if result.run_id is not None and is_kept and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
@@ -247,22 +254,12 @@ def _echo(lines: Iterable[Line]) -> None:
         echo(line.text, color=colour)
 
 
-def _status(result: ExperimentResult, wanted: Sequence[Any], *, strict: bool) -> int:
-    from dokimos.core.results import RunStatus
-    from dokimos.errors import ConfigurationError
+def _status(result: ExperimentResult, criteria: Criteria) -> int:
+    from dokimos.cli.outcome import check_problems, exit_status
     from dokimos.experiment.wanted import compare
 
-    misses, problems = compare(wanted, result)
+    misses, problems = compare(criteria.levels, result)
     for miss in misses:
         echo(f"    {miss}")
-    if problems:
-        raise ConfigurationError("--fail-under: " + "; ".join(problems))
-    if result.status is RunStatus.INTERRUPTED:
-        return EXIT_INTERRUPTED
-    if result.status is RunStatus.STOPPED:
-        return EXIT_BELOW  # by --fail-fast: too many errors are an exception
-    if result.status is not RunStatus.COMPLETED:
-        return EXIT_BROKEN
-    if misses or (not wanted and result.summary.failed):
-        return EXIT_BELOW
-    return EXIT_BELOW if strict and result.summary.not_judged else 0
+    check_problems(result, problems)
+    return exit_status(result, criteria, misses)

@@ -32,6 +32,7 @@ from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.rows import row_of
 from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.unjudged import describe_unjudged
 
 __all__ = [
     "CONTESTED",
@@ -207,6 +208,11 @@ class ExperimentResult:
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The warnings, and a sentence for each metric that errored too often or lacked data always."""
+        return (*self.warnings, *describe_unjudged(self))
 
     @property
     def lower_is_better(self) -> frozenset[str]:

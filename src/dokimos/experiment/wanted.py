@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dokimos.core.results import ExperimentResult
+from dokimos.core.means import UNIT, mean_of_ratios
+from dokimos.core.results import ExperimentResult, RunResult
 from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
+from dokimos.experiment.failures import CHOICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,31 +30,80 @@ class Wanted:
             raise ConfigurationError(f"there is no evaluator {self.evaluator!r}; there are: {known}.")
 
     def miss(self, result: ExperimentResult) -> str | None:
-        """Say how the result falls short, None where it does not.
+        """Say how the result falls short, None where it reaches the level whatever its errors had given.
 
         Raises:
-            ConfigurationError: when there is nothing to compare with.
+            ConfigurationError: when there is nothing to compare with, and nothing errored.
         """
         if self.evaluator is None:
-            rate = result.pass_rate
-            if rate is None:
-                raise ConfigurationError("nothing was judged, so there is no pass rate to compare.")
-            if rate >= self.level:
-                return None
-            shown, asked = _apart(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
-            return f"pass rate {shown} % is below {asked} %"
+            return self._rate_miss(result)
         return self._evaluator_miss(result, self.evaluator)
 
+    def _rate_miss(self, result: ExperimentResult) -> str | None:
+        rate, summary = result.pass_rate, result.summary  # an errored item counts as one that did not pass
+        if rate is None:
+            raise ConfigurationError("nothing was judged, so there is no pass rate to compare.")
+        if rate >= self.level:
+            return None
+        shown, asked = _apart(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
+        if not summary.errored:
+            return f"pass rate {shown} % is below {asked} %"
+        verdicts = summary.judged - summary.errored
+        if not verdicts:
+            return f"pass rate: nothing was judged, {summary.errored} errored"
+        found = Decimal(summary.passed * 100) / verdicts
+        return (
+            f"pass rate {found:.1f} % over {verdicts} judged; {shown} % if the {summary.errored} errored "
+            f"had failed, which is below {asked} %"
+        )
+
     def _evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
-        self.check_name(result.evaluator_names)
+        known = [*result.evaluator_names, *(info.name for info in result.evaluators)]
+        errors = count_errors(result, name)
+        if known or not errors:
+            self.check_name(list(dict.fromkeys(known)))
         mean = result.average_score(name)
+        if mean is None and errors:
+            return f"{name}: nothing was scored, {errors} errored"
         if mean is None:
             raise ConfigurationError(f"{name!r} scored nothing, so there is no mean to compare.")
-        lower = any(info.name == name and info.lower_is_better for info in result.evaluators)
-        if mean <= self.level if lower else mean >= self.level:
+        lower = name in result.lower_is_better
+        least = _mean_at_worst(result, name, 1 if lower else 0)
+        if least <= self.level if lower else least >= self.level:
             return None
-        shown, _ = _apart(_exact(mean), _exact(self.level), digits=4)
-        return f"{name} {shown} is {'above' if lower else 'below'} {self.level:.12g}"
+        side = "above" if lower else "below"
+        if not errors:
+            shown, _ = _apart(_exact(mean), _exact(self.level), digits=4)
+            return f"{name} {shown} is {side} {self.level:.12g}"
+        shown, _ = _apart(_exact(least), _exact(self.level), digits=2)
+        found = result.summary.evaluator(name)
+        scored = 0 if found is None else found.scored
+        return (
+            f"{name} {_exact(mean):.2f} over {scored} judged; {shown} if the {errors} errored had failed, "
+            f"which is {side} {self.level:.12g}"
+        )
+
+
+def count_errors(result: ExperimentResult, name: str) -> int:
+    """Count the items on which an evaluator errored, or did not come to: their task gave no outputs."""
+    found = result.summary.evaluator(name)
+    return (0 if found is None else found.errors) + sum(map(_count_without_outputs, result.runs))
+
+
+def _count_without_outputs(run: RunResult) -> int:
+    return sum(item.error is not None or item.result(CHOICE) is not None for item in run.item_results)
+
+
+def _mean_at_worst(result: ExperimentResult, name: str, worst: int) -> float:
+    """Return the mean score where each error counts as the worst score."""
+    ratios = []
+    for run in result.runs:
+        found = run.summary.evaluator(name)
+        scored, total = (0, 0) if found is None else (found.scored, found.score_sum)
+        errors = (0 if found is None else found.errors) + _count_without_outputs(run)
+        if scored + errors:
+            ratios.append((total + worst * errors * UNIT, (scored + errors) * UNIT))
+    return mean_of_ratios(ratios) or 0.0
 
 
 def _apart(number: Decimal, level: Decimal, digits: int) -> tuple[str, str]:

@@ -182,9 +182,9 @@ def _latency_card(summary: RunSummary) -> str:
 
 
 def _warnings(result: ExperimentResult) -> str:
-    if not result.warnings:
+    if not result.notices:
         return ""
-    lines = "".join(f"<li>{foreign(text)}</li>" for text in result.warnings)
+    lines = "".join(f"<li>{foreign(text)}</li>" for text in result.notices)
     return f'<section class="warnings"><h2>Warnings</h2><ul>{lines}</ul></section>\n'
 
 

@@ -45,7 +45,7 @@ class JsonExporter:
             "status": result.status,
             "config": {"runs": result.run_count},
             "summary": _summary(result),
-            "warnings": result.warnings,
+            "warnings": result.notices,
             "provenance": result.provenance,
             "items": [_item(item, result) for item in items_of(result)],
             "result": result,

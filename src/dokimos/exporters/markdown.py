@@ -78,7 +78,7 @@ def _head(result: ExperimentResult) -> Iterator[str]:
     yield f"**Cost:** {_cost(summary)}{_judge_cost(summary)} · **Latency:** {_latency(summary)}\n"
     if result.description:
         yield f"{plain(result.description, MAX_TEXT)}\n"
-    for warning in result.warnings:
+    for warning in result.notices:
         yield f"> Warning: {plain(warning, MAX_REASON)}\n"
 
 

@@ -155,9 +155,9 @@ class _View:
     def print_warnings(self) -> None:
         from rich.text import Text
 
-        for warning in self.result.warnings:
+        for warning in self.result.notices:
             self.console.print(Text(f"  ! {warning}", _WARN), soft_wrap=True)
-        if self.result.warnings:
+        if self.result.notices:
             self.line()
 
     def line(self, text: str = "", style: str = "") -> None:

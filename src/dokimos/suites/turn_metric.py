@@ -15,6 +15,7 @@ from dokimos.core.run_scope import current_scope, evaluator_timeout
 from dokimos.core.scoring_threads import call_within
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
+from dokimos.core.unjudged import DISABLED
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
@@ -115,7 +116,7 @@ class TurnMetric(SettlingEvaluator):
     def _view(self, case: EvalTestCase) -> tuple[EvalTestCase | None, str]:
         """Return the case that is evaluated, or why none is."""
         if self.disabled:
-            return None, "The metric is disabled."
+            return None, DISABLED
         outputs = turn_outputs(case, self.turn, conversation=self.conversation)
         if outputs is None:
             return None, "The agent gave no reply in this turn."

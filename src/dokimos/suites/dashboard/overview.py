@@ -58,7 +58,7 @@ def overview_of(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dict[s
         "latency": half_up_or_none(summary.metrics.latency_ms),
         "p95": half_up_or_none(summary.latency_p95_ms),
         "tags": _tag_rates(items),
-        "warnings": result.warnings,
+        "warnings": result.notices,
         "skipped": result.metadata.get("skipped") or {},
         "facts": {**facts(result), **metadata},
     }
