@@ -46,12 +46,12 @@ class Wanted:
         if rate >= self.level:
             return None
         shown, asked = _apart(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
-        if not summary.errored:
-            return f"pass rate {shown} % is below {asked} %"
         verdicts = summary.judged - summary.errored
         if not verdicts:
             return f"pass rate: nothing was judged, {summary.errored} errored"
         found = Decimal(summary.passed * 100) / verdicts
+        if found < _exact(self.level) * 100:
+            return f"pass rate {shown} % is below {asked} %"
         return (
             f"pass rate {found:.1f} % over {verdicts} judged; {shown} % if the {summary.errored} errored "
             f"had failed, which is below {asked} %"
@@ -72,7 +72,7 @@ class Wanted:
         if least <= self.level if lower else least >= self.level:
             return None
         side = "above" if lower else "below"
-        if not errors:
+        if mean > self.level if lower else mean < self.level:
             shown, _ = _apart(_exact(mean), _exact(self.level), digits=4)
             return f"{name} {shown} is {side} {self.level:.12g}"
         shown, _ = _apart(_exact(least), _exact(self.level), digits=2)

@@ -79,3 +79,49 @@ def test_a_percentage_is_the_share_that_it_says(spec, level):
 def test_odd_levels_are_refused(spec):
     with pytest.raises(ConfigurationError, match="must be a share"):
         parse_wanted([spec])
+
+
+def beside_errors(*scores: float, errors: int, direction: str = "higher_is_better") -> ExperimentResult:
+    judged = scored(*scores, direction=direction)
+    failed = EvalResult("E", error="down", threshold=0.5, fail_on_error=False)
+    items = tuple(ItemResult(len(scores) + n, Example.of("q"), eval_results=(failed,)) for n in range(errors))
+    runs = (RunResult(item_results=(*judged.item_results, *items)),)
+    return ExperimentResult(runs=runs, evaluators=judged.evaluators)
+
+
+def test_a_level_is_reached_only_where_it_is_whatever_the_errors_had_given():
+    result = beside_errors(*[0.95] * 8, errors=2)
+
+    assert Wanted(0.76, "E").miss(result) is None
+    assert Wanted(0.8).miss(result) is None
+    assert Wanted(0.9, "E").miss(result) == (
+        "E 0.95 over 8 judged; 0.76 if the 2 errored had failed, which is below 0.9"
+    )
+    assert Wanted(0.9).miss(result) == (
+        "pass rate 100.0 % over 8 judged; 80.0 % if the 2 errored had failed, which is below 90.0 %"
+    )
+
+
+def test_where_lower_is_better_an_error_counts_as_one():
+    result = beside_errors(0.0, 0.0, 0.0, errors=1, direction="lower_is_better")
+
+    assert Wanted(0.25, "E").miss(result) is None
+    assert Wanted(0.2, "E").miss(result) == (
+        "E 0.00 over 3 judged; 0.25 if the 1 errored had failed, which is above 0.2"
+    )
+
+
+def test_a_task_without_outputs_counts_for_every_evaluator():
+    judged = scored(1.0)
+    down = ItemResult(1, Example.of("q"), error="ConnectionError: down")
+    result = ExperimentResult(runs=(RunResult(item_results=(*judged.item_results, down)),))
+
+    assert Wanted(0.5, "E").miss(result) is None
+    assert "0.50 if the 1 errored had failed" in (Wanted(0.6, "E").miss(result) or "")
+
+
+def test_where_all_errored_a_level_is_missed_and_not_a_mistake():
+    result = beside_errors(errors=2)
+
+    assert Wanted(0.5, "E").miss(result) == "E: nothing was scored, 2 errored"
+    assert Wanted(0.5).miss(result) == "pass rate: nothing was judged, 2 errored"
