@@ -447,7 +447,7 @@ def test_fail_fast_counts_an_agent_that_raises_as_a_failure(capsys):
 
     assert dokimos("test", "--fail-fast") == 1
 
-    assert "0 passed, 1 failed, 1 not run, stopped" in capsys.readouterr().out
+    assert "0 passed, 0 failed, 1 errored, 1 not run, stopped" in capsys.readouterr().out
 
 
 def test_a_suite_whose_names_are_not_latin_is_run_stored_and_shown(capsys):
