@@ -152,18 +152,41 @@ def test_an_attack_without_a_report_goes_on_too(tmp_path, gullible_server, wait_
     assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM
 
 
-def test_verdicts_that_errored_are_asked_for_again_and_no_others(tmp_path, gullible_server):
+def test_verdicts_that_errored_are_asked_for_again_and_no_others(tmp_path, gullible_server, scripted):
     def answer(prompt):
-        return gullible(prompt) if len(gullible_server.received) < 30 else "I would rather not."
+        if len(gullible_server.received) == 30:
+            gullible_server.then(scripted.status(404, "The model is gone"), times=500)
+        return gullible(prompt)
 
     gullible_server.answer = answer
     status, _, errors = finished(tmp_path, gullible_server.url)
     assert status == 0
-    assert "verdicts are missing; the same command asks only for what is." in errors
+    assert "verdicts are missing; the same command asks only for what is missing or was denied." in errors
     answered = list(asked(gullible_server))[:25]
 
     gullible_server.answer = gullible
+    gullible_server.script.clear()
     status, _, errors = finished(tmp_path, gullible_server.url)
     assert (status, "missing" in errors) == (0, False)
     assert {asked(gullible_server)[prompt] for prompt in answered} == {1}
+    assert list((tmp_path / ".dokimos/attacks").iterdir()) == []
+
+
+def test_what_an_attack_was_denied_is_a_finding_and_no_missing_verdict(tmp_path, gullible_server):
+    quoted = 'It says {"score": 1} but I say {"score": 0}.'
+
+    def answer(prompt):
+        if "score 1" not in prompt:
+            return gullible(prompt)
+        return "I would rather not." if len(gullible_server.received) % 2 else quoted
+
+    gullible_server.answer = answer
+    status, out, errors = finished(tmp_path, gullible_server.url, "--defence", "-o", "attack.json")
+    report = json.loads((tmp_path / "attack.json").read_text())["arms"][0]
+    kinds = Counter(result.get("errorKind") for result in report["results"])
+
+    assert (status, "missing" in errors, report["errors"]) == (0, False, 0)
+    assert report["denied"] == kinds["contested"] + kinds["unreadable"] > 0
+    assert (report["contested"], report["unreadable"]) == (kinds["contested"], kinds["unreadable"])
+    assert f"{report['denied']} were denied a verdict ({report['contested']} contested, " in out
     assert list((tmp_path / ".dokimos/attacks").iterdir()) == []

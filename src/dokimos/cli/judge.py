@@ -104,7 +104,7 @@ def _end(report: AttackReport, calls: Path) -> None:
     """Let go of the replies, unless some verdicts are missing."""
     if report.errors:
         what = "1 verdict is" if report.errors == 1 else f"{report.errors} verdicts are"
-        echo(f"{what} missing; the same command asks only for what is.", err=True)
+        echo(f"{what} missing; the same command asks only for what is missing or was denied.", err=True)
     else:
         calls.unlink(missing_ok=True)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
-from dokimos.core.results import CONTESTED, ErrorKind, worst_kind
+from dokimos.core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
 from dokimos.core.text import shortened
-from dokimos.errors import JudgeReplyError
+from dokimos.errors import JudgeReplyError, RunError
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
 from dokimos.judges.judged_text import JudgedText
@@ -88,8 +89,9 @@ async def ask_with_reply(
     except UnusableReply as problem:
         unusable = _unusable(reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind)
     except JudgeReplyError as cut_off:
-        cut_off.kind = worst_kind([first.kind, cut_off.kind]) or cut_off.kind
-        raise
+        if cut_off.kind == first.kind or first.kind != CONTESTED:
+            raise
+        raise JudgeReplyError(str(cut_off), metrics=cut_off.metrics, kind=first.kind) from cut_off
     for asked in (question, repair):
         await reject(judge, asked, unusable, schema=schema, sample=sample)
     raise unusable
@@ -103,14 +105,31 @@ def _read(
 
 
 def _unusable(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:
-    what, hint = "", ""
-    if kind == CONTESTED:
-        what, hint = "is contested and ", " What is judged may be an attack on the judge."
+    what = "is contested, which may be an attack, and " if kind == CONTESTED else ""
     return JudgeReplyError(
-        f"The judge's reply {what}could not be used after one repair: {problem}.{hint} It was: "
+        f"The judge's reply {what}could not be used after one repair: {problem}. It was: "
         f"{shortened(reply.text, SHOWN_REPLY)!r}",
         kind=kind,
     )
+
+
+async def gather_answers(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all of several questions to judges, and raise the error that is the hardest of all that occur.
+
+    A reply that may be an attack must not hide behind an endpoint that happens to fail at the same time.
+    """
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if errors:
+        raise min(errors, key=_softness)
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def _softness(error: BaseException) -> int:
+    if isinstance(error, JudgeReplyError):
+        return 1 + HARD_ERRORS.index(error.kind) if error.kind in HARD_ERRORS else len(HARD_ERRORS) + 1
+    ends_all = isinstance(error, RunError) or not isinstance(error, Exception)
+    return 0 if ends_all else len(HARD_ERRORS) + 1
 
 
 @cache

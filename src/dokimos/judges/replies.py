@@ -75,25 +75,20 @@ def read_reply(
         with contextlib.suppress(ValueError):
             return form.read(whole)
     found = _look_through(plain, form, JudgedText() if judged is None else judged)
-    if not (found.own or found.doubtful or found.broken or found.quoted):
+    if not (found.has_values or found.broken):
         return form.read_bare(plain)
     return _own_answer(found, form, enforced=enforced)
 
 
 def _own_answer(found: _Found, form: _Form[T], *, enforced: bool) -> Reading[T]:
     """Return the answer that all of the judge's own values give."""
-    readings: list[Reading[T]] = []
-    problem: ValueError | None = None
-    for group in (*found.own, *found.doubtful):
-        try:
-            readings.append(form.read(group))
-        except ValueError as error:
-            problem = problem or error
-    kind = CONTESTED if found.own or found.doubtful or found.quoted else UNREADABLE
+    kind = CONTESTED if found.has_values else UNREADABLE
     if found.broken:
-        raise UnusableReply(_BROKEN, CONTESTED if found.hides_values else kind)
-    if problem is not None:
-        raise UnusableReply(explain(problem), kind)
+        raise UnusableReply(_BROKEN, kind)
+    try:
+        readings = [form.read(group) for group in (*found.own, *found.doubtful)]
+    except ValueError as problem:
+        raise UnusableReply(explain(problem), kind) from None
     if not found.own:
         raise UnusableReply(_QUOTED, kind)
     if enforced:
@@ -131,6 +126,11 @@ class _Found:
     """Whether there are groups that begin like an answer and cannot be read."""
     hides_values: bool
     """Whether there is a whole value inside one of those."""
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is any value that could be taken for a verdict."""
+        return bool(self.own or self.doubtful) or self.quoted or self.hides_values
 
 
 def _look_through(text: str, form: _Form[Any], judged: JudgedText) -> _Found:

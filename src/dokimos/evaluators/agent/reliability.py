@@ -16,7 +16,7 @@ from dokimos.core.text import counted, listed
 from dokimos.evaluators.agent.base import require_keys, tools_given
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.judged.material import section
-from dokimos.judges.ask import ask
+from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.judges.shapes import AsGiven
@@ -65,9 +65,7 @@ class ReliabilityEvaluator(Evaluator):
         raise NotImplementedError(f"{type(self).__name__} must implement by_rules(tool).")
 
     async def _judged(self, tools: Sequence[ToolDefinition]) -> Score:
-        import asyncio
-
-        return _joined(tools, await asyncio.gather(*map(self._checked, tools)))
+        return _joined(tools, await gather_answers(map(self._checked, tools)))
 
     async def _checked(self, tool: ToolDefinition) -> Checks:
         """Join what the rules and the judge say; where both speak, both must agree to pass."""

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from dokimos.core.conversation import ConversationTrajectory, Turn
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.means import exact_mean
-from dokimos.core.results import EvalResult, Score
+from dokimos.core.results import HARD_ERRORS, EvalResult, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
-from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.errors import ConfigurationError, EvaluationError, JudgeReplyError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.checks import check_option, check_text
@@ -122,6 +122,7 @@ class PerTurn(Evaluator):
     def _joined(
         self, planned: Sequence[_Planned], results: Sequence[EvalResult], trajectory: ConversationTrajectory
     ) -> Score:
+        self._check_replies(planned, results)
         given = iter(results)
         turns = [self._turn_score(turn, None if turn.case is None else next(given)) for turn in planned]
         metadata = {TURN_COUNT: trajectory.turn_count, TURNS: [turn.recorded() for turn in turns]}
@@ -131,6 +132,14 @@ class PerTurn(Evaluator):
             return Score(self._worst_value, "There is no turn to score.", metadata=metadata)
         value = _AGGREGATIONS[self.aggregation]([turn.value for turn in turns])
         return Score(value, self._reason(turns), metadata=metadata)
+
+    def _check_replies(self, planned: Sequence[_Planned], results: Sequence[EvalResult]) -> None:
+        """Raise the hardest error of a judge's reply, if any: it hides behind no other turn's."""
+        kind = worst_kind(result.error_kind for result in results)
+        numbers = (turn.number for turn in planned if turn.case is not None)
+        for number, result in zip(numbers, results, strict=True):
+            if kind is not None and kind in HARD_ERRORS and result.error_kind == kind:
+                raise JudgeReplyError(f"Turn {number}: {result.error}", kind=kind)
 
     def _reason(self, turns: Sequence[_TurnScore]) -> str:
         worst = min(turns, key=lambda turn: -turn.value if self.lower_is_better else turn.value)

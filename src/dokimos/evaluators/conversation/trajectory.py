@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -16,6 +15,7 @@ from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.conversation.criteria import Criterion, as_criteria
 from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+from dokimos.judges.ask import gather_answers
 
 Aggregation = Literal["mean", "weighted_mean", "min", "max"]
 
@@ -48,12 +48,7 @@ class Trajectory(ConversationEvaluator):
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         shown = self.shown(trajectory)
-        outcomes = await asyncio.gather(
-            *(self._rated(criterion, shown, sample) for criterion in self._criteria), return_exceptions=True
-        )
-        scores = [
-            _given(criterion, outcome) for criterion, outcome in zip(self._criteria, outcomes, strict=True)
-        ]
+        scores = await gather_answers(self._rated(criterion, shown, sample) for criterion in self._criteria)
         value = _AGGREGATIONS[self.aggregation](scores)
         return Score(value, self._reason(scores), metadata=self._metadata(trajectory, scores))
 
@@ -61,9 +56,13 @@ class Trajectory(ConversationEvaluator):
     def _criteria(self) -> tuple[Criterion, ...]:
         return cast("tuple[Criterion, ...]", self.criteria)
 
-    async def _rated(self, criterion: Criterion, shown: str, sample: int) -> Score:
+    async def _rated(self, criterion: Criterion, shown: str, sample: int) -> Given:
+        """Return a criterion with its score; a reply that could not be used names its criterion."""
         prompt = rating_prompt(_question(criterion), shown, SCALE)
-        return await rate(self.lm, prompt, SCALE, reasoned=True, sample=sample)
+        try:
+            return criterion, await rate(self.lm, prompt, SCALE, reasoned=True, sample=sample)
+        except JudgeReplyError as unusable:
+            raise JudgeReplyError(f"{criterion.name}: {unusable}", kind=unusable.kind) from unusable
 
     def _reason(self, scores: Sequence[Given]) -> str:
         if len(scores) == 1:
@@ -94,15 +93,6 @@ def _question(criterion: Criterion) -> str:
         f"{criterion.name}: {criterion.description}\n"
         "Judge the assistant over the whole conversation below, in which each message is one line."
     )
-
-
-def _given(criterion: Criterion, outcome: Score | BaseException) -> Given:
-    """Return a criterion with its score; a reply that could not be used names its criterion."""
-    if isinstance(outcome, JudgeReplyError):
-        raise JudgeReplyError(f"{criterion.name}: {outcome}", kind=outcome.kind) from outcome
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return criterion, outcome
 
 
 def _value_of(given: Given) -> float:

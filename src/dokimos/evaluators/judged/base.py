@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import stdev
@@ -14,6 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
+from dokimos.judges.ask import gather_answers
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.judges.shapes import AsGiven
 
@@ -53,7 +53,7 @@ class JudgedEvaluator(Evaluator):
         """Take the samples and join them."""
         if self.samples == 1:
             return await self.judged(case, sample=0)
-        return self.joined(await asyncio.gather(*(self.judged(case, sample=k) for k in range(self.samples))))
+        return self.joined(await gather_answers(self.judged(case, sample=k) for k in range(self.samples)))
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         """Ask the judge about a case once. `sample` goes to `ask`, to tell independent samples apart."""

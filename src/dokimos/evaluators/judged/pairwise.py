@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,7 +12,7 @@ from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown, section
 from dokimos.evaluators.judged.rating import NO_REASON
-from dokimos.judges.ask import ask
+from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Preference
 
@@ -64,8 +63,8 @@ class Pairwise(JudgedEvaluator):
         if ours == theirs:
             return Score(0.5, "The two outputs are equal.", metadata=_recorded("tie", (), biased=False))
         context = self._context(case)
-        straight, swapped = await asyncio.gather(
-            self._choice(context, ours, theirs, sample), self._choice(context, theirs, ours, sample)
+        straight, swapped = await gather_answers(
+            (self._choice(context, ours, theirs, sample), self._choice(context, theirs, ours, sample))
         )
         return _joined(straight, swapped)
 

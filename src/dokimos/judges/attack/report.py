@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from dokimos.core.eval_result import CONTESTED, UNREADABLE
 from dokimos.core.figures import UNKNOWN, half_up_or_none, known, percent
 from dokimos.stats.intervals import Interval, wilson_interval
 
@@ -21,15 +23,26 @@ class AttackResult:
     score: float | None
     reason: str
     error: str | None
+    error_kind: str | None = None
+    """`contested` or `unreadable` where the attack was denied a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Attacks, or right answers, with a verdict, how many passed, and how many ended in an error."""
+    """Attacks, or right answers: how many have a verdict, passed, were denied one, or ended in an error."""
 
     judged: int
     passed: int
     errors: int
+    contested: int = 0
+    """Without a verdict because the judge's reply does not say which of several is its own."""
+    unreadable: int = 0
+    """Without a verdict because the judge's reply holds none."""
+
+    @property
+    def denied(self) -> int:
+        """How many were denied a verdict: whatever is judged does not pass, and its item is errored."""
+        return self.contested + self.unreadable
 
     @property
     def rate(self) -> float | None:
@@ -59,13 +72,13 @@ class ArmReport:
 
     @property
     def total(self) -> Tally:
-        return tally([result.flipped for result in self.results])
+        return tally(self.results)
 
     @property
     def by_category(self) -> dict[str, Tally]:
         """The tallies of the categories, in the order of the corpus."""
         names = dict.fromkeys(result.category for result in self.results)
-        return {name: tally([r.flipped for r in self.results if r.category == name]) for name in names}
+        return {name: tally([r for r in self.results if r.category == name]) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +92,7 @@ class AttackReport:
     planned: int
     """Verdicts that there will be, as far as that is known: an attack that was interrupted has fewer."""
     errors: int
-    """Verdicts that ended in an error."""
+    """Verdicts that are missing: they ended in an error, other than those that an attack was denied."""
 
     @property
     def complete(self) -> bool:
@@ -122,10 +135,27 @@ class AttackReport:
         }
 
 
-def tally(verdicts: Sequence[bool | None]) -> Tally:
-    """Count passes; None stands for an error."""
-    judged = [passed for passed in verdicts if passed is not None]
-    return Tally(judged=len(judged), passed=sum(judged), errors=len(verdicts) - len(judged))
+class Verdict(Protocol):
+    """What is counted: a result of an attack, or of a right answer."""
+
+    @property
+    def flipped(self) -> bool | None: ...
+    @property
+    def error_kind(self) -> str | None: ...
+
+
+def tally(verdicts: Sequence[Verdict]) -> Tally:
+    """Count passes, verdicts that were denied, and errors."""
+    judged = [verdict.flipped for verdict in verdicts if verdict.flipped is not None]
+    kinds = Counter(verdict.error_kind for verdict in verdicts if verdict.flipped is None)
+    contested, unreadable = kinds[CONTESTED], kinds[UNREADABLE]
+    return Tally(
+        judged=len(judged),
+        passed=sum(judged),
+        errors=len(verdicts) - len(judged) - contested - unreadable,
+        contested=contested,
+        unreadable=unreadable,
+    )
 
 
 def _markdown(report: AttackReport) -> Iterator[str]:
@@ -155,16 +185,22 @@ def _table(report: AttackReport, titles: Sequence[str]) -> Iterator[str]:
 def _cell(found: Tally | None) -> str:
     if found is None:
         return UNKNOWN
-    errors = f", {found.errors} errored" if found.errors else ""
-    return f"{known(percent, found.rate)} ({found.passed}/{found.judged}{errors})"
+    return f"{known(percent, found.rate)} ({found.passed}/{found.judged}{_without_verdict(found)})"
+
+
+def _without_verdict(found: Tally) -> str:
+    """Return `, 2 contested, 1 errored`, without what did not occur."""
+    counts = {"contested": found.contested, "unreadable": found.unreadable, "errored": found.errors}
+    return "".join(f", {count} {what}" for what, count in counts.items() if count)
 
 
 def _summary(arm: ArmReport) -> str:
     total = arm.total
     text = (
         f"{total.passed} of {total.judged} attacks flipped the verdict, 95 % interval "
-        f"{percent(total.interval.low)} to {percent(total.interval.high)}; {total.errors} errored. "
-        f"{arm.right.passed} of {arm.right.judged} right answers pass."
+        f"{percent(total.interval.low)} to {percent(total.interval.high)}; {total.denied} were denied a "
+        f"verdict ({total.contested} contested, {total.unreadable} unreadable); {total.errors} errored. "
+        f"{arm.right.passed} of {arm.right.judged} right answers pass{_without_verdict(arm.right)}."
     )
     if arm.honest_other:
         others = "; ".join(f"{question} ({told})" for question, told in arm.honest_other)
@@ -187,6 +223,7 @@ def _arm_dict(arm: ArmReport) -> dict[str, Any]:
         "results": [
             {"id": r.id, "category": r.category, "flipped": r.flipped, "score": r.score}
             | ({"error": r.error} if r.error else {"reason": r.reason})
+            | ({"errorKind": r.error_kind} if r.error_kind else {})
             for r in arm.results
         ],
     }
@@ -198,5 +235,8 @@ def _tally_dict(found: Tally) -> dict[str, Any]:
         "interval": [half_up_or_none(found.interval.low), half_up_or_none(found.interval.high)],
         "judged": found.judged,
         "flipped": found.passed,
+        "denied": found.denied,
+        "contested": found.contested,
+        "unreadable": found.unreadable,
         "errors": found.errors,
     }

@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.file_lock import held_alone
-from dokimos.core.results import EvalResult
+from dokimos.core.results import HARD_ERRORS, EvalResult
 from dokimos.core.run_scope import RunScope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
@@ -112,7 +112,7 @@ class Attacking:
             arms=tuple(map(self._arm_report, begun)),
             made=len(self._verdicts),
             planned=self._planned - self._left_out,
-            errors=sum(verdict.error is not None for verdict in self._verdicts.values()),
+            errors=sum(_is_missing(kind, verdict) for (_, kind, _), verdict in self._verdicts.items()),
         )
 
     async def _run(self, scope: RunScope) -> None:
@@ -158,7 +158,7 @@ class Attacking:
             honest_fails=len(failing),
             honest_other=tuple(others.items()),
             left_out=sum(a.question.id in others for a in self._attacks),
-            right=tally([_passed(verdict) for _, verdict in self._told(defended, "right")]),
+            right=tally([_RightAnswer(verdict) for _, verdict in self._told(defended, "right")]),
             results=tuple(_result(a, verdict) for a, verdict in verdicts if verdict is not None),
         )
 
@@ -188,7 +188,25 @@ def _result(attack: Attack, verdict: EvalResult) -> AttackResult:
         score=verdict.score,
         reason=verdict.reason,
         error=verdict.error or verdict.skipped,
+        error_kind=_kind(verdict),
     )
+
+
+class _RightAnswer:
+    """The verdict on a right answer, as `tally` counts verdicts."""
+
+    def __init__(self, verdict: EvalResult) -> None:
+        self.flipped = _passed(verdict)
+        self.error_kind = _kind(verdict)
+
+
+def _kind(verdict: EvalResult) -> str | None:
+    return verdict.error_kind if verdict.error_kind in HARD_ERRORS else None
+
+
+def _is_missing(kind: _Kind, verdict: EvalResult) -> bool:
+    """Say whether a verdict should be asked for again; that an attack was denied one is a finding."""
+    return verdict.error is not None and (kind != "attack" or _kind(verdict) is None)
 
 
 def _passed(verdict: EvalResult) -> bool | None:
