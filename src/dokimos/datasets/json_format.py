@@ -276,11 +276,13 @@ def _position(text: str, start: int, refused: _Refused) -> int:
         if token in "{[":
             open_objects.append(set() if token == "{" else None)
         elif token in "}]":
+            if not open_objects:  # the text may be broken behind what was refused
+                break
             open_objects.pop()
         elif token.startswith('"'):
             if refused.key is not None and _repeats(refused.key, match, open_objects):
                 return match.start()
-        elif refused.key is None and (token == refused.token or len(token) > _MAX_DIGITS):
+        elif refused.key is None and (token.startswith(refused.token or "x") or len(token) > _MAX_DIGITS):
             return match.start()
     return start
 

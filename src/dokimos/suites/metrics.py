@@ -31,6 +31,8 @@ EMBEDDING_SIMILARITY: Final = "embedding_similarity"
 _YAML_NAMES: Final = frozenset({"numeric", "equality"})
 """Standard metrics that are told under their name in the file."""
 _RENAMED: Final = {"equality": {"case_insensitive": "ignore_case"}}
+_WITHOUT_EFFECT: Final = {"numeric": ("case_insensitive",)}
+"""Parameters that older suites give."""
 _RAG: Final = {
     "faithfulness": ("faithfulness", "Faithfulness", True),
     "answer_relevancy": ("answer_relevancy", "Answer Relevancy", False),
@@ -137,7 +139,8 @@ def build_metric(
 def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
     names = _RENAMED.get(metric.metric, {})
     written = as_written(metric.metric, metric.parameters, source)
-    params = {names.get(key, key): value for key, value in written.items()}
+    without_effect = _WITHOUT_EFFECT.get(metric.metric, ())
+    params = {names.get(key, key): value for key, value in written.items() if key not in without_effect}
     decides = metric.metric in _VERDICTS
     if metric.threshold is not None or not decides:
         params["threshold"] = metric.threshold
@@ -148,6 +151,7 @@ def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
         for key in ("model", "scale", "custom_prompt")
         if getattr(metric, key) is not None
     ]
+    ignored += [f"{key} has no effect on {metric.metric}" for key in without_effect if key in written]
     return BuiltMetric(
         evaluator=evaluator,
         name=metric.name or usual,

@@ -257,3 +257,17 @@ def test_an_error_at_the_start_is_found_without_reading_all_of_the_file(tmp_path
     path.write_bytes(b'[{"input": oops},' + b'{"input": "x"},' * 50_000 + b"\xff")
     with pytest.raises(DatasetError, match="Expecting value"):
         Dataset.from_json(path)
+
+
+@pytest.mark.parametrize("rest", ["NaNt}}", "1e999x}]}", "-Infinity]]]", "9" * 5000 + "x}}}"])
+def test_what_is_refused_in_broken_text_is_a_fault_with_its_line(rest):
+    error = error_of('{"examples": [{"input": "a"},\n{"input":\n' + rest)
+
+    assert error.line == 3
+
+
+def test_a_broken_line_of_jsonl_with_a_refused_value_is_named():
+    with pytest.raises(DatasetError) as caught:
+        Dataset.from_jsonl(text='{"input": "a"}\n{"a":NaNt}}\n')
+
+    assert caught.value.line == 2

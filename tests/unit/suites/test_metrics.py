@@ -336,3 +336,15 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_metric_that_needs_it(fold
 
     assert "hotel.pptx" in result.error
     assert (result.score, prompts) == (None, [])
+
+
+def test_case_insensitive_of_numeric_is_accepted_with_a_warning(folder):
+    suite = folder.suite("""
+        evaluations:
+          metrics: [{type: standard, metric: numeric, case_insensitive: true, absolute_tolerance: 1e-3}]
+        test_cases: [{input: price, ground_truth: 60.94}]
+        """)
+
+    (warning,) = suite.warnings
+    assert warning.endswith("agent.yaml:4:13: case_insensitive has no effect on numeric")
+    assert suite.cases[0].evaluators[0].inner.absolute_tolerance == 1e-3

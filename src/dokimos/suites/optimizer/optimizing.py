@@ -173,6 +173,9 @@ class _Plan:
             raise ConfigurationError(
                 f"{path}: there is no evaluations.optimizer, which names the loss and the axes to optimize."
             )
+        if not (block.axes.numeric or block.axes.textual):
+            told = "there is nothing to optimize: name a numeric or a textual axis."
+            refuse([document.problem(("evaluations", "optimizer", "axes"), told)])
         suite = compile_suite(document)
         if not suite.runnable:
             raise ConfigurationError(f"{path} has no test cases to run, so there is nothing to optimize by.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_validator
 
 from dokimos.suites.metric_schema import Block, ModelBlock, Text
 from dokimos.suites.optimizer.paths import check_path
@@ -63,10 +63,8 @@ class Axes(Block):
     textual: list[TextualAxis] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _some_axis(self) -> Axes:
+    def _unique(self) -> Axes:
         paths = [axis.path for axis in self.numeric] + [axis.path for axis in self.textual]
-        if not paths:
-            raise ValueError("there is nothing to optimize: name a numeric or a textual axis.")
         twice = sorted({path for path in paths if paths.count(path) > 1})
         if twice:
             raise ValueError(f"two axes have the path {', '.join(twice)}.")
@@ -107,7 +105,10 @@ class OptimizerBlock(Block):
 
     loss: Annotated[dict[str, Annotated[FiniteFloat, Field(gt=0)]], Field(min_length=1)]
     """Metrics with their weights; the loss is 1 less the weighted mean of their scores."""
-    axes: Axes
+    axes: Annotated[Axes, BeforeValidator(lambda axes: {} if axes is None else axes)] = Field(
+        default_factory=Axes
+    )
+    """What may change; only `dokimos test optimize` needs any."""
     max_cycles: Annotated[int, _COUNT] = 3
     numeric_phase: NumericPhase = Field(default_factory=NumericPhase)
     textual_phase: TextualPhase = Field(default_factory=TextualPhase)

@@ -8,7 +8,7 @@ import pytest
 from dokimos.errors import ConfigurationError, JournalError, RunError
 from dokimos.experiment.store import list_runs, load_run
 from dokimos.suites import load_suite
-from dokimos.suites.optimizer.optimizing import PROGRESS_SCHEMA
+from dokimos.suites.optimizer.optimizing import PROGRESS_SCHEMA, optimize_suite
 
 BOTH = "{numeric: [{path: agent.params.k, type: int, range: [1, 5]}], textual: [{path: agent.params.prompt}]}"
 
@@ -334,3 +334,24 @@ def test_a_byte_order_mark_stays_in_the_best_suite(workshop):
     assert optimized.found.improved
     assert best.startswith(codecs.BOM_UTF8 + b"# The suite of the sums.\n")
     assert best.count(codecs.BOM_UTF8) == 1
+
+
+@pytest.mark.parametrize("axes", ["", "axes:", "axes: {}", "axes: {numeric: []}"])
+def test_a_suite_without_axes_runs_and_only_optimizing_it_needs_some(folder, axes):
+    path = folder.write(
+        "agent.yaml",
+        f"""
+name: a suite
+agent: app:answer
+evaluations:
+  metrics: [{{type: standard, metric: equality}}]
+  optimizer:
+    loss: {{equality: 1}}
+    {axes}
+test_cases: [{{input: price, ground_truth: 60.94}}]
+""",
+    )
+
+    assert load_suite(path).experiment().run(journal=False, progress=False).pass_rate == 1.0
+    with pytest.raises(ConfigurationError, match=r"agent.yaml:\d+:\d+: .*there is nothing to optimize"):
+        optimize_suite(path)
