@@ -520,6 +520,92 @@ def test_what_is_wrong_with_a_suite_is_told_when_it_is_validated(capsys):
     assert "agent: app has no 'patiend'. Did you mean 'patient'?" in told
 
 
+TRAPS = """
+with open("ran.txt", "a") as ran:
+    ran.write(__name__ + " ")
+import sys
+
+if sys.version_info > (3, 0):
+    def patient(text):
+        return text
+
+first, (second, *rest) = 1, (2, 3)
+
+class Agent:
+    def __call__(self, text):
+        return text
+"""
+
+
+def traps(folder):
+    """Write modules that tell when they run, and suites that name them in every place where one can."""
+    package = folder / "pack"
+    package.mkdir()
+    for path in (folder / "trap.py", package / "__init__.py", package / "inner.py"):
+        path.write_text(TRAPS)
+    metrics = """
+    - {type: code, grader: "trap:patient"}
+    - {type: code, grader: "pack.inner:patient"}
+    - {type: evaluator, name: function, params: {function: "trap:patient"}}
+    - {type: standard, metric: embedding_similarity, embedder: "trap.py:patient"}
+"""
+    write(f"name: own\nagent: {{callable: 'trap:Agent', params: {{k: 1}}}}\nevaluations:\n  metrics:{metrics}"
+          "test_cases: [{input: a, ground_truth: b}]\n")  # fmt: skip
+    (folder / "declared.yaml").write_text(
+        "name: declared\nmodel: {provider: ollama, name: m}\ninstructions: {inline: Help.}\n"
+        "tools:\n  - {name: look, type: function, file: trap.py, function: patient}\n"
+        "  - {name: other, type: function, function: 'pack.inner:Agent.__call__'}\n"
+        "test_cases: [{input: a}]\n"
+    )
+
+
+def test_validating_runs_no_code_of_a_suite_unless_asked_to(workplace, monkeypatch, capsys):
+    traps(workplace)
+    monkeypatch.syspath_prepend(str(workplace))
+
+    assert dokimos("validate", "agent.yaml") == 0
+    assert dokimos("validate", "declared.yaml") == 0
+    assert not (workplace / "ran.txt").exists()
+    assert "own: 1 case" in capsys.readouterr().out
+
+    dokimos("validate", "agent.yaml", "--import")
+    assert "trap" in (workplace / "ran.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        ("trap:patiend", "trap has no 'patiend'. Did you mean 'patient'?"),
+        ("trap.py:secnd", "trap has no 'secnd'. Did you mean 'second'?"),
+        ("pack.outer:patient", "No module named 'pack.outer'"),
+        ("nowhere:patient", "No module named 'nowhere'"),
+        ("nowhere.py:patient", "there is no file"),
+        ("broken:patient", "SyntaxError"),
+    ],
+)
+def test_what_is_not_there_is_named_without_running_anything(workplace, capsys, agent, message):
+    traps(workplace)
+    (workplace / "broken.py").write_text("def patient(:\n")
+    write(f"name: own\nagent: {agent}\ntest_cases: [{{input: a}}]\n")
+
+    assert dokimos("validate", "agent.yaml") == 2
+    assert message in capsys.readouterr().err
+    assert not (workplace / "ran.txt").exists()
+
+
+def test_a_declared_agent_is_validated_without_its_extra(workplace, monkeypatch):
+    traps(workplace)
+    monkeypatch.setattr("dokimos.suites.declared.building.find_spec", lambda name: None)
+
+    assert dokimos("validate", "declared.yaml") == 0
+    assert dokimos("validate", "declared.yaml", "--import") != 0
+
+
+def test_importing_is_for_suites(workplace, capsys):
+    assert dokimos("validate", "data.jsonl", "--import") == 2
+    assert "--import is for suites" in capsys.readouterr().err
+
+
 def test_what_an_application_leaves_open_is_written_out_at_the_end(workplace):
     (workplace / "log.py").write_text(
         "file = open('replies.txt', 'w')\ndef answer(text):\n    file.write(text)\n    return text\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -20,11 +21,18 @@ from dokimos.core.text import counted
     metavar="FROM=TO",
     help="Read a column as another, such as question=input. Repeatable.",
 )
-def validate(dataset: str, columns: Sequence[str]) -> int:
+@click.option(
+    "--import",
+    "imports",
+    is_flag=True,
+    help="Import what a suite names: its application, its graders, its tools. That runs their modules.",
+)
+def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
     """Read a data set and say what is in it; the first thing wrong is named with its line.
 
     DATASET is a file (.json .jsonl .csv .parquet, also .gz), a URI, or - for standard input. Of a suite
-    (.yaml .yml) everything that is wrong is named, and nothing is run.
+    (.yaml .yml) everything that is wrong is named. Its code is looked for, and not run unless --import is
+    given.
     """
     from dokimos.cli.run import is_suite
     from dokimos.cli.specs import parse_columns
@@ -33,8 +41,10 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
     if is_suite(dataset):
         if columns:
             raise click.UsageError("--columns is for data files.")
-        _say_suite(dataset)
+        _say_suite(dataset, imports=imports)
         return 0
+    if imports:
+        raise click.UsageError("--import is for suites.")
     stream = Dataset.stream(dataset, columns=parse_columns(columns))
     found: Counter[str] = Counter()
     keys: Counter[str] = Counter()
@@ -59,13 +69,15 @@ def validate(dataset: str, columns: Sequence[str]) -> int:
     return 0
 
 
-def _say_suite(path: str) -> None:
+def _say_suite(path: str, *, imports: bool) -> None:
     """Load a suite, and say what there is in it and what is odd about it."""
+    from dokimos.core.static_imports import without_imports
     from dokimos.suites.environment import export_dotenv
     from dokimos.suites.loader import load_suite
 
     export_dotenv(Path(path).resolve().parent)
-    suite = load_suite(path)
+    with nullcontext() if imports else without_imports():
+        suite = load_suite(path)
     turns = sum(len(case.turns) for case in suite.cases)
     cases = f"{counted(len(suite.cases), 'case')}, {counted(turns, 'turn')}"
     echo(f"{suite.name}: {cases}, of {suite.agent}")

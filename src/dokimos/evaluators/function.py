@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast, overload
 from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
+from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
@@ -227,10 +228,12 @@ def _imported(place: str) -> Any:
             f"FunctionEvaluator: function {place!r} must be of the form 'module:attribute'."
         )
     try:
+        if not may_import():
+            return find_in_module(module, attribute)
         found: Any = importlib.import_module(module)
         for step in attribute.split("."):
             found = getattr(found, step)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise ConfigurationError(
             f"FunctionEvaluator: function {place!r} cannot be imported: {error}."
         ) from error

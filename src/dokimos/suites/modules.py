@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from dokimos.core.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.core.text import error_text
 from dokimos.errors import ConfigurationError
 from dokimos.suites import compatibility
@@ -24,12 +25,15 @@ _of_folder: Final[dict[Path, dict[str, ModuleType]]] = {}
 def load_callable(reference: str, folder: Path) -> Any:
     """Import `package.module:attribute` or `file.py:attribute` and return what is there.
 
-    `sys.path` is as before afterwards.
+    `sys.path` is as before afterwards. Under `without_imports` it is only looked for, and something stands
+    for it.
 
     Raises:
         ConfigurationError: when it cannot be imported, is not there or cannot be called.
     """
     place, _, attribute = reference.rpartition(":")
+    if not may_import():
+        return _looked_for(reference, place, attribute, folder)
     with _loading, _paths(folder):
         try:
             module = _file(folder / place) if place.endswith(".py") else importlib.import_module(place)
@@ -46,6 +50,24 @@ def load_callable(reference: str, folder: Path) -> Any:
     if not callable(found):
         raise ConfigurationError(f"{reference!r} cannot be called; it is {type(found).__name__}.")
     return found
+
+
+def _looked_for(reference: str, place: str, attribute: str, folder: Path) -> Any:
+    """Return what stands for something that is there; nothing of it is run."""
+    try:
+        if place.endswith(".py"):
+            return find_in_file(folder / place, attribute)
+        return find_in_module(place, attribute, (folder, Path.cwd()))
+    except UnknownNameError as error:
+        from dokimos.suites.problems import near
+
+        known = [name for name in error.known if not name.startswith("_")]
+        raise ConfigurationError(f"{error}.{near(error.name, known)}") from None
+    except FileNotFoundError:
+        missing = FileNotFoundError(f"there is no file {folder / place}")
+        raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(missing)}") from None
+    except (ImportError, SyntaxError, ValueError, OSError) as error:
+        raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(error)}") from None
 
 
 def _file(path: Path) -> ModuleType:

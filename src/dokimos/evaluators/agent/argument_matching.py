@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.value_matching import (
@@ -179,10 +180,12 @@ def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
 def _imported(place: str) -> Any:
     module, _, attribute = place.partition(":")
     try:
+        if not may_import():
+            return find_in_module(module, attribute)
         found: Any = import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise ConfigurationError(f"The argument matcher {place!r} cannot be imported: {error}.") from error
     return found
 

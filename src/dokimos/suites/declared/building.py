@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from dokimos.core.static_imports import may_import
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.declared.application import DeclaredAgent
 from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
@@ -49,7 +50,8 @@ class AgentBuilder:
 
     def build(self, timeout: float) -> DeclaredAgent | None:
         """Return the agent, None where there are problems."""
-        self._check_extra()
+        if may_import():
+            self._check_extra()
         plan = self._plan(timeout)
         if self.problems or plan is None:
             return None
