@@ -268,7 +268,11 @@ class AgentTrace:
     def __post_init__(self) -> None:
         for name in ("tool_calls", "reasoning_steps"):
             if type(given := getattr(self, name)) is not tuple:
-                object.__setattr__(self, name, tuple(given))
+                object.__setattr__(self, name, _listed(name, given))
+        for call in self.tool_calls:
+            if type(call) is not ToolCall:
+                object.__setattr__(self, "tool_calls", tuple(map(_as_tool_call, self.tool_calls)))
+                break
 
     @classmethod
     def from_messages(cls, messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
@@ -310,6 +314,23 @@ def _check_name(what: str, name: Any) -> None:
         return
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
+
+
+def _listed(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str):
+        hint = f"; write AgentTrace(final_response={quoted(given)})" if name == "tool_calls" else ""
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quoted(given)}{hint}.")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not {quoted(given)}.")
+    return tuple(given)
+
+
+def _as_tool_call(given: Any) -> ToolCall:
+    if isinstance(given, ToolCall):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"The tool calls of an AgentTrace must be ToolCalls or maps, not {quoted(given)}.")
+    return ToolCall.from_map(given)
 
 
 def _check_arguments(name: str, arguments: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -22,5 +24,16 @@ async def called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> 
     """Call a function on the event loop where it is async, in a thread where it is not."""
     if is_async(function):
         return await function(*args, **kwargs)
-    value = await call_in_thread(partial(function, *args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
+    return await resolve(await call_in_thread(partial(function, *args, **kwargs)))
+
+
+async def resolve(value: Any) -> Any:
+    """Await what users' code gave until it is a value: an awaitable, or a future of a thread or process."""
+    while is_pending(value):
+        value = await (asyncio.wrap_future(value) if isinstance(value, Future) else value)
+    return value
+
+
+def is_pending(value: Any) -> bool:
+    """Say whether a value has to be awaited first."""
+    return isinstance(value, Future) or inspect.isawaitable(value)

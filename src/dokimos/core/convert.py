@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
@@ -48,6 +48,27 @@ def convert(value: Any, target: type[T], *, what: str, key: str | None = None) -
         raise TypeConversionError(
             f"Cannot convert {place} to {_type_name(target)}: {explain(cause)}", target=target, key=key
         ) from cause
+
+
+def convert_entry(
+    entries: Mapping[str, Any], target: type[T] | str, key: str | type[T], *, what: str
+) -> T | None:
+    """Return the value under a key as a `target`, like `convert`; type and key may come in either order.
+
+    Raises:
+        TypeError: unless one of the two is a text.
+        TypeConversionError: naming target, key and cause.
+    """
+    wanted: Any = target
+    if isinstance(target, str):
+        wanted, key = key, target
+    if isinstance(wanted, str) or not isinstance(key, str):
+        name = what.replace(" ", "_")
+        raise TypeError(
+            f"{name}_as() takes a type and a key, such as {name}_as(Movie, 'movie'), "
+            f"not {wanted!r:.80} and {key!r:.80}."
+        )
+    return convert(entries.get(key), cast("type[T]", wanted), what=what, key=key)
 
 
 def _is_instance(value: Any, target: Any) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
-from dokimos.core.convert import convert
+from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
-from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.keys import INPUT, OUTPUT, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.test_case import EvalTestCase
 
@@ -49,24 +49,25 @@ class Example:
     @property
     def input(self) -> str | None:
         """The text form of `inputs["input"]`, None when absent."""
-        return text_form(self.inputs.get(INPUT))
+        return text_form(input_of(self.inputs))
 
     @property
     def expected_output(self) -> str | None:
         """The text form of `expected_outputs["output"]`, None when absent."""
         return text_form(self.expected_outputs.get(OUTPUT))
 
-    def input_as(self, target: type[T], key: str = INPUT) -> T | None:
+    def input_as(self, target: type[T] | str, key: str | type[T] = INPUT) -> T | None:
         """Return an input as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.inputs.get(key), target, what="input", key=key)
+        inputs = self.inputs if INPUT in self.inputs else {**self.inputs, INPUT: input_of(self.inputs)}
+        return convert_entry(inputs, target, key, what="input")
 
-    def expected_output_as(self, target: type[T], key: str = OUTPUT) -> T | None:
+    def expected_output_as(self, target: type[T] | str, key: str | type[T] = OUTPUT) -> T | None:
         """Return an expected output as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.expected_outputs.get(key), target, what="expected output", key=key)
+        return convert_entry(self.expected_outputs, target, key, what="expected output")
 
-    def metadata_as(self, target: type[T], key: str) -> T | None:
+    def metadata_as(self, target: type[T] | str, key: str | type[T]) -> T | None:
         """Return a metadata value as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.metadata.get(key), target, what="metadata", key=key)
+        return convert_entry(self.metadata, target, key, what="metadata")
 
     def to_test_case(
         self, outputs: Any, *, metrics: CallMetrics | None = None, run_index: int = 0

@@ -1,6 +1,7 @@
 """The conventional keys inside inputs, outputs and metadata; every other key is the user's own."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 INPUT: Final = "input"
 QUERY: Final = "query"
@@ -21,3 +22,13 @@ UNKNOWN_ARGUMENTS: Final = "unknownArguments"
 CALL_ERROR: Final = "error"
 """In the metadata of a tool call: what went wrong, where the caller knows."""
 TRAJECTORY: Final = "trajectory"
+END_REASON: Final = "endReason"
+"""In the metadata of a conversation: why it ended."""
+BROKEN_OFF: Final = ("error", "timeout")
+"""Reasons for the end of a conversation that is not whole."""
+
+
+def input_of(inputs: Mapping[str, Any]) -> Any:
+    """Return the input among several: the value under "input", else under "query", as in search."""
+    value = inputs.get(INPUT)
+    return inputs.get(QUERY) if value is None else value

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from dokimos.core.agent import ToolCall, tool_calls_from
-from dokimos.core.convert import convert
+from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 
@@ -45,7 +45,7 @@ class EvalTestCase:
 
     @property
     def input(self) -> str | None:
-        return text_form(self.inputs.get(INPUT))
+        return text_form(input_of(self.inputs))
 
     @property
     def actual_output(self) -> str | None:
@@ -75,18 +75,19 @@ class EvalTestCase:
         chunks = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
         return tuple(text_form(chunk) or "" for chunk in chunks)
 
-    def input_as(self, target: type[T], key: str = INPUT) -> T | None:
+    def input_as(self, target: type[T] | str, key: str | type[T] = INPUT) -> T | None:
         """Return an input as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.inputs.get(key), target, what="input", key=key)
+        inputs = self.inputs if INPUT in self.inputs else {**self.inputs, INPUT: input_of(self.inputs)}
+        return convert_entry(inputs, target, key, what="input")
 
-    def actual_output_as(self, target: type[T], key: str = OUTPUT) -> T | None:
+    def actual_output_as(self, target: type[T] | str, key: str | type[T] = OUTPUT) -> T | None:
         """Return an actual output as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.actual_outputs.get(key), target, what="actual output", key=key)
+        return convert_entry(self.actual_outputs, target, key, what="actual output")
 
-    def expected_output_as(self, target: type[T], key: str = OUTPUT) -> T | None:
+    def expected_output_as(self, target: type[T] | str, key: str | type[T] = OUTPUT) -> T | None:
         """Return an expected output as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.expected_outputs.get(key), target, what="expected output", key=key)
+        return convert_entry(self.expected_outputs, target, key, what="expected output")
 
-    def metadata_as(self, target: type[T], key: str) -> T | None:
+    def metadata_as(self, target: type[T] | str, key: str | type[T]) -> T | None:
         """Return a metadata value as `target`; None when absent. Raises `TypeConversionError`."""
-        return convert(self.metadata.get(key), target, what="metadata", key=key)
+        return convert_entry(self.metadata, target, key, what="metadata")

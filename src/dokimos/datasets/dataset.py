@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from dokimos.core import checks
 from dokimos.core.example import Example
-from dokimos.core.text import counted
+from dokimos.core.text import counted, quoted
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
 from dokimos.errors import ConfigurationError, DatasetError
@@ -297,7 +297,16 @@ def _source(path: Location | None, text: str | None) -> Any:
         raise ConfigurationError("Give either a path or text=..., and not both.")
     if text is not None and not isinstance(text, str):
         raise ConfigurationError(f"text must be text, not {type(text).__name__}.")
+    if isinstance(path, str) and _looks_like_data(path):
+        raise ConfigurationError(
+            f"{quoted(path)} is not a path but looks like the data itself; write text=... to give the data."
+        )
     return Source.of_text(text) if path is None and text is not None else Source.of_path(path or "")
+
+
+def _looks_like_data(path: str) -> bool:
+    """Say whether somebody gave the content of a file in the place of its path."""
+    return "\n" in path or (path.lstrip()[:1] in ("{", "[") and not os.path.exists(path))
 
 
 def _twice(name: str, id: str, first: int, second: int) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator as Evaluator
     from dokimos.evaluators.calibration import calibrate as calibrate
     from dokimos.evaluators.calibration import calibrate_async as calibrate_async
+    from dokimos.evaluators.conversation.criteria import CRITERIA as CRITERIA
+    from dokimos.evaluators.conversation.criteria import Criterion as Criterion
     from dokimos.evaluators.conversation.per_turn import PerTurn as PerTurn
     from dokimos.evaluators.conversation.replies import KnowledgeRetention as KnowledgeRetention
     from dokimos.evaluators.conversation.replies import RoleAdherence as RoleAdherence
@@ -85,6 +87,15 @@ if TYPE_CHECKING:
     from dokimos.evaluators.rag.faithfulness import Faithfulness as Faithfulness
     from dokimos.evaluators.rag.hallucination import Hallucination as Hallucination
     from dokimos.evaluators.rag.noise_sensitivity import NoiseSensitivity as NoiseSensitivity
+    from dokimos.evaluators.retrieval.matching import all_of as all_of
+    from dokimos.evaluators.retrieval.matching import any_of as any_of
+    from dokimos.evaluators.retrieval.matching import by_field as by_field
+    from dokimos.evaluators.retrieval.matching import by_fields as by_fields
+    from dokimos.evaluators.retrieval.matching import by_identifier as by_identifier
+    from dokimos.evaluators.retrieval.matching import containment as containment
+    from dokimos.evaluators.retrieval.matching import equality as equality
+    from dokimos.evaluators.retrieval.matching import ignore_case as ignore_case
+    from dokimos.evaluators.retrieval.matching import llm_based as llm_based
     from dokimos.evaluators.retrieval.metrics import MRR as MRR
     from dokimos.evaluators.retrieval.metrics import NDCG as NDCG
     from dokimos.evaluators.retrieval.metrics import HitRate as HitRate
@@ -102,6 +113,22 @@ _TARGET_OF: Final[dict[str, str]] = {
     "Evaluator": "dokimos.evaluators.base:Evaluator",
     "ArgumentMatcher": "dokimos.evaluators.agent.argument_matching:ArgumentMatcher",
     "evaluator": "dokimos.evaluators.function:evaluator",
+    "CRITERIA": "dokimos.evaluators.conversation.criteria:CRITERIA",
+    "Criterion": "dokimos.evaluators.conversation.criteria:Criterion",
+    **{
+        name: f"dokimos.evaluators.retrieval.matching:{name}"
+        for name in (
+            "all_of",
+            "any_of",
+            "by_field",
+            "by_fields",
+            "by_identifier",
+            "containment",
+            "equality",
+            "ignore_case",
+            "llm_based",
+        )
+    },
     "calibrate": "dokimos.evaluators.calibration:calibrate",
     "calibrate_async": "dokimos.evaluators.calibration:calibrate_async",
     "compare_pairwise": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.jsonable import jsonable, text_form
+from dokimos.core.keys import input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
@@ -56,7 +57,7 @@ _SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
     "metadata": lambda case: case.metadata,
 }
 _WHOLE_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
-    "input": lambda case: case.inputs.get("input"),
+    "input": lambda case: input_of(case.inputs),
     "actual_output": lambda case: case.actual_outputs.get("output"),
     "expected_output": lambda case: case.expected_outputs.get("output"),
     "metadata": lambda case: case.metadata or None,
@@ -419,8 +420,35 @@ def _check_explanation(name: str, score: Score) -> None:
 def _number(name: str, outcome: Any) -> float:
     if isinstance(outcome, int | float):
         return float(outcome)
+    if isinstance(outcome, EvalResult):
+        raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
     raise EvaluationError(
         f"{name} must return a Score, a number or a bool, not {type(outcome).__name__} ({outcome!r:.80})."
+    )
+
+
+def score_instead(result: EvalResult) -> str:
+    """Return the line to write in the place of one that returns an `EvalResult`."""
+    if result.score is None:
+        return ": its name and threshold are the evaluator's; write: return Score(value, reason)"
+    metadata = ", metadata=..." if result.metadata else ""
+    line = f"return Score({result.score!r}, {result.reason!r:.80}{metadata})"
+    return f": its name and threshold are the evaluator's; write: {line}"
+
+
+def evaluator_instead(thing: Any) -> str:
+    """Return what to write in the place of something that is no evaluator, "" where that is not known."""
+    if isinstance(thing, type):
+        return f"; write {thing.__name__}(...)" if issubclass(thing, Evaluator) else _class_instead(thing)
+    if callable(getattr(thing, "evaluate", None)) or callable(getattr(thing, "score", None)):
+        return _class_instead(type(thing))
+    return "; decorate it with @evaluator" if callable(thing) else ""
+
+
+def _class_instead(kind: type) -> str:
+    return (
+        f": its class must be derived from Evaluator; write '@dataclass(frozen=True, kw_only=True)', "
+        f"'class {kind.__name__}(Evaluator):' and in it 'def score(self, case): return Score(value, reason)'"
     )
 
 

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias, cast, overload
 
 from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
-from dokimos.core.results import Score
+from dokimos.core.results import EvalResult, Score
 from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.base import Evaluator, ScoreLike, returns_bool
+from dokimos.evaluators.base import Evaluator, ScoreLike, returns_bool, score_instead
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Awaitable[ScoreLike]"]
 
@@ -125,6 +125,8 @@ class FunctionEvaluator(Evaluator):
             advice = " Declare the function itself with async def."
         elif isinstance(outcome, Mapping):
             advice = " Return Score(0.5, 'why') instead of a map."
+        elif isinstance(outcome, EvalResult):
+            advice = score_instead(outcome).removeprefix(":") + "."
         elif outcome is None:
             advice = " Does it end without a return?"
         raise EvaluationError(

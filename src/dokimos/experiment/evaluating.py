@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
@@ -18,7 +18,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.calls import is_cancelled_from_outside
-from dokimos.experiment.experiment import check_evaluators
+from dokimos.experiment.experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment.failures import CHOICE, describe_error
 from dokimos.experiment.record import ResultSink
 
@@ -37,8 +37,8 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
     if not callable(source):
         return tuple(source)
     try:
-        chosen = source(copy_containers(example))
-        evaluators = (chosen,) if isinstance(chosen, Evaluator) else tuple(chosen)
+        chosen: Any = source(copy_containers(example))
+        evaluators = (chosen,) if looks_like_evaluator(chosen) else tuple(chosen)
     except Exception as error:
         raise EvaluationError(describe_error(error)) from error
     check_evaluators(evaluators)

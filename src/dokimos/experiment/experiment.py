@@ -13,7 +13,7 @@ from dokimos.core.metrics import PriceTable
 from dokimos.core.results import ExperimentResult
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.base import Evaluator, evaluator_instead
 from dokimos.experiment.options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter
@@ -176,14 +176,12 @@ def _as_task(task: Any) -> Task:
 
 
 def _as_evaluators(evaluators: Any) -> EvaluatorSource:
-    if isinstance(evaluators, Evaluator):
-        evaluators = (evaluators,)
     if isinstance(evaluators, str):
         raise ConfigurationError(
             f"Give evaluators, not the name {evaluators!r:.80}; registry.build(NAME) makes one of a name."
         )
-    if isinstance(evaluators, type) and issubclass(evaluators, Evaluator):
-        check_evaluators((evaluators,))
+    if looks_like_evaluator(evaluators):
+        evaluators = (evaluators,)
     if not isinstance(evaluators, Iterable) or isinstance(evaluators, bytes | Mapping):
         if callable(evaluators):
             return cast("EvaluatorSource", evaluators)
@@ -197,13 +195,20 @@ def _as_evaluators(evaluators: Any) -> EvaluatorSource:
     return chosen
 
 
+def looks_like_evaluator(thing: Any) -> bool:
+    """Say whether something stands where several should, or a function that chooses some."""
+    if isinstance(thing, type):
+        return issubclass(thing, Evaluator) or hasattr(thing, "evaluate") or hasattr(thing, "score")
+    similar = hasattr(thing, "evaluate") or hasattr(thing, "score")
+    return isinstance(thing, Evaluator) or (similar and not isinstance(thing, Iterable))
+
+
 def check_evaluators(evaluators: Sequence[object]) -> None:
     """Raise `ConfigurationError` unless all are evaluators with names of their own."""
     seen = set()
     for evaluator in evaluators:
         if not isinstance(evaluator, Evaluator):
-            hint = f"; write {evaluator.__name__}(...)" if isinstance(evaluator, type) else ""
-            hint = hint or ("; decorate it with @evaluator" if callable(evaluator) else "")
+            hint = evaluator_instead(evaluator)
             raise ConfigurationError(f"{evaluator!r:.80} is not an evaluator{hint}.")
         if evaluator.name in seen:
             raise ConfigurationError(

@@ -6,12 +6,13 @@ import contextlib
 import functools
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import CoroutineType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
+from dokimos.core.calling import is_pending, resolve
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory
@@ -114,7 +115,7 @@ def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult]
     value = call(example)
     if type(value) is str:
         return returned(_normalised(value, None, start=start))
-    if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
+    if is_pending(value) or isinstance(value, AsyncIterator):
         return _Awaiting(value, start)
     if isinstance(value, Iterator):
         return returned(_normalised(*_joined(value, start), start=start))
@@ -123,8 +124,10 @@ def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult]
 
 async def _finish(value: Any, start: float) -> TaskResult:
     first_chunk_ms = None
-    if type(value) is CoroutineType or isinstance(value, Awaitable):
+    if type(value) is CoroutineType:
         value = await value
+    if type(value) not in (str, dict) and is_pending(value):
+        value = await resolve(value)
     if type(value) is not str and isinstance(value, AsyncIterator):
         value, first_chunk_ms = await _joined_async(value, start)
     return _normalised(value, first_chunk_ms, start=start)

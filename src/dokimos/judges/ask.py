@@ -16,6 +16,7 @@ from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.protocol import JudgeLM, JudgeReply
+from dokimos.judges.reasoning import without_reasoning
 from dokimos.judges.replies import UnusableReply, read_reply
 from dokimos.judges.reply_schema import schema_of
 
@@ -30,6 +31,7 @@ async def ask(
     shape: type[T],
     *,
     check: Callable[[T], None] | None = None,
+    read: Callable[[str], T | None] | None = None,
     sample: int = 0,
 ) -> T:
     """Ask a judge and return its answer as `shape`, a dataclass.
@@ -44,13 +46,14 @@ async def ask(
         prompt: What to ask; may hold fenced text.
         shape: A dataclass whose field types say what is allowed, such as `Annotated[float, Field(ge=0)]`.
         check: Looks at what the types cannot say.
+        read: Reads a reply, without its reasoning, that need not be JSON; None where it has to be.
         sample: Tells independent samples of one question apart.
 
     Raises:
         JudgeReplyError: when the second reply cannot be used either.
         JudgeUnavailableError: when there was no reply.
     """
-    return (await ask_with_reply(judge, prompt, shape, check=check, sample=sample)).value
+    return (await ask_with_reply(judge, prompt, shape, check=check, read=read, sample=sample)).value
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ async def ask_with_reply(
     shape: type[T],
     *,
     check: Callable[[T], None] | None = None,
+    read: Callable[[str], T | None] | None = None,
     sample: int = 0,
 ) -> Answer[T]:
     """Do what `ask` does, and return the reply too, for its token probabilities."""
@@ -79,13 +83,13 @@ async def ask_with_reply(
     question = f"{prompt}\n\n{_shape_request(form)}"
     reply = await complete(judge, question, schema=schema, sample=sample)
     try:
-        return _read(reply, shape, check, judged)
+        return _read(reply, shape, check, judged, read)
     except UnusableReply as problem:
         first = problem
     repair = _repair_request(question, reply.text, first)
     try:
         reply = await complete(judge, repair, schema=schema, sample=sample)
-        return _read(reply, shape, check, judged)
+        return _read(reply, shape, check, judged, read)
     except UnusableReply as problem:
         unusable = _unusable(reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind)
     except JudgeReplyError as cut_off:
@@ -98,10 +102,17 @@ async def ask_with_reply(
 
 
 def _read(
-    reply: JudgeReply, shape: type[T], check: Callable[[T], None] | None, judged: JudgedText
+    reply: JudgeReply,
+    shape: type[T],
+    check: Callable[[T], None] | None,
+    judged: JudgedText,
+    read: Callable[[str], T | None] | None,
 ) -> Answer[T]:
-    read = read_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
-    return Answer(read.answer, reply, read.start)
+    plain = None if read is None or reply.schema_enforced else read(without_reasoning(reply.text))
+    if plain is not None:
+        return Answer(plain, reply, 0)
+    found = read_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
+    return Answer(found.answer, reply, found.start)
 
 
 def _unusable(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import tool_calls_from
+from dokimos.core.calling import resolve
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
 from dokimos.core.jsonable import text_form
@@ -71,10 +71,8 @@ class Side:
 
     async def _asked(self, trajectory: ConversationTrajectory) -> Any:
         party = cast("SimulatedUser", self._prepared.call)
-        if self._prepared.is_async:
-            return await party(trajectory)
-        said = await call_in_thread(party, trajectory)
-        return await said if inspect.isawaitable(said) else said
+        said = party(trajectory) if self._prepared.is_async else await call_in_thread(party, trajectory)
+        return await resolve(said)
 
 
 async def within(seconds: float | None, call: Coroutine[Any, Any, T]) -> T:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import Application, ConversationTrajectory, Message
 from dokimos.core.jsonable import jsonable
+from dokimos.core.keys import END_REASON
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.run_scope import Usage, counting_usage
 from dokimos.core.text import error_text
@@ -37,7 +38,6 @@ StoppingCondition: TypeAlias = Callable[[ConversationTrajectory], Any]
 Like the sides, a sync one is called in a thread, so that it may take its time.
 """
 
-END_REASON: Final = "endReason"
 ERROR: Final = "error"
 USER_METRICS: Final = "userMetrics"
 """In the metadata of a trajectory: what the simulated user's model calls took."""

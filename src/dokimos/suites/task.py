@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import uuid
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from dokimos.core.agent import tool_calls_from
+from dokimos.core.calling import resolve
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.example import Example
@@ -72,8 +72,7 @@ class SuiteTask:
             await close()
 
     async def _run(self, case: CasePlan, example: Example) -> TaskResult:
-        opened = self.application()
-        reply = await opened if inspect.isawaitable(opened) else opened
+        reply = await resolve(self.application())
         session = _Session(reply, self.timeout, sample=self._sample(case, example))
         if case.is_conversation:
             return await session.conversation(case)

@@ -10,7 +10,7 @@ from dokimos.core.run_scope import current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, EvalAssertionError
-from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.base import Evaluator, evaluator_instead
 from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
 from dokimos.experiment.wanted import Wanted, compare
 from dokimos.testing.cassettes import current_cassette
@@ -77,10 +77,11 @@ def _checked(case: EvalTestCase) -> EvalTestCase:
 def _flat(evaluators: Sequence[Evaluator | Iterable[Evaluator]]) -> list[Evaluator]:
     found: list[Evaluator] = []
     for given in evaluators:
-        found += [given] if isinstance(given, Evaluator) else given
+        found += given if isinstance(given, Iterable) else [given]
     for one in found:
         if not isinstance(one, Evaluator):
-            raise ConfigurationError(f"assert_eval() takes evaluators, not {one!r}.")
+            hint = evaluator_instead(one)
+            raise ConfigurationError(f"assert_eval() takes evaluators, not {one!r:.80}{hint}.")
     if not found:
         raise ConfigurationError("assert_eval() needs at least one evaluator.")
     return found

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -49,6 +49,7 @@ def reported_case(item: Any, report: Any, recorder: ItemRecorder, source: CaseSo
         "position": position,
         "run": recorder.run_index,
         "item": to_json(result),
+        "example_id": result.example.id if recorder.example is None else recorder.example.id,
         "evaluators": to_json(tuple(recorder.evaluators.values())),
         "module": _module_of(item) if source.reporter is not None else None,
     }
@@ -108,8 +109,9 @@ class SessionRecord:
         for info in from_json(tuple[EvaluatorInfo, ...], case["evaluators"]):
             self._evaluators.setdefault(info.name, info)
         run = self._run_of(found.test, case["module"])
-        if run is not None:
-            run.reporters.item(found.item)
+        if run is not None:  # its readers pair items by the ids of the data set, not by the names of tests
+            example = replace(found.item.example, id=case["example_id"])
+            run.reporters.item(replace(found.item, example=example))
 
     def finish(self, *, interrupted: bool) -> None:
         """Complete the reporters' runs, compare with the levels asked for and write the reports."""

@@ -108,3 +108,35 @@ def test_a_name_is_required_beside_arguments_that_are_text(name, arguments):
 def test_what_is_no_map_is_no_tool_call():
     with pytest.raises(ValueError, match="A tool call must be a map, not 'search'"):
         ToolCall.from_map("search")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("done",),
+            r"must be a list, not the text 'done'; write AgentTrace\(final_response='done'\)",
+        ),
+        (({"name": "x"},), "tool_calls of an AgentTrace must be a list"),
+        ((3,), "tool_calls of an AgentTrace must be a list, not 3"),
+        ((["look_up"],), "must be ToolCalls or maps, not 'look_up'"),
+        (([{"tool": "x"}],), "needs a name"),
+        (([], "done", "first this"), "3 were given|positional"),
+    ],
+)
+def test_what_is_no_list_of_calls_is_refused_where_it_is_given(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        AgentTrace(*arguments)
+
+
+def test_steps_given_as_one_text_are_refused():
+    with pytest.raises(ValueError, match="reasoning_steps of an AgentTrace must be a list"):
+        AgentTrace(reasoning_steps="first this")
+
+
+def test_calls_given_as_maps_become_calls():
+    call = {"function": {"name": "look_up", "arguments": '{"word": "x"}'}}
+    assert AgentTrace([call, ToolCall("add")]).tool_calls == (
+        ToolCall("look_up", {"word": "x"}),
+        ToolCall("add"),
+    )

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -72,3 +73,14 @@ def test_only_a_sync_function_goes_into_a_thread():
 
 def test_an_argument_may_have_the_name_of_a_parameter():
     assert asyncio.run(called(lambda function: function, function="f(x)")) == "f(x)"
+
+
+@pytest.mark.parametrize("function", [lambda pool: pool.submit(plain, 2), lambda pool: awaited(2)])
+async def test_futures_of_threads_are_awaited_like_coroutines(function):
+    with ThreadPoolExecutor(1) as pool:
+        assert await called(function, pool) == 3
+
+
+async def test_a_future_that_holds_an_awaitable_is_awaited_to_its_end():
+    with ThreadPoolExecutor(1) as pool:
+        assert await called(lambda: pool.submit(awaited, 2)) == 3

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos import EvalTestCase, ToolCall
+from dokimos import EvalTestCase, Example, ToolCall, evaluator
 from dokimos.errors import EvaluationError, TypeConversionError
 
 
@@ -96,3 +96,56 @@ def test_tool_calls_are_read_from_objects_and_maps():
 def test_what_is_no_tool_call_is_an_error_that_says_which(value, message):
     with pytest.raises(EvaluationError, match=message):
         _ = EvalTestCase({}, {"toolCalls": value}).tool_calls
+
+
+@dataclass
+class Rubric:
+    points: int
+
+
+READERS = [
+    ("input_as", {"inputs": {"k": {"points": 3}}}),
+    ("actual_output_as", {"actual_outputs": {"k": {"points": 3}}}),
+    ("expected_output_as", {"expected_outputs": {"k": {"points": 3}}}),
+    ("metadata_as", {"metadata": {"k": {"points": 3}}}),
+]
+
+
+@pytest.mark.parametrize(("accessor", "parts"), READERS)
+@pytest.mark.parametrize("arguments", [(Rubric, "k"), ("k", Rubric)])
+def test_type_and_key_are_taken_in_either_order(accessor, parts, arguments):
+    assert getattr(EvalTestCase(**parts), accessor)(*arguments) == Rubric(3)
+    if accessor != "actual_output_as":
+        example = Example(**parts)
+        assert getattr(example, accessor)(*arguments) == Rubric(3)
+
+
+def test_key_and_type_may_be_given_by_name():
+    case = EvalTestCase(metadata={"rubric": [{"points": 3}]})
+    assert case.metadata_as("rubric", list[Rubric]) == [Rubric(3)]
+    assert case.metadata_as(key="rubric", target=list[Rubric]) == [Rubric(3)]
+    assert case.metadata_as("absent", Rubric) is None
+
+
+@pytest.mark.parametrize(
+    ("accessor", "arguments"),
+    [("actual_output_as", ("k",)), ("metadata_as", ("a", "b")), ("input_as", (Rubric, Rubric))],
+)
+def test_without_a_type_and_a_key_nothing_is_read(accessor, arguments):
+    with pytest.raises(TypeError, match=rf"{accessor}\(\) takes a type and a key"):
+        getattr(EvalTestCase({"k": 1}, {"k": 1}, metadata={"a": 1}), accessor)(*arguments)
+
+
+def test_a_query_stands_in_for_the_input():
+    case = Example({"query": "shoes"}).to_test_case("boots")
+    assert (case.input, case.input_as(str)) == ("shoes", "shoes")
+    assert Example({"query": "shoes", "input": "hats"}).input == "hats"
+    assert Example({"query": ["shoes"]}).input_as(list) == ["shoes"]
+
+
+def test_evaluators_that_need_an_input_take_a_query():
+    @evaluator
+    def about(input: str) -> bool:
+        return input == "shoes"
+
+    assert about.evaluate(EvalTestCase({"query": "shoes"})).score == 1.0

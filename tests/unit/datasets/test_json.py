@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example
-from dokimos.errors import DatasetError
+from dokimos.errors import ConfigurationError, DatasetError
 
 
 def read(*rows: object) -> list[Example]:
@@ -271,3 +271,23 @@ def test_a_broken_line_of_jsonl_with_a_refused_value_is_named():
         Dataset.from_jsonl(text='{"input": "a"}\n{"a":NaNt}}\n')
 
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("read", "data"),
+    [
+        (Dataset.from_json, '{"examples": []}'),
+        (Dataset.from_json, ' [{"input": "a"}]'),
+        (Dataset.from_jsonl, '{"input": "a"}'),
+        (Dataset.from_csv, "input,output\na,b"),
+    ],
+)
+def test_data_in_the_place_of_a_path_is_refused_with_the_way_to_give_it(read, data):
+    with pytest.raises(ConfigurationError, match=r"looks like the data itself; write text=\.\.\."):
+        read(data)
+
+
+def test_a_path_may_look_like_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "[1].json").write_text('[{"input": "a"}]')
+    assert len(Dataset.from_json("[1].json")) == 1

@@ -3,13 +3,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from dokimos.core.results import Score
+from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.function import FunctionEvaluator
 from dokimos.evaluators.text import ExactMatch
 
 CASE = EvalTestCase.of("question", "answer")
@@ -150,3 +152,16 @@ def test_info_changes_with_the_configuration_only():
     assert Returns().info().fingerprint == Returns(name="Other").info().fingerprint
     assert Returns().info().fingerprint != Returns(outcome=0.5).info().fingerprint
     assert Returns(outcome=0.5).info().parameters == {"outcome": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivesAResult(Evaluator):
+    def score(self, case: EvalTestCase) -> Any:
+        return EvalResult.of("Mine", 0.8, 0.5, "It's good")
+
+
+def test_a_score_that_is_a_result_is_refused_with_the_line_to_write():
+    line = 'return Score(0.8, "It\'s good")'
+    assert line in GivesAResult().evaluate(CASE).error
+    made = FunctionEvaluator(function=lambda case: EvalResult.of("Mine", 0.8, 0.5, "It's good"))
+    assert line in made.evaluate(CASE).error

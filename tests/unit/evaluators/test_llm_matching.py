@@ -32,7 +32,28 @@ def test_a_bare_word_is_read(scripted, reply, score):
     assert Precision(matching=llm_based(scripted(verdict=reply))).evaluate(case).score == score
 
 
-@pytest.mark.parametrize("reply", ["maybe", "", "yes and no", "{}", '{"verdict": true}', "[]"])
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ("Yes, both name a period of thirty days.", 1.0),
+        ("No: the first one is about hats.", 0.0),
+        ("**Yes**\n\nThey mean the same.", 1.0),
+        ("YES", 1.0),
+        ("no - not at all, although yes would be nice", 0.0),
+        ("<think>No, or is it? Yes.</think>\nYes. The same.", 1.0),
+        ("<think>Yes</think> No.", 0.0),
+    ],
+)
+def test_a_reply_that_begins_with_yes_or_no_is_read(scripted, reply, score):
+    case = EvalTestCase({}, {"retrieved": ["x"]}, expected_outputs={"relevant": ["y"]})
+    judge = scripted(verdict=reply)
+    assert Precision(matching=llm_based(judge)).evaluate(case).score == score
+    assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "reply", ["nothing in common", "yes/no", "maybe", "", "yes and no", "{}", '{"verdict": true}', "[]"]
+)
 def test_another_reply_is_an_error(scripted, reply):
     result = Recall(matching=llm_based(scripted(verdict=reply))).evaluate(CASE)
     assert result.score is None

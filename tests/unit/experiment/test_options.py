@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from dokimos import Dataset, Example, Experiment, RunOptions
+from dokimos import Dataset, EvalResult, EvalTestCase, Example, Experiment, RunOptions
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.datasets.dataset import DatasetStream
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.evaluators import ExactMatch
 from dokimos.reporting.memory import MemoryReporter
+
+
+class LooksLikeOne:
+    name = "Looks like one"
+    threshold = 0.5
+
+    def evaluate(self, case: EvalTestCase) -> EvalResult:
+        return EvalResult.of(self.name, 1.0, self.threshold)
+
 
 DATA = Dataset([Example.of("a", "a")])
 NONSENSE: tuple[Any, ...] = (object(), {"a": 1}, {}, [1], b"x", 2.5j, "", float("nan"), ("a",), object)
@@ -46,6 +55,13 @@ def plan(**changes: Any) -> Experiment:
         ("evaluators", "exact_match", r"not the name 'exact_match'; registry.build\(NAME\)"),
         ("evaluators", ExactMatch, r"write ExactMatch\(...\)"),
         ("evaluators", {"exact": ExactMatch()}, "not dict"),
+        ("evaluators", LooksLikeOne(), r"derived from Evaluator; write .*class LooksLikeOne\(Evaluator\):"),
+        (
+            "evaluators",
+            [LooksLikeOne()],
+            r"'def score\(self, case\): return Score\(value, reason\)'",
+        ),
+        ("evaluators", [LooksLikeOne], r"class LooksLikeOne\(Evaluator\):"),
         ("evaluators", [len], "decorate it with @evaluator"),
         ("evaluators", [], "at least one evaluator"),
         ("evaluators", [ExactMatch(), ExactMatch()], "Two evaluators are called 'Exact Match'"),

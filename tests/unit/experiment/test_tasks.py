@@ -7,6 +7,7 @@ import functools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError as ThreadCancelled
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -361,3 +362,23 @@ def test_unicode_of_every_kind_goes_through_a_run_with_a_journal() -> None:
     result = Experiment(data, on_input(lambda got: got), [fine], progress=False).run()
     assert result.pass_rate == 1.0
     assert result.warnings == ()
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_future_of_a_thread_pool_is_awaited(kind: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        def submit(example: Example) -> Any:
+            return pool.submit(lambda: {"output": example.input})
+
+        async def submit_async(example: Example) -> Any:
+            return submit(example)
+
+        result = run(submit if kind == "sync" else submit_async)
+    assert result.pass_count == len(result.item_results)
+
+
+def test_a_future_that_fails_is_the_error_of_its_item() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        result = run(lambda example: pool.submit(int, "x"))
+    assert "invalid literal" in str(result.item_results[0].error)

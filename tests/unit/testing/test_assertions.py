@@ -69,12 +69,22 @@ def test_async_evaluators_are_asserted_on_while_a_loop_is_running():
     assert asyncio.run(test())[0].score == 1.0
 
 
+class LooksLikeOne:
+    name = "Looks like one"
+    threshold = 0.5
+
+    def evaluate(self, case: EvalTestCase) -> EvalResult:
+        return EvalResult.of(self.name, 1.0, self.threshold)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((CASE,), "at least one evaluator"),
         ((CASE, []), "at least one evaluator"),
         ((CASE, ["exact_match"]), "takes evaluators, not 'exact_match'"),
+        ((CASE, LooksLikeOne()), r"write .*class LooksLikeOne\(Evaluator\):"),
+        ((CASE, [LooksLikeOne()]), r"class LooksLikeOne\(Evaluator\):"),
         (("text", ExactMatch()), "takes an EvalTestCase, not str"),
     ],
 )

@@ -225,7 +225,7 @@ class Log(BaseReporter):
         self.write("start", name, dict(metadata))
         return RunHandle(name)
     def report_item(self, handle, item):
-        self.write("item", item.index, item.actual_output)
+        self.write("item", item.index, item.actual_output, item.example.id)
     def complete_run(self, handle, status):
         self.write("complete", status)
 
@@ -244,7 +244,7 @@ def test_a_reporter_gets_one_run_for_the_test_function(project, arguments):
     project.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
     log = [json.loads(line) for line in path.with_name("log.jsonl").read_text().splitlines()]
     assert log[0] == ["start", f"{path.name}::test_support", {"model": "m"}]
-    assert sorted(log[1:3], key=str) == [["item", 0, "30 days"], ["item", 1, None]]
+    assert sorted(log[1:3], key=str) == [["item", 0, "30 days", "refund"], ["item", 1, None, None]]
     assert log[3:] == [["complete", "SUCCESS"]]
 
 
@@ -338,7 +338,7 @@ def test_a_reporter_gets_a_test_with_subtests_once(project):
     project.runpytest_subprocess()
 
     entries = [json.loads(line) for line in (project.path / "log.jsonl").read_text().splitlines()]
-    assert [entry for entry in entries if entry[0] == "item"] == [["item", 0, "1"]]
+    assert [entry for entry in entries if entry[0] == "item"] == [["item", 0, "1", entries[1][3]]]
 
 
 def test_a_reporter_that_raises_is_named_and_fails_nothing(project):

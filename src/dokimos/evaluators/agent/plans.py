@@ -21,7 +21,7 @@ from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
 class RatedRun(JudgedEvaluator):
     """The base of the evaluators that have a judge rate a run from 1 to 5, which becomes 0..1. One call."""
 
-    requires: ClassVar[tuple[str, ...]] = (f"inputs.{INPUT}",)
+    requires: ClassVar[tuple[str, ...]] = ("input",)
     question: ClassVar[str]
     """What the judge is asked."""
     levels: ClassVar[tuple[str, str, str, str, str]]

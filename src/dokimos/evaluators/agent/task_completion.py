@@ -42,7 +42,7 @@ class TaskCompletion(JudgedEvaluator):
     constraints, which a completed task must keep. One call.
     """
 
-    requires = (f"inputs.{INPUT}", f"metadata.{TASKS}")
+    requires = ("input", f"metadata.{TASKS}")
 
     dialog_key: str = INPUT
     """The key of what the user said in the inputs."""

@@ -42,7 +42,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
     judge.
     """
 
-    requires = (f"inputs.{INPUT}", f"outputs.{TOOL_CALLS}")
+    requires = ("input", f"outputs.{TOOL_CALLS}")
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""

@@ -36,7 +36,7 @@ class ToolSelection(JudgedEvaluator):
     call of the judge.
     """
 
-    requires = (f"inputs.{INPUT}", f"outputs.{TOOL_CALLS}", f"metadata.{TOOLS}")
+    requires = ("input", f"outputs.{TOOL_CALLS}", f"metadata.{TOOLS}")
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dokimos.core.conversation import ConversationTrajectory, trajectory_from
-from dokimos.core.keys import TRAJECTORY
+from dokimos.core.keys import BROKEN_OFF, END_REASON, TRAJECTORY
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
+from dokimos.errors import EvaluationError
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.conversation.transcript import transcript
 from dokimos.evaluators.judged.base import JudgedEvaluator
@@ -55,5 +56,17 @@ class ConversationEvaluator(JudgedEvaluator):
 
 
 def conversation_of(case: EvalTestCase, key: str) -> ConversationTrajectory:
-    """Return the conversation under a key of the actual outputs. Raises `EvaluationError`."""
-    return trajectory_from(case.actual_outputs.get(key), key=key)
+    """Return the conversation under a key of the actual outputs.
+
+    Raises:
+        EvaluationError: where there is none, or it broke off, so that what is there says nothing of the rest.
+    """
+    trajectory = trajectory_from(case.actual_outputs.get(key), key=key)
+    reason = trajectory.metadata.get(END_REASON)
+    if reason in BROKEN_OFF:
+        why = trajectory.metadata.get("error") or f"{END_REASON!r} in its metadata is {str(reason)!r}"
+        raise EvaluationError(
+            f"The conversation broke off, so it is not evaluated: {why}. To evaluate what there is of it, "
+            f"leave {END_REASON!r} out of its metadata."
+        )
+    return trajectory

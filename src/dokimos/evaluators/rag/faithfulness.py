@@ -31,7 +31,7 @@ class Faithfulness(ContextEvaluator):
     """
 
     default_name = "Faithfulness"
-    requires = ("input", "actual_output")
+    requires = ("actual_output",)
 
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dokimos.core.jsonable import text_form
 from dokimos.evaluators.json_tree import identity_key
@@ -12,6 +13,9 @@ from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLM, identity_of
 from dokimos.judges.shapes import YesNo
+
+_YES_OR_NO: Final = re.compile(r"[\s\"'*_#>`(]*(yes|no)\b(?!\s*(?:and|or|/)\s*(?:yes|no)\b)", re.IGNORECASE)
+"""Matches "Yes, both do.", and neither "nothing" nor "yes and no"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,15 @@ class LlmMatching:
     async def __call__(self, retrieved: Any, relevant: Any) -> bool:
         if identity_key(retrieved) == identity_key(relevant):
             return True
-        answer = await ask(self.judge, matching_prompt(retrieved, relevant), SameMeaning)
+        prompt = matching_prompt(retrieved, relevant)
+        answer = await ask(self.judge, prompt, SameMeaning, read=_first_word)
         return answer.verdict == "yes"
+
+
+def _first_word(reply: str) -> SameMeaning | None:
+    """Read a reply that begins with yes or no, as judges write that keep to no form."""
+    found = _YES_OR_NO.match(reply)
+    return None if found is None else SameMeaning("yes" if found[1].casefold() == "yes" else "no")
 
 
 def matching_prompt(retrieved: Any, relevant: Any) -> str:

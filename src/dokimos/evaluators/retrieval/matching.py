@@ -5,7 +5,6 @@ Any callable of (retrieved, relevant) that gives a bool, sync or async, is a str
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -173,8 +172,7 @@ def asks_judge(strategy: Strategy) -> bool:
 
 async def matches(strategy: Strategy, retrieved: Any, relevant: Any) -> bool:
     """Ask a strategy, sync or async."""
-    answer = strategy(retrieved, relevant)
-    return bool(await answer if inspect.isawaitable(answer) else answer)
+    return bool(await calling.resolve(strategy(retrieved, relevant)))
 
 
 def key_of(strategy: Strategy) -> Callable[[Any], Hashable] | None:

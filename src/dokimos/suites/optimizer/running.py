@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.calling import resolve
 from dokimos.core.results import RunStatus
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
@@ -224,6 +224,4 @@ async def let_go(application: Any) -> None:
     """Close an application that holds something, such as connections and processes of its tools."""
     close = getattr(application, "aclose", None) or getattr(application, "close", None)
     if close is not None:
-        outcome = close()
-        if inspect.isawaitable(outcome):
-            await outcome
+        await resolve(close())

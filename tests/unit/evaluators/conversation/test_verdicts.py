@@ -1,5 +1,8 @@
 """Knowledge retention, turn relevance, role adherence, completeness and frustration."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from dokimos import ConversationTrajectory, EvalTestCase, Message
@@ -7,7 +10,9 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators import (
     ConversationCompleteness,
     KnowledgeRetention,
+    PerTurn,
     RoleAdherence,
+    Trajectory,
     TurnRelevance,
     UserFrustration,
 )
@@ -190,3 +195,27 @@ class TestFrustration:
         result = UserFrustration(judge=judge).evaluate(case_of(EMPTY))
 
         assert (result.score, result.success, judge.asked) == (1.0, False, [])
+
+
+@pytest.mark.parametrize("reason", ["error", "timeout"])
+@pytest.mark.parametrize("form", ["trajectory", "JSON"])
+def test_a_conversation_that_broke_off_is_an_error_and_no_verdict(scripted, reason, form):
+    judge = scripted(verdicts=[], rating=5)
+    broken = replace(TALK, metadata={"endReason": reason, "error": "The application failed in turn 2"})
+    given = broken if form == "trajectory" else json.loads(broken.to_json())
+    judged = [kind(judge=judge) for kind in (*OF_REPLIES, ConversationCompleteness, UserFrustration)]
+    evaluators = [
+        *judged,
+        Trajectory(judge=judge, criteria=("clarity",)),
+        PerTurn(evaluator={"length": {"max": 40}}),
+    ]
+    for evaluator in evaluators:
+        result = evaluator.evaluate(case_of(given))
+        assert (result.score, result.success) == (None, None)
+        assert "broke off, so it is not evaluated: The application failed in turn 2" in result.error
+    assert judge.asked == []
+
+
+def test_a_conversation_that_ended_otherwise_is_evaluated():
+    whole = replace(TALK, metadata={"endReason": "max_turns"})
+    assert PerTurn(evaluator={"length": {"max": 40}}).evaluate(case_of(whole)).score == 1.0

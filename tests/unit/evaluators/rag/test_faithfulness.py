@@ -29,6 +29,12 @@ def judge_of(scripted, *, statements=(TRUTHS, CLAIMS), verdicts=VERDICTS, summar
     return scripted(statements=deque(statements), verdicts=verdicts, summary=summary)
 
 
+def test_no_input_is_needed_since_no_prompt_has_it(scripted):
+    judge = judge_of(scripted)
+    case = EvalTestCase({}, {"output": "Paris ..."}, metadata={"context": TRUTHS})
+    assert Faithfulness(judge=judge).evaluate(case).score == pytest.approx(1 / 3)
+
+
 def test_the_score_is_the_share_of_supported_claims(scripted):
     judge = judge_of(scripted)
     result = Faithfulness(judge=judge).evaluate(case_of())
@@ -171,7 +177,7 @@ def test_outputs_come_before_metadata(scripted):
         (case_of(context=None), "needs 'context' in the actual outputs or the metadata"),
         (case_of(context=None, retrievalContext=["x"]), "It has 'retrievalContext': name that as the key."),
         (case_of(context=7), "needs text or a list under 'context', not int: 7"),
-        (EvalTestCase({}, {"output": "x", "context": "y"}), "needs an input"),
+        (EvalTestCase({}, {"context": "y"}), "needs an actual output"),
     ],
 )
 def test_a_missing_or_odd_context_is_an_error_without_a_call(scripted, case, message):
