@@ -11,18 +11,20 @@ from typing import Literal
 
 import pytest
 
-from dokimos import Budget, Dataset, Example, Experiment, judge, model_task
+from dokimos import Budget, Dataset, Example, Experiment, judge, merge_results, model_task
 from dokimos.cli.main import run_command
 from dokimos.core.results import RunStatus, Score
 from dokimos.errors import EndpointDownError
-from dokimos.evaluators import ExactMatch
+from dokimos.evaluators import EmbeddingSimilarity, ExactMatch
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.experiment import model_calls
 from dokimos.experiment.store import load_run
+from dokimos.exporters.base import export
 from dokimos.http import retries
-from dokimos.http.breaker import Breakers, forget_outages
+from dokimos.http.breaker import Breaker, Breakers, forget_outages
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
+from dokimos.judges.embedding_models import embedder
 
 
 class Clock:
@@ -590,3 +592,128 @@ def test_what_is_waited_for_a_start_is_no_time_of_a_call(scripted, clock, option
 
     assert [item.error for item in result.item_results] == [None] * 3
     assert [item.eval_results[0].error for item in result.item_results] == [None] * 3
+
+
+# Beside other options
+
+
+def test_fail_fast_does_not_hide_an_outage(clock, nobody):
+    result = experiment(20, model_at(nobody), [ExactMatch()]).run(fail_fast=True)
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert result.warnings[0].startswith("Stopped: openai tiny has been down since")
+
+
+def test_max_errors_does_not_hide_an_outage(clock, nobody):
+    result = experiment(20, model_at(nobody), [ExactMatch()]).run(max_errors=0)
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+
+
+def test_retries_of_the_task_are_not_spent_on_what_is_down(clock, nobody):
+    result = experiment(20, model_at(nobody), [ExactMatch()]).run(retries=5)
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert clock.now - 1000 < 10
+
+
+def test_repeats_are_resumed_where_they_were_cut(scripted, clock):
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        plan = experiment(5, model_at(server.url), [ExactMatch()], runs=3, parallelism=1)
+
+        def answer(prompt):
+            if len(server.prompts) == 7:
+                server.then(scripted.too_many(86_400), times=1000)
+            return prompt
+
+        server.answer = answer
+        cut = plan.run()
+        assert cut.status is RunStatus.ENDPOINT_DOWN
+        server.script.clear()
+        server.answer = lambda prompt: prompt
+        server.received.clear()
+        whole = plan.run(resume=cut.run_id)
+
+    assert whole.status is RunStatus.COMPLETED
+    assert [run.pass_count for run in whole.runs] == [5, 5, 5]
+    assert len(server.received) == 8
+
+
+def test_a_stream_is_stopped_and_resumed(scripted, clock, nobody, tmp_path):
+    examples(20).to_jsonl(tmp_path / "data.jsonl")
+    stream = Dataset.stream(str(tmp_path / "data.jsonl"))
+    places = {"url": nobody}
+
+    async def task(example):
+        return await model_at(places["url"])(example)
+
+    plan = Experiment(stream, task, [ExactMatch()], progress=False, parallelism=4)
+    cut = plan.run()
+    assert cut.status is RunStatus.ENDPOINT_DOWN
+
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        places["url"] = server.url
+        whole = plan.run(resume=cut.run_id)
+    assert whole.pass_count == 20
+
+
+def test_a_resumed_run_that_finds_it_still_down_stops_again(clock, nobody):
+    plan = experiment(20, model_at(nobody), [ExactMatch()])
+    cut = plan.run()
+    again = plan.run(resume=cut.run_id)
+
+    assert again.status is RunStatus.ENDPOINT_DOWN
+    assert again.run_id == cut.run_id
+
+
+def test_a_merged_run_says_that_a_shard_was_stopped(scripted, clock, nobody):
+    places = {}
+
+    async def task(example):
+        return await model_at(places["url"])(example)
+
+    plan = experiment(10, task, [ExactMatch()], parallelism=10)  # all of them are in flight
+    places["url"] = nobody
+    shards = [plan.run(shard=(1, 2))]
+    with scripted.ScriptedServer(lambda prompt: prompt) as server:
+        places["url"] = server.url
+        shards.append(plan.run(shard=(2, 2)))
+
+    assert merge_results(shards).status is RunStatus.ENDPOINT_DOWN
+
+
+@pytest.mark.parametrize("ending", ["html", "json", "md", "junit.xml"])
+def test_what_was_stopped_can_be_reported(clock, nobody, tmp_path, ending):
+    result = experiment(20, model_at(nobody), [ExactMatch()]).run()
+
+    text = export(result, tmp_path / f"report.{ending}").read_text()
+
+    assert "cannot connect to 127.0.0.1" in text
+
+
+def test_an_embedder_that_is_down_ends_the_run(clock, nobody):
+    similar = EmbeddingSimilarity(embedder=embedder(f"{nobody}/v1#tiny"), threshold=0.5)
+    result = experiment(50, echo, [similar]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert "no verdict can be had without it: openai tiny has been down" in result.warnings[0]
+
+
+def test_many_threads_find_it_out_together(nobody, monkeypatch):
+    monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
+    tried = []
+    original = Breaker.failed
+
+    def failed(self, *arguments, **details):
+        tried.append(1)
+        return original(self, *arguments, **details)
+
+    monkeypatch.setattr(Breaker, "failed", failed)
+
+    def task(example):
+        return asyncio.run(model_at(nobody)(example)).outputs["output"]
+
+    result = experiment(300, task, [ExactMatch()], parallelism=32).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert len(tried) < 100

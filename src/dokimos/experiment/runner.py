@@ -390,7 +390,7 @@ class _Pass:
         return True
 
     def _fail_fast(self, item: ItemResult) -> None:
-        if self.runner._first_failure is None:
+        if self.runner._first_failure is None and self.runner._outage.reason is None:
             self.runner._first_failure = item.key
         self.stopped = True
         self._stop.set()

@@ -200,7 +200,7 @@ class Breaker:
     def _pause(self, wait: float | None, now: float) -> float:
         longest = LONGEST_START_WAIT if self._is_starting(now) else LONGEST_WAIT
         growing = min(FIRST_WAIT * 2.0 ** max(min(self._tries, 20) - 1, 0), longest)
-        return growing if wait is None else max(growing, wait)
+        return growing if wait is None else max(wait, FIRST_WAIT)
 
 
 class Breakers:
