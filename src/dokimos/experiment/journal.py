@@ -14,6 +14,9 @@ A line of the journal is an object whose "t" says what it is:
     void   names: what these evaluators found before is void, as they were configured anew ("" for all)
     pass   r and what was seen of the data set: a repeat has ended
     done   the status and provenance: the run has ended
+
+Each ends with "c", a checksum of what stands before it. A line that is damaged in any way is left out and
+named; a run that goes on does again what it held.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
 from dokimos.core.wire import from_json
 from dokimos.errors import JournalError
+from dokimos.experiment.journal_lines import read_record, with_checksum
 from dokimos.experiment.lock import RunLock
 
 FORMAT: Final = 1
@@ -135,7 +139,7 @@ class Journal:
         self._lock.release()
 
     def _write(self, line: str) -> None:
-        data = line.encode("utf-8", "replace")
+        data = with_checksum(line.encode("utf-8", "replace"))
         with self._mutex:
             if self._closed or self.problem is not None:
                 return
@@ -177,16 +181,6 @@ class StoredItem:
     error: str | None
     error_kind: str | None = None
     results: Mapping[str, EvalResult] = field(default_factory=dict)
-
-
-_SHAPES: Final[dict[str, tuple[tuple[str, type], ...]]] = {
-    "item": (("r", int), ("i", int), ("h", str)),
-    "eval": (("r", int), ("i", int), ("v", list)),
-    "pass": (("r", int), ("seen", int)),
-    "void": (("names", list),),
-    "done": (("status", str),),
-}
-"""What a record of each kind must have."""
 
 
 class StoredRun:
@@ -298,20 +292,18 @@ class StoredRun:
         self.intact_size = offset
 
     def _note(self, number: int, offset: int, line: bytes) -> None:
-        try:
-            record = json.loads(line)
-            kind = record["t"]
-            well_formed = all(isinstance(record[key], wanted) for key, wanted in _SHAPES[kind])
-        except (ValueError, KeyError, TypeError):
-            well_formed = False
-        if not well_formed:
+        record = read_record(line)
+        if record is None:
             self.unreadable_lines.append(number)
             return
+        kind = record["t"]
         if kind in ("item", "eval", "void"):
             self.outcome = None  # the run was taken up again
         match kind:
             case "item":
                 position = (record["r"], record["i"])
+                if position in self._items and self._line_at(self._items[position]) == line:
+                    return  # the same line twice: what was said of its outputs still holds
                 # A task that ran again has new outputs, so what evaluators said of the old ones is void.
                 self._items[position] = offset
                 self._results.pop(position, None)
@@ -323,6 +315,11 @@ class StoredRun:
                 self.seen[record["r"]] = record
             case "done":
                 self.outcome = record
+
+    def _line_at(self, offset: int) -> bytes:
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            return file.readline()
 
     def _record(self, offset: int) -> dict[str, Any]:
         if self._file is None:
@@ -339,7 +336,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise JournalError(f"{folder} is not a run folder: it has no {MANIFEST_FILE}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JournalError(f"{path} is damaged: {error}") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format", FORMAT), int):
         raise JournalError(f"{path} is damaged: it does not hold a run.")

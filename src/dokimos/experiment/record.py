@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,13 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import UNAVAILABLE, EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
-from dokimos.errors import JournalError
+from dokimos.errors import JournalError, TypeConversionError
 from dokimos.experiment.calls import ItemSink, TaskOutcome
 from dokimos.experiment.failures import describe_error
 from dokimos.experiment.folders import create_run_folder, find_run, new_run_id, runs_root
 from dokimos.experiment.identity import Identity, check_same
 from dokimos.experiment.journal import (
+    MANIFEST_FILE,
     Journal,
     Position,
     StoredRun,
@@ -72,6 +74,8 @@ class RunRecord:
         self._started_at = self._started.isoformat(timespec="milliseconds")
         self._seen: int | None = None
         self._unwritable: str | None = None
+        self._lost: str | None = None
+        """Why there is no journal although one was asked for."""
         self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
 
     @property
@@ -103,9 +107,14 @@ class RunRecord:
         return self._unwritable
 
     def how_to_resume(self, *, retry_errors: bool = False, larger_budget: bool = False) -> str:
-        """Return the sentence that says how to go on, "" where there is nothing to go on with."""
-        if self.run_id is None:
-            return ""
+        """Return the sentence that says how to go on, or why nobody can; "" without a journal."""
+        if self._journal is None:
+            return self._lost or ""
+        if self._journal.problem is not None:
+            return (
+                f"The run cannot be resumed: {self._journal.problem} "
+                f"To see what was written until then: dokimos show {self.run_id}"
+            )
         if self._launch is not None:
             flags = " --retry-errors" * retry_errors + " --budget-usd ..." * larger_budget
             return f"Go on with: dokimos resume {self.run_id}{flags}"
@@ -178,7 +187,7 @@ class RunRecord:
         shard = self.shard
         dataset = self._plan.dataset
         return Provenance(
-            run_id=self.run_id or new_run_id(self._started),
+            run_id=self.run_id or (new_run_id(self._started) if self._lost is None else None),
             dokimos_version=__version__,
             python_version=python_version(),
             git_commit=commit,
@@ -261,15 +270,21 @@ class RunRecord:
                 self._journal = Journal(folder, lock)
             except OSError:
                 lock.release()
+                shutil.rmtree(folder, ignore_errors=True)  # nothing has run yet
                 raise
         except OSError as error:
-            self.warnings.append(f"The run cannot be resumed: nothing could be written in {root} ({error}).")
+            self._lost = f"The run cannot be resumed: nothing could be written in {root} ({error})."
+            self.warnings.append(self._lost)
 
     def _resume(self, folder: Path) -> None:
         lock = RunLock(folder)
         try:
             self._stored = stored = StoredRun(folder)
-            void = self._take_over(stored)
+            try:
+                void = self._take_over(stored)
+            except (LookupError, TypeError, ValueError, AttributeError, TypeConversionError) as error:
+                problem = f"{folder / MANIFEST_FILE} is damaged: {describe_error(error)}."
+                raise JournalError(problem) from error
             truncate_torn_line(folder, stored.intact_size)
             self._journal = Journal(folder, lock)
             if void:

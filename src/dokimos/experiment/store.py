@@ -109,7 +109,7 @@ def _last_record(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
             record = json.loads(_last_line(file, path.stat().st_size))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and record.get("t") == "done" else None
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from dokimos.core.jsonable import jsonable
 from dokimos.core.secrets import Clean
 from dokimos.core.wire import from_json
+from dokimos.errors import TypeConversionError
 from dokimos.judges.protocol import JudgeReply
 
 UNUSABLE: Final = "unusable"
@@ -92,7 +93,7 @@ class Recording:
         """Read a line. Raises `ValueError` where it is none of ours."""
         try:
             tree: dict[str, Any] = json.loads(line)
-            return cls(
+            recording = cls(
                 key=tree["key"],
                 judge=tree["judge"],
                 prompt=tree["prompt"],
@@ -102,8 +103,17 @@ class Recording:
                 reply=from_json(JudgeReply, tree["reply"]),
                 unusable=tree.get(UNUSABLE),
             )
-        except (KeyError, TypeError) as problem:
-            raise ValueError(f"it is no recording: {problem!r}") from None
+        except (KeyError, TypeError, AttributeError, RecursionError, TypeConversionError) as problem:
+            raise ValueError(f"it is not a recording: {problem!s:.200}") from None
+        recording._check()
+        return recording
+
+    def _check(self) -> None:
+        """Raise `ValueError` for a field of the wrong type."""
+        texts = (self.key, self.judge, self.prompt, self.schema or "", self.unusable or "")
+        counts = (self.repeat, self.sample)
+        if not all(isinstance(text, str) for text in texts) or not all(type(n) is int for n in counts):
+            raise ValueError("it is not a recording: a field is of another type")
 
 
 @lru_cache(maxsize=256)

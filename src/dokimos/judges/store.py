@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.secrets import Clean, without_secrets
+from dokimos.core.text import listed
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import UNUSABLE, Recording
@@ -51,7 +52,8 @@ class RunCalls:
         self._syncer: _Syncer | None = None
         self._reader: BinaryIO | None = None
         self._closed = False
-        self._unreadable = 0
+        self._unreadable: list[int] = []
+        """The numbers of damaged lines."""
         if path.exists():
             self._scan()
 
@@ -104,7 +106,7 @@ class RunCalls:
         """Say what is wrong with the file."""
         found = [self.problem] if self.problem is not None else []
         if self._unreadable:
-            found.append(f"{self._unreadable} damaged lines of {self._path} were ignored.")
+            found.append(f"Damaged lines of {self._path} were ignored: {listed(sorted(self._unreadable))}.")
         return found
 
     def close(self) -> None:
@@ -122,21 +124,22 @@ class RunCalls:
         """Find the calls by the start of their lines, without reading the replies."""
         offset = 0
         with self._path.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break  # torn by a kill: nobody has used that reply
-                self._note(line, offset)
+                if not self._note(line, offset):
+                    self._unreadable.append(number)
                 offset += len(line)
         self._size = offset
 
-    def _note(self, line: bytes, offset: int) -> None:
+    def _note(self, line: bytes, offset: int) -> bool:
+        """Find out which call a line is of; False where it does not say so."""
         try:
             key = bytes.fromhex(line[_KEY_SLICE].decode("ascii"))
         except ValueError:
             key = b""
         if not line.startswith(_LINE_START) or len(key) != 16:
-            self._unreadable += 1
-            return
+            return False
         after = line[_KEY_SLICE.stop :]
         if after != _REJECTED:
             self._places[key] = offset
@@ -144,6 +147,7 @@ class RunCalls:
             self._unusable.add(key)
         else:
             self._unusable.discard(key)
+        return True
 
     async def _write(self, line: bytes) -> None:
         if self._closed or self.problem is not None:
@@ -182,11 +186,18 @@ class RunCalls:
                 self._reader = self._path.open("rb", buffering=0)
             line = _line_at(self._reader, place)
         try:
-            return Recording.from_line(line)
+            recording = Recording.from_line(line)
+            if recording.key != key.hex():
+                raise ValueError("it is of another call")
         except ValueError:
-            self._unreadable += 1
+            self._unreadable.append(self._number_at(place))
             self._places.pop(key, None)
             return None
+        return recording
+
+    def _number_at(self, place: int) -> int:
+        with self._path.open("rb") as file:
+            return file.read(place).count(b"\n") + 1
 
     def _give_up(self, error: OSError) -> None:
         self.problem = (

@@ -664,7 +664,8 @@ def test_a_journal_that_was_closed_is_never_written_to_again(tmp_path: Path) -> 
     journal.write_pass(0, seen=1, fingerprint=None, duplicate_ids=0)
     other.close()
     assert (tmp_path / "other").read_text() == ""
-    assert (tmp_path / "journal.jsonl").read_text() == '{"t":"done","status":"completed"}\n'
+    [line] = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert json.loads(line)["status"] == "completed"
 
 
 def test_an_interrupted_run_is_a_keyboard_interrupt_that_carries_its_result(numbers: Numbers) -> None:

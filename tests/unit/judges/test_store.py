@@ -146,7 +146,7 @@ def test_damaged_lines_are_ignored_and_said(path, opened):
     found = [get(second, request(prompt)) for prompt in ("one", "two")]
 
     assert sorted(reply is None for reply in found) == [False, True]
-    assert second.warnings() == [f"2 damaged lines of {path} were ignored."]
+    assert second.warnings() == [f"Damaged lines of {path} were ignored: 1, 2."]
 
 
 def test_many_replies_share_one_sync(path, opened, monkeypatch):

@@ -74,7 +74,7 @@ class SearchJournal:
             try:
                 entry = json.loads(line.decode("utf-8", "surrogatepass"))
                 self._known[entry["step"]] = entry["outcome"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise JournalError(f"{path}:{number} is damaged: {error}.") from None
         if len(whole) < len(content):
             os.truncate(path, len(whole))
