@@ -114,7 +114,7 @@ def decide(
         fired=tuple(fired),
         drops=kept,
         cleared=tuple(drop for drop in drops if (drop.key, drop.evaluator) in cleared),
-        warnings=(*comparison.warnings, *_removals_allowed(comparison, config), *level.notes),
+        warnings=(*comparison.warnings, *_removals(comparison, config), *level.notes),
     )
 
 
@@ -198,8 +198,8 @@ def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
         yield Fired(Guard.REMOVED_ITEMS, f"The candidate lacks {counted(removed, 'item')} of the baseline.")
 
 
-def _removals_allowed(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
-    if comparison.removed_evaluators and config.on_removed_evaluator == "warn":
+def _removals(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+    if comparison.removed_evaluators:
         yield f"The candidate lacks {listed(list(comparison.removed_evaluators))}, which the baseline has."
     removed = comparison.count(Change.REMOVED)
     if removed and not config.fail_on_removed_items:

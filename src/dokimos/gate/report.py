@@ -105,6 +105,8 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
     yield f"## {_HEADINGS[verdict.status]}: {plain(verdict.name, _NAME)}\n"
     if verdict.status == "NO_BASELINE" and not tree.get("reasons"):
         yield "There is no baseline to compare with: nothing was measured. Create one and commit it.\n"
+    if verdict.status == "NO_BASELINE" and tree.get("candidatePassRate") is not None:
+        yield f"The candidate's pass rate is {percent(tree['candidatePassRate'])}.\n"
     if tree.get("note"):
         yield f"{plain(str(tree['note']), _TEXT)}\n"
     for reason in tree.get("reasons", [])[:MAX_SHOWN]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.run_scope import current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
@@ -23,7 +24,8 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     Works in sync and async tests. Under the pytest plugin, the case and its results are recorded.
 
     Raises:
-        EvalAssertionError: naming every evaluator that fails or errors, with score, threshold and reason.
+        EvalAssertionError: naming every evaluator that fails or errors, with score, threshold and reason. An
+            error that is only to warn is one too where no verdict stands beside it.
         ConfigurationError: when there is no evaluator, or what was given is none.
     """
     __tracebackhide__ = True
@@ -32,7 +34,7 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     recorder = current_recorder()
     if recorder is not None:
         recorder.case(case, results, chosen)
-    failures = [_described(result) for result in results if result.fails_item]
+    failures = [_described(result) for result in find_culprits(None, results)]
     if failures:
         raise EvalAssertionError(visible("\n".join(failures)))
     return results
@@ -108,7 +110,7 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
 
 def _described(result: EvalResult) -> str:
     if result.error is not None:
-        return f"Evaluation {result.name!r} errored: {result.error}"
+        return f"Evaluation {result.name!r} errored: {result.problem}"
     threshold = "" if result.threshold is None else f" (threshold={result.threshold:.2f})"
     score = "none" if result.score is None else f"{result.score:.2f}"
     reason = f"\n  Reason: {result.reason}" if result.reason else ""

@@ -10,6 +10,7 @@ from dokimos.core.container_copy import copy_containers
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ItemResult
 from dokimos.core.test_case import EvalTestCase
 
@@ -89,7 +90,7 @@ class ItemRecorder:
     @property
     def has_failed(self) -> bool:
         """Whether an evaluator's verdict already says that the case fails."""
-        return any(result.fails_item for result in self._results.values())
+        return bool(find_culprits(None, tuple(self._results.values())))
 
 
 # A process runs one test at a time, whose threads and event loops all see this.

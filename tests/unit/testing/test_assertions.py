@@ -57,6 +57,20 @@ def test_an_evaluator_that_errors_fails_the_assertion_as_an_error():
         assert_eval(CASE, broken)
 
 
+def test_an_error_that_only_warns_fails_the_assertion_where_no_verdict_stands_beside_it():
+    soft = LLMJudge(criteria="Right?", judge=down, fail_on_error=False)
+
+    with pytest.raises(EvalAssertionError, match="Evaluation 'LLM Judge' errored: .*the judge is down"):
+        assert_eval(CASE, soft)
+    with pytest.raises(EvalAssertionError, match="errored"):
+        assert_eval(CASE, soft, Levenshtein(threshold=None))
+    assert len(assert_eval(CASE, soft, judge_of(1.0))) == 2
+
+
+def down(prompt: str) -> str:
+    raise ConnectionError("the judge is down")
+
+
 def test_an_evaluator_without_a_threshold_only_informs():
     (result,) = assert_eval(CASE, Levenshtein(threshold=None))
     assert result.success is None
