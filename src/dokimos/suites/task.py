@@ -22,6 +22,7 @@ from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare
+from dokimos.suites.fatal_graders import fatal_graders
 from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan
 from dokimos.suites.targets import Application, Reply, Request, told
 
@@ -75,7 +76,7 @@ class SuiteTask:
         reply = await resolve(self.application())
         session = _Session(reply, self.timeout, sample=self._sample(case, example))
         if case.is_conversation:
-            return await session.conversation(case)
+            return await session.conversation(case, example)
         return await session.ask(case.turns[0])
 
     def _sample(self, case: CasePlan, example: Example) -> int:
@@ -119,14 +120,18 @@ class _Session:
         self._remember(turn, result)
         return result
 
-    async def conversation(self, case: CasePlan) -> TaskResult:
-        """Go through the turns; one without a reply has an error in its outputs."""
+    async def conversation(self, case: CasePlan, example: Example) -> TaskResult:
+        """Go through the turns; one without a reply has an error in its outputs.
+
+        Two in a row without a reply, or a grader with `fail_on_error` that raises, end it.
+        """
         turns: list[dict[str, Any]] = []
         metrics = CallMetrics()
         failures = 0
+        stop: str | None = None
         for turn in case.turns:
-            if failures >= MOST_FAILURES:
-                turns.append({"input": turn.input, TURN_ERROR: NOT_SENT})
+            if stop is not None:
+                turns.append({"input": turn.input, TURN_ERROR: stop})
                 continue
             try:
                 result = await self.ask(turn)
@@ -134,12 +139,14 @@ class _Session:
                 raise
             except Exception as error:  # the application is somebody else's code
                 failures += 1
+                stop = NOT_SENT if failures >= MOST_FAILURES else None
                 metrics += getattr(error, "metrics", None) or CallMetrics()
                 turns.append({"input": turn.input, TURN_ERROR: error_text(error)})
             else:
                 failures = 0
                 metrics += result.metrics or CallMetrics()
                 turns.append({"input": turn.input, **result.outputs})
+                stop = await _fatal_grade(case, example, turn, turns)
         if all(TURN_ERROR in turn for turn in turns):
             raise AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
         return TaskResult(self._outputs(turns), metrics)
@@ -154,6 +161,19 @@ class _Session:
         calls = () if given is None else tool_calls_from(given, key=TOOL_CALLS)
         answer = Message.assistant(text_form(result.outputs.get(OUTPUT)) or "", calls)
         self.said = self.said.with_message(Message.user(turn.input)).with_message(answer)
+
+
+async def _fatal_grade(
+    case: CasePlan, example: Example, turn: TurnPlan, turns: list[dict[str, Any]]
+) -> str | None:
+    """Return why the conversation does not go on: a grader of this turn with `fail_on_error` raised."""
+    if turn.index + 1 == len(case.turns):
+        return None
+    so_far = example.to_test_case({TURNS: turns}, run_index=current_scope().run_index)
+    for part in fatal_graders(case.evaluators, turn):
+        if (await part.evaluate_early(so_far)).error is not None:
+            return f"not sent: the grader {part.name!r} raised in turn {turn.index + 1}"
+    return None
 
 
 def _complete(result: TaskResult) -> TaskResult:

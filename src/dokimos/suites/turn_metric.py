@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.jsonable import text_form
+from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
@@ -42,6 +44,10 @@ class TurnMetric(SettlingEvaluator):
     timeout: float | None = None
     retries: int = 0
     lower_is_better: bool = False
+    _early: dict[tuple[int, str | None], tuple[str | None, EvalResult]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Results from while the conversation went on, each with the reply, until the case is evaluated."""
 
     is_bounded = False
 
@@ -66,8 +72,18 @@ class TurnMetric(SettlingEvaluator):
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         return self._waited(case) if self.is_async else settled(self.result(case))
 
+    async def evaluate_early(self, case: EvalTestCase) -> EvalResult:
+        """Evaluate the turn while its conversation goes on; it is not evaluated again at the end."""
+        self._early.pop((case.run_index, case.id), None)
+        result = await self.result_async(case)
+        self._early[case.run_index, case.id] = (self._reply(case), result)
+        return result
+
     def result(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case without waiting for anything."""
+        known = self._take_early(case)
+        if known is not None:
+            return known
         view, reason = self._view(case)
         if view is None:
             return self._skipped(reason)
@@ -80,6 +96,9 @@ class TurnMetric(SettlingEvaluator):
 
     async def result_async(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case; an evaluation that errors is repeated as often as asked for."""
+        known = self._take_early(case)
+        if known is not None:
+            return known
         view, reason = self._view(case)
         if view is None:
             return self._skipped(reason)
@@ -94,6 +113,14 @@ class TurnMetric(SettlingEvaluator):
                 break
             result = await self._attempt(view)
         return self._told(result)
+
+    def _take_early(self, case: EvalTestCase) -> EvalResult | None:
+        reply, result = self._early.pop((case.run_index, case.id), (None, None))
+        return result if reply == self._reply(case) else None
+
+    def _reply(self, case: EvalTestCase) -> str | None:
+        outputs = turn_outputs(case, self.turn, conversation=self.conversation)
+        return None if outputs is None else text_form(outputs.get(OUTPUT))
 
     async def _waited(self, case: EvalTestCase) -> Settled:
         return settled(await self.result_async(case))

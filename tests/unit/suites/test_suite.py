@@ -200,6 +200,39 @@ def test_a_graders_error_in_one_turn_does_not_hide_the_failure_of_another(talks)
     assert "ZeroDivisionError" in found.reason
 
 
+FATAL = """
+calls = []
+
+def grade(ctx):
+    calls.append(ctx.turn_index)
+    if ctx.turn_index == 1:
+        raise RuntimeError("the turn cannot be graded")
+    return True
+"""
+
+
+@pytest.mark.parametrize(
+    ("fatal", "sent", "graded"), [("true", 2, [0, 1]), ("false", 3, [0, 1, 2])], ids=["fatal", "soft"]
+)
+def test_a_fatal_grader_that_raises_stops_the_later_turns(talks, fatal, sent, graded):
+    grades = f"grades_{fatal}"
+    talks.write(f"{grades}.py", FATAL)
+    metric = f"{{type: code, grader: '{grades}:grade', fail_on_error: {fatal}}}"
+
+    suite = talks.suite(conversation("{input: a}", "{input: b}", "{input: c}", metric=metric))
+    (item,) = suite.experiment().run(journal=False, progress=False).item_results
+
+    turns = item.actual_outputs["turns"]
+    assert [turn.get("output") for turn in turns[:sent]] == ["1", "2", "3"][:sent]
+    assert [turn["error"] for turn in turns[sent:]] == ["not sent: the grader 'grade' raised in turn 2"] * (
+        3 - sent
+    )
+    grader = next(one for one in suite.cases[0].evaluators if one.name == "grade").parts[0].inner.grader
+    assert sorted(grader.__globals__["calls"]) == graded
+    assert item.errored
+    assert "RuntimeError: the turn cannot be graded" in item.result("grade").error
+
+
 def test_an_evaluator_of_conversations_sees_the_whole(talks):
     suite = talks.suite(
         conversation(

@@ -60,7 +60,7 @@ def test_an_evaluator_that_errors_fails_the_assertion_as_an_error():
 def test_an_error_that_only_warns_fails_the_assertion_where_no_verdict_stands_beside_it():
     soft = LLMJudge(criteria="Right?", judge=down, fail_on_error=False)
 
-    with pytest.raises(EvalAssertionError, match="Evaluation 'LLM Judge' errored: .*the judge is down"):
+    with pytest.raises(EvalAssertionError, match=r"Evaluation 'LLM Judge' errored: .*the judge is down"):
         assert_eval(CASE, soft)
     with pytest.raises(EvalAssertionError, match="errored"):
         assert_eval(CASE, soft, Levenshtein(threshold=None))
