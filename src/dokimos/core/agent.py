@@ -306,7 +306,11 @@ class AgentTrace:
         from dokimos.core.test_case import EvalTestCase
 
         inputs = {} if input is None else {INPUT: input}
-        return EvalTestCase(inputs, self.to_outputs(), metadata={TOOLS: list(tools), TASKS: list(tasks)})
+        return EvalTestCase(
+            inputs,
+            self.to_outputs(),
+            metadata={TOOLS: list(tools), TASKS: [tasks] if isinstance(tasks, str) else list(tasks)},
+        )
 
 
 def _check_name(what: str, name: Any) -> None:

@@ -243,7 +243,7 @@ class ConversationTrajectory:
         return EvalTestCase(
             {INPUT: self.to_text(tool_calls="names")},
             {TOOL_CALLS: list(self.tool_calls)},
-            metadata={**metadata, TASKS: list(tasks)},
+            metadata={**metadata, TASKS: [tasks] if isinstance(tasks, str) else list(tasks)},
         )
 
     def _by(self, role: Role) -> tuple[Message, ...]:

@@ -28,7 +28,7 @@ BROKEN_OFF: Final = ("error", "timeout")
 """Reasons for the end of a conversation that is not whole."""
 
 
-def input_of(inputs: Mapping[str, Any]) -> Any:
-    """Return the input among several: the value under "input", else under "query", as in search."""
-    value = inputs.get(INPUT)
-    return inputs.get(QUERY) if value is None else value
+def input_of(inputs: Mapping[str, Any], key: str = INPUT) -> Any:
+    """Return the value under a key of the inputs; without "input" that under "query", as in search."""
+    value = inputs.get(key)
+    return inputs.get(QUERY) if value is None and key == INPUT else value

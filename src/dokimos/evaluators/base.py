@@ -347,6 +347,8 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
     if whole is not None:
         return whole
     section, _, key = path.partition(".")
+    if section == "inputs":
+        return lambda case: input_of(case.inputs, key)
     part = _SECTIONS[section]
     return lambda case: part(case).get(key)
 

@@ -12,7 +12,7 @@ from dokimos.core.agent import AgentTrace
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, input_of
 from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
@@ -117,11 +117,12 @@ class AgentTask:
         object.__setattr__(self, "__qualname__", f"as_task({self.bridge.identity})")
 
     async def __call__(self, example: Example) -> TaskResult:
-        if self.input_key not in example.inputs:
+        asked = input_of(example.inputs, self.input_key)
+        if asked is None and self.input_key not in example.inputs:
             raise EvaluationError(
                 f"The agent needs {self.input_key!r} in the inputs, which this example lacks."
             )
-        return self.result_of(await self.bridge.run(example.inputs[self.input_key]))
+        return self.result_of(await self.bridge.run(asked))
 
     def result_of(self, run: AgentRun) -> TaskResult:
         """Return outputs and metrics of a run.

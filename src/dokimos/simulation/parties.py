@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from dokimos.core.agent import tool_calls_from
 from dokimos.core.calling import resolve
 from dokimos.core.concurrency import call_in_thread
+from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT, REASONING_STEPS, TOOL_CALLS
@@ -53,7 +54,7 @@ class Side:
 
     async def message(self, trajectory: ConversationTrajectory) -> Message | None:
         """Ask a simulated user what it says next. Raises what it raises, `TypeError` for anything else."""
-        said = await self._asked(trajectory)
+        said = copy_containers(await self._asked(trajectory))
         if said is None or (isinstance(said, Message) and said.role is Role.USER):
             return said
         if isinstance(said, str):

@@ -12,7 +12,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.calling import is_async
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.keys import CALL_ERROR
-from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
+from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import ScoreLike
@@ -147,8 +147,17 @@ def _as_result(name: str, outcome: Any) -> GraderResult:
     if inspect.iscoroutine(outcome):
         outcome.close()
     raise EvaluationError(
-        f"{name} must return a GraderResult, a bool or a number, not {type(outcome).__name__}."
+        f"{name} must return a GraderResult, a bool or a number, not {type(outcome).__name__}"
+        f"{_result_instead(outcome)}."
     )
+
+
+def _result_instead(outcome: Any) -> str:
+    """Return the line to write in the place of one that returns another kind of result."""
+    if not isinstance(outcome, Score | EvalResult):
+        return ""
+    score = outcome.value if isinstance(outcome, Score) else outcome.score
+    return f"; write: return GraderResult({score!r}, reason={outcome.reason!r:.80})"
 
 
 def _details(name: str, details: Any) -> dict[str, Any]:

@@ -140,3 +140,7 @@ def test_calls_given_as_maps_become_calls():
         ToolCall("look_up", {"word": "x"}),
         ToolCall("add"),
     )
+
+
+def test_one_task_given_as_text_is_one_task():
+    assert AgentTrace().to_test_case("x", (), "Find a hat").metadata["tasks"] == ["Find a hat"]

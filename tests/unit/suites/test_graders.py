@@ -131,3 +131,38 @@ def test_a_grader_is_looked_up_in_the_working_directory_too(folder, tmp_path):
     (tmp_path / "work" / "elsewhere_graders.py").write_text("def grade(ctx):\n    return True\n")
 
     assert load_callable("elsewhere_graders:grade", folder.path)(None) is True
+
+
+def test_a_grader_that_changes_what_it_sees_changes_it_for_itself_only(folder):
+    folder.write(
+        "graders/own.py",
+        """
+        from dokimos.suites.graders import GraderResult
+
+        KEPT = {"seen": []}
+
+        def change(ctx):
+            KEPT["seen"].append(dict(ctx.turn_config, want=list(ctx.turn_config["want"])))
+            ctx.turn_config["want"].append("changed")
+            ctx.tool_invocations[0].args["a"] = "changed"
+            return GraderResult(1.0, details=KEPT)
+
+        def look(ctx):
+            unchanged = ctx.turn_config == {"want": [3]} and ctx.tool_invocations[0].args["a"] == 60.94
+            return GraderResult(float(unchanged))
+        """,
+    )
+    result = folder.run(
+        "agent: app:with_tools\nevaluations:\n  metrics:\n"
+        "  - {type: code, grader: 'graders.own:change'}\n  - {type: code, grader: 'graders.own:look'}\n"
+        "test_cases: [{input: q, turn_config: {want: [3]}, repeats: 2}]\n"
+    )
+    for number, item in enumerate(result.item_results, 1):
+        assert item.result("look").score == 1.0
+        assert item.result("change").metadata["details"] == {"seen": [{"want": [3]}] * number}
+
+
+@pytest.mark.parametrize("given", ["Score(0.8, 'good')", "EvalResult.of('mine', 0.8, 0.5, 'good')"])
+def test_another_kind_of_result_is_refused_with_the_line_to_write(folder, given):
+    result = graded(folder, f"from dokimos import EvalResult, Score\n\ndef grade(ctx):\n    return {given}\n")
+    assert "write: return GraderResult(0.8, reason='good')" in result.error

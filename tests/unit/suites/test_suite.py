@@ -379,3 +379,22 @@ def sys_calls():
     import sys
 
     return sys.modules["bot"].calls
+
+
+def test_an_agent_that_keeps_its_list_does_not_change_an_earlier_turn(talks):
+    talks.write(
+        "bot.py",
+        """
+        calls = []
+
+        def reply(text):
+            calls.append({"name": "look_up", "arguments": {"word": text}})
+            return {"output": text, "tool_calls": calls}
+        """,
+    )
+    item = talks.item(conversation("{input: a}", "{input: b}", agent="bot:reply"))
+
+    words = [
+        [call["arguments"]["word"] for call in turn["toolCalls"]] for turn in item.actual_outputs["turns"]
+    ]
+    assert words == [["a"], ["a", "b"]]

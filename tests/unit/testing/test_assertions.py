@@ -173,3 +173,14 @@ def test_every_level_that_is_missed_is_named():
 def test_levels_that_make_no_sense_are_refused(scores, rate, message):
     with pytest.raises(ConfigurationError, match=message):
         assert_scores(result_of("a", "a", "a", "b"), scores, pass_rate=rate)
+
+
+def test_what_was_recorded_stays_as_it_was(recorder):
+    words, case = ["a"], EvalTestCase({"input": "q"}, {"words": ["a"]})
+    recorder.actual_output(words, "kept").eval_result(EvalResult("Words", 1.0, metadata={"words": words}))
+    recorder.case(case, ())
+    words.append("b")
+    case.actual_outputs["words"].append("b")
+    item = recorder.item(index=0, id="x")
+    assert item.actual_outputs == {"words": ["a"], "kept": ["a"]}
+    assert item.eval_results[0].metadata == {"words": ["a"]}

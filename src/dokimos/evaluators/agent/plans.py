@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from dokimos.core.keys import INPUT, PLAN, TOOL_CALLS, TOOLS
+from dokimos.core.keys import INPUT, PLAN, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.agent.base import calls_made, require_keys, tools_given
@@ -38,7 +38,7 @@ class RatedRun(JudgedEvaluator):
         require_keys(self, inputs="input_key")
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        said = section("User Input", shown(case.inputs.get(self.input_key)))
+        said = section("User Input", shown(input_of(case.inputs, self.input_key)))
         material = "\n".join(part for part in (said, *self.material(case)) if part)
         prompt = rating_prompt(self.question, material, self._scale, reasoned=self.include_reason)
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS
+from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
@@ -107,6 +107,6 @@ class TaskCompletion(JudgedEvaluator):
 
 
 def _dialog(case: EvalTestCase, key: str) -> str:
-    said = text_form(case.inputs.get(key)) or ""
+    said = text_form(input_of(case.inputs, key)) or ""
     answer = case.actual_output
     return f"User: {said}\nAgent: {answer}" if answer and answer.strip() else said

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.keys import INPUT, TOOL_CALLS
+from dokimos.core.keys import INPUT, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
@@ -61,7 +61,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
         require_arguments(calls)
         reply = await ask(
             self.lm,
-            _prompt(shown(case.inputs.get(self.input_key)), calls),
+            _prompt(shown(input_of(case.inputs, self.input_key)), calls),
             GroundingVerdicts,
             check=lambda answer: check_numbers(answer.verdicts, len(calls)),
             sample=sample,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dokimos.core.agent import ToolCall, ToolDefinition
-from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS
+from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
@@ -80,7 +80,7 @@ class ToolSelection(JudgedEvaluator):
             "Then list as missing the names of the available tools that should have been called and were "
             "not; none is fine.",
             tools_section(tools),
-            section("User Input", shown(case.inputs.get(self.input_key))),
+            section("User Input", shown(input_of(case.inputs, self.input_key))),
             calls_section(calls),
             output_section(case),
             count=len(calls),

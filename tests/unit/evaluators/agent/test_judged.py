@@ -220,3 +220,22 @@ class TestPlans:
         judge = scripted(score={"score": 5})
         assert StepEfficiency(judge=judge).evaluate(case(AgentTrace((), "Hello."))).score == 1
         assert "Tool Calls:\n(none)" in judge.prompts[0]
+
+
+def test_a_query_stands_in_for_the_input_of_every_evaluator_of_agents(scripted):
+    prompts = []
+
+    def judge(prompt):
+        prompts.append(prompt)
+        return "{}"
+
+    case = EvalTestCase(
+        {"query": "Find me a blue hat"},
+        {"output": "x", "toolCalls": [ToolCall("look_up", {"a": 1})], "plan": "p"},
+        metadata={"tools": [ToolDefinition("look_up")], "tasks": "Find a hat", "plan": "p"},
+    )
+    kinds = [TaskCompletion, ToolArgumentHallucination, ToolSelection, PlanQuality, PlanAdherence]
+    for kind in kinds:
+        prompts.clear()
+        assert "needs" not in kind(judge=judge).evaluate(case).error
+        assert "Find me a blue hat" in prompts[0]
