@@ -717,3 +717,22 @@ def test_many_threads_find_it_out_together(nobody, monkeypatch):
 
     assert result.status is RunStatus.ENDPOINT_DOWN
     assert len(tried) < 100
+
+
+def test_new_scores_of_a_judge_that_is_down_do_not_take_long(clock, nobody):
+    whole = experiment(200, echo, [ExactMatch(threshold=1)]).run()
+
+    rescored = Experiment.rescore(whole, [Right(judge=judge_at(nobody), threshold=1)])
+
+    assert rescored.status is RunStatus.BROKEN
+    assert clock.now - 1000 < 10
+
+
+def test_a_server_without_tls_where_it_is_asked_for_is_down(scripted, clock):
+    with scripted.ScriptedServer() as server:
+        secure = server.url.replace("http://", "https://")
+        result = experiment(20, model_at(secure), [ExactMatch()]).run()
+
+    assert result.status is RunStatus.ENDPOINT_DOWN
+    assert clock.now - 1000 < 10
+    assert "cannot connect to 127.0.0.1" in result.warnings[0]

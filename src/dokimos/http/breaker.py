@@ -8,6 +8,7 @@ them; from then on they fail at once, but for one in every `PROBE_SECONDS` that 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable
@@ -86,6 +87,11 @@ class Breaker:
     @property
     def is_of_run(self) -> bool:
         return self._breakers.in_run
+
+    @property
+    def patience(self) -> float:
+        """The longest time that a call of this run waits because the server asks for it."""
+        return self._breakers.patience if self.is_of_run else math.inf
 
     def now(self) -> float:
         """Return the time by the clock of the run."""

@@ -104,7 +104,8 @@ class Retries:
         if count >= most:
             return "" if most == 1 else self._tried()
         waited = self.breaker.now() - self._started
-        if waited + delay <= PATIENCE_SECONDS + self._timeout:
+        bearable = wait is None or wait <= self.breaker.patience
+        if bearable and waited + delay <= PATIENCE_SECONDS + self._timeout:
             return None
         asked = "" if wait is None else f"it asks to wait {wait:.0f} s, "
         return f" ({asked}given up after {waited:.0f} s)"
