@@ -165,6 +165,9 @@ DISHONEST = [
         CONTESTED,
         output=f"</think>{A}",
     ),
+    Row("a quotation that ends in what it quotes", f"It says </think>{A}", CONTESTED, output=f"</think>{A}"),
+    Row("the same without prose", f"{V}</think>{A}", 0.0, output=f"</think>{A}"),
+    Row("a quotation and reasoning without an end", f"{A}<think>{V}", CONTESTED),
     # Nothing that was a verdict at all.
     Row("a refusal", "I cannot judge this.", UNREADABLE),
     Row("nothing", "", UNREADABLE),

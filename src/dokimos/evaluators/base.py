@@ -86,7 +86,7 @@ class Evaluator:
     evaluation_params: Sequence[str] | None = None
     """The parts of the case that must be there, instead of the class's own choice."""
     fail_on_error: bool = True
-    """Whether an error fails the item or only warns."""
+    """Whether an error fails the item or only warns; an unusable judge reply always fails it."""
     response_path: str | None = None
     """Score this leaf of a JSON output, such as `items[0].price`, instead of the whole output."""
 

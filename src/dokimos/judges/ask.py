@@ -78,7 +78,7 @@ async def ask_with_reply(
     """Do what `ask` does, and return the reply too, for its token probabilities."""
     form: Any = shape  # to a type checker, a class is not hashable
     schema = schema_of(form)
-    judged = JudgedText.of(prompt)
+    judged = JudgedText(prompt)
 
     question = f"{prompt}\n\n{_shape_request(form)}"
     reply = await complete(judge, question, schema=schema, sample=sample)
@@ -108,9 +108,11 @@ def _read(
     judged: JudgedText,
     read: Callable[[str], T | None] | None,
 ) -> Answer[T]:
-    plain = None if read is None or reply.schema_enforced else read(without_reasoning(reply.text))
-    if plain is not None:
-        return Answer(plain, reply, 0)
+    if read is not None and not reply.schema_enforced:
+        spoken = without_reasoning(reply.text, may_begin_inside=not judged.closes_reasoning)
+        plain = read(spoken.text)
+        if plain is not None:
+            return Answer(plain, reply, 0)
     found = read_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
     return Answer(found.answer, reply, found.start)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from dokimos.judges.fencing import fenced_texts
 from dokimos.judges.lenient_json import TooEntangled, readable_values
+from dokimos.judges.reasoning import closes_reasoning
 
 Canonical: TypeAlias = Any
 """A value in a form that can be compared: a number, a text, a set of members ..."""
@@ -26,12 +27,18 @@ _DEEPEST_QUOTATION: Final = 3
 class JudgedText:
     """The material of a prompt."""
 
-    texts: tuple[str, ...] = ()
+    prompt: str = ""
+    """As it is before its marker is put in."""
 
-    @classmethod
-    def of(cls, prompt: str) -> JudgedText:
-        """Return what is fenced in a prompt, or all of it where nothing is."""
-        return cls(fenced_texts(prompt) or (prompt,))
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """What is fenced in the prompt, or all of it where nothing is."""
+        return fenced_texts(self.prompt) or (self.prompt,)
+
+    @cached_property
+    def closes_reasoning(self) -> bool:
+        """Whether it has a tag such as `</think>`, so that a judge may quote it."""
+        return any(map(closes_reasoning, self.texts))
 
     def holds(self, value: Any) -> bool:
         """Say whether a value stands in the text."""

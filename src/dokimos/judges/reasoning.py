@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
+_NAMES: Final = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
 _TAG: Final = re.compile(
-    r"<\s*(?P<end>/?)\s*(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)\s*>"
-    r"|(?P<channel><\|channel\|>\s*(?:analysis|commentary))|(?P<ended><\|end\|>)",
+    rf"<\s*(?P<end>/?)\s*{_NAMES}\s*>"
+    r"|<\|channel\|>\s*(?:analysis|commentary)|(?P<ended><\|end\|>)",
     re.IGNORECASE,
 )
+_CLOSING: Final = re.compile(rf"/\s*{_NAMES}\b", re.IGNORECASE)
+"""A closing tag, also where its brackets are spelled in another way."""
 
 
-def without_reasoning(text: str) -> str:
-    """Return a reply with blanks in the place of its reasoning, so that all else stays where it is.
+class Spoken(NamedTuple):
+    """What a model says beside its reasoning."""
+
+    text: str
+    """The reply with blanks in the place of its reasoning, so that all else stays where it is."""
+    ends_reasoning: bool = True
+    """False where the reply ends in the middle of a block of reasoning."""
+
+
+def closes_reasoning(text: str) -> bool:
+    """Say whether a text has what could be a closing tag of reasoning."""
+    return "/" in text and _CLOSING.search(text) is not None
+
+
+def without_reasoning(text: str, *, may_begin_inside: bool = True) -> Spoken:
+    """Blank out the reasoning in a reply.
 
     A block that is not closed goes on to the end. A closing tag without an opening one closes a block that
-    began with the reply: many chat templates put the opening tag into the prompt.
+    began with the reply, since many chat templates put the opening tag into the prompt, unless
+    `may_begin_inside` is false.
     """
     if "<" not in text:
-        return text
+        return Spoken(text)
     parts: list[str] = []
     position = 0
     opened_at: int | None = None
@@ -30,12 +48,13 @@ def without_reasoning(text: str) -> str:
         elif opened_at is not None:
             parts += text[position:opened_at], _blanks(tag.end() - opened_at)
             position, opened_at = tag.end(), None
-        elif not tag["ended"]:
+        elif may_begin_inside and not tag["ended"]:
             parts = [_blanks(tag.end())]
             position = tag.end()
     if opened_at is not None:
-        return "".join([*parts, text[position:opened_at], _blanks(len(text) - opened_at)])
-    return "".join([*parts, text[position:]])
+        rest = _blanks(len(text) - opened_at)
+        return Spoken("".join([*parts, text[position:opened_at], rest]), ends_reasoning=False)
+    return Spoken("".join([*parts, text[position:]]))
 
 
 def _blanks(count: int) -> str:

@@ -70,11 +70,13 @@ def read_reply(
         UnusableReply: saying what is wrong with it.
     """
     form: _Form[T] = _Form(shape, check)
-    plain = without_reasoning(text)
-    for whole in filter(None, map(whole_value, (text, plain))):
+    judged = judged or JudgedText()
+    # A closing tag that the judge may have quoted must not make all that it said before it disappear.
+    plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
+    for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
         with contextlib.suppress(ValueError):
             return form.read(whole)
-    found = _look_through(plain, form, JudgedText() if judged is None else judged)
+    found = _look_through(plain, form, judged)
     if not (found.has_values or found.broken):
         return form.read_bare(plain)
     return _own_answer(found, form, enforced=enforced)
