@@ -736,3 +736,35 @@ def test_a_server_without_tls_where_it_is_asked_for_is_down(scripted, clock):
     assert result.status is RunStatus.ENDPOINT_DOWN
     assert clock.now - 1000 < 10
     assert "cannot connect to 127.0.0.1" in result.warnings[0]
+
+
+EVALS = """
+from dokimos import Dataset, Example, Experiment, model_task
+from dokimos.evaluators import ExactMatch
+
+dataset = Dataset([Example.of(f"question {n}", f"question {n}", id=f"q{n}") for n in range(20)])
+experiment = Experiment(dataset, model_task("URL/v1#tiny"), [ExactMatch(threshold=1)])
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "evals.py", "-q"),
+        ("run", "evals.py", "--fail-under", "0.5"),
+        ("run", "evals.py", "--fail-under", "Exact Match=0.5"),
+        ("run", "evals.py", "--fail-fast"),
+        ("run", "evals.py", "--max-errors", "0"),
+        ("noise", "evals.py", "--runs", "2"),
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_commands_end_with_three_and_say_why_once(clock, nobody, capsys, arguments):
+    Path("evals.py").write_text(EVALS.replace("URL", nobody))
+
+    assert dokimos(*arguments) == 3
+
+    said = capsys.readouterr()
+    lines = [line for line in f"{said.out}\n{said.err}".splitlines() if "Stopped: " in line]
+    assert len(lines) == 1
+    assert "openai tiny has been down since" in lines[0]

@@ -81,9 +81,16 @@ def _result(
     from dokimos.cli.options import load_result_argument
     from dokimos.cli.run import RunSettings, carry_out
     from dokimos.cli.targets import split_target
+    from dokimos.core.results import RunStatus
+    from dokimos.errors import EndpointDownError
 
     if split_target(target) is not None:
-        return carry_out(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
+        result = carry_out(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
+        if result.status is RunStatus.ENDPOINT_DOWN:
+            down = EndpointDownError(result.warnings[0])
+            down.result = result
+            raise down
+        return result
     if specs:
         raise click.UsageError("-e adds evaluators to an experiment; a result has its scores already.")
     return load_result_argument(target, run_dir)

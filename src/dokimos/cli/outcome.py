@@ -74,7 +74,7 @@ def exit_status(result: ExperimentResult, criteria: Criteria, misses: Sequence[s
 
 def check_problems(result: ExperimentResult, problems: Sequence[str]) -> None:
     """Raise `ConfigurationError` for levels that could not be compared, unless the run was cut short."""
-    if problems and result.status is not RunStatus.INTERRUPTED:
+    if problems and result.status not in (RunStatus.INTERRUPTED, RunStatus.ENDPOINT_DOWN):
         raise ConfigurationError("--fail-under: " + "; ".join(problems))
 
 
