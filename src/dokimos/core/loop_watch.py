@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 import threading
@@ -29,8 +30,13 @@ LATE_SECONDS: Final = 1.0
 MOST_ERRORS: Final = 2
 """How often an error is raised where the loop is held up before the whole run is ended."""
 
+OURS: Final = 2
+"""Where dokimos stands among users' code (0), other packages (1) and the standard library (3)."""
+
 _PACKAGES: Final = str(Path(__file__).parents[1])
 _STANDARD_LIBRARY: Final = str(Path(os.__file__).parent)
+_LOOP_STEP: Final = asyncio.Handle._run.__code__
+"""What is outside of it has called the event loop, and is not called by it."""
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
@@ -38,7 +44,8 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 class Place:
     """Where the event loop is held up."""
 
-    frame: FrameType
+    call: FrameType | None
+    """The frame of ours, in a file with a limit, that called what is there."""
     file: str
     line: int
     function: str
@@ -82,8 +89,10 @@ class LoopWatch:
         while not self._ended:
             self._pause()
             self._asked += 1
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            try:
                 self._loop.call_soon_threadsafe(self._answer, self._asked)
+            except RuntimeError:
+                return  # the loop was closed
             self._wait_for_answer()
 
     def _answer(self, number: int) -> None:
@@ -98,32 +107,37 @@ class LoopWatch:
         return time.monotonic() - begun < TICK_SECONDS + LATE_SECONDS
 
     def _wait_for_answer(self) -> None:
-        since, errors = time.monotonic(), 0
-        begun = since
+        begun = since = time.monotonic()
+        call, errors = None, 0
         while not self._ended and self._answered < self._asked:
-            if not self._pause():
-                since = begun = time.monotonic()
-            place = self._place() if time.monotonic() - begun >= STALL_SECONDS else None
+            if not self._pause() or not self._loop.is_running():
+                begun = since = time.monotonic()
+            place = self._place()
             if place is None or self._answered == self._asked:
                 continue
-            self._tell(place)
-            limit = self._limit_at(place)
-            if limit is None or time.monotonic() - since < max(limit, STALL_SECONDS):
-                continue
-            since = time.monotonic()
-            errors += 1
-            self._end(place, errors, limit)
+            now = time.monotonic()
+            if now - begun >= STALL_SECONDS:
+                self._tell(place)
+            # Many that block for a short while each are not one that blocks for long.
+            if place.call is not call:
+                call, since, errors = place.call, now, 0
+            limit = self._limit_of(place)
+            if limit is not None and now - since >= max(limit, STALL_SECONDS):
+                since, errors = now, errors + 1
+                self._end(place, errors, limit)
 
     def _place(self) -> Place | None:
         """Return where the loop is held up: in users' code, else in a package, else wherever it is."""
-        frames = list(_stack(sys._current_frames().get(self._thread_id)))
+        stack = _stack(sys._current_frames().get(self._thread_id))
+        frames = list(itertools.takewhile(lambda frame: frame.f_code is not _LOOP_STEP, stack))
         if not frames:
             return None
         ranks = [_rank(frame.f_code.co_filename) for frame in frames]
         best = min(ranks)
         frame = frames[ranks.index(best)]
         code = frame.f_code
-        return Place(frame, code.co_filename, frame.f_lineno, code.co_qualname, best > 1)
+        call = next((frame for frame in frames if frame.f_code.co_filename in self._limits), None)
+        return Place(call, code.co_filename, frame.f_lineno, code.co_qualname, best >= OURS)
 
     def _tell(self, place: Place) -> None:
         key = (place.file, place.function)
@@ -136,10 +150,8 @@ class LoopWatch:
         with contextlib.suppress(Exception):  # nobody may read it any more
             print(f"! {self._told[key]}", file=sys.stderr, flush=True)
 
-    def _limit_at(self, place: Place) -> float | None:
-        """Return the time limit for what is called there: that of the innermost frame that has one."""
-        files = (frame.f_code.co_filename for frame in _stack(place.frame))
-        return next((self._limits[file] for file in files if file in self._limits), None)
+    def _limit_of(self, place: Place) -> float | None:
+        return None if place.call is None else self._limits[place.call.f_code.co_filename]
 
     def _end(self, place: Place, errors: int, limit: float) -> None:
         message = f"{place} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"
@@ -150,7 +162,11 @@ class LoopWatch:
         asked = self._asked
 
         def is_still_there(frame: FrameType | None) -> bool:
-            return self._answered < asked and any(each is place.frame for each in _stack(frame))
+            inside = list(itertools.takewhile(lambda each: each is not place.call, _stack(frame)))
+            is_in_call = any(each is place.call for each in _stack(frame))
+            # Not while something of ours is at work that is not called by theirs, such as the journal.
+            theirs = any(_rank(each.f_code.co_filename) < OURS for each in inside)
+            return self._answered < asked and is_in_call and theirs
 
         for interrupts in active_interrupts(self._loop):
             interrupts.raise_there(TimeoutError(f"{message}; the call was broken off"), is_still_there)
@@ -167,5 +183,5 @@ def _rank(file: str) -> int:
     if any(folder in file for folder in _INSTALLED):
         return 1
     if file.startswith(_PACKAGES):
-        return 2
-    return 3 if file.startswith((_STANDARD_LIBRARY, "<frozen")) else 0
+        return OURS
+    return OURS + 1 if file.startswith((_STANDARD_LIBRARY, "<frozen")) else 0
