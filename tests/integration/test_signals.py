@@ -208,3 +208,10 @@ def test_a_command_ends_whose_event_loop_never_comes_back(folder: Path) -> None:
     [run] = (folder / ".dokimos" / "runs").iterdir()
     kinds = [json.loads(line)["t"] for line in (run / "journal.jsonl").read_text().splitlines()]
     assert kinds == ["item", "eval"] * FIRST + ["done"]
+
+
+def test_a_judge_that_hangs_does_not_keep_an_attack(folder: Path) -> None:
+    command = ("judge", "attack", "evals.py:judge", "-n", "2", "--evaluator-timeout", "0.5")
+    status, _, errors = end(start(folder, *command))
+    assert status == 2
+    assert "TimeoutError: no result within 0.5 s" in errors

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +56,10 @@ def judge() -> None:
     "--defence/--no-defence", "defence", default=None,
     help="Measure only with the defences, or only without them.  [default: both]",
 )  # fmt: skip
+@click.option(
+    "--evaluator-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="Abandon a verdict after this long; it is missing then.",
+)  # fmt: skip
 def attack(
     model: str,
     spec: str | None,
@@ -63,6 +67,7 @@ def attack(
     parallelism: int,
     limit: int | None,
     defence: bool | None,
+    evaluator_timeout: float | None,
 ) -> int:
     """Try to talk a judge into passing wrong answers, and report how often that works.
 
@@ -72,6 +77,7 @@ def attack(
     a crash, the same command goes on.
     """
     from dokimos.core.concurrency import run_sync
+    from dokimos.core.run_scope import evaluator_timeout as time_limit
     from dokimos.judges.attack.corpus import corpus, spread
     from dokimos.judges.attack.runner import Attacking
 
@@ -87,7 +93,8 @@ def attack(
             calls=calls,
         )
         try:
-            run_sync(attacking.run())
+            with nullcontext() if evaluator_timeout is None else time_limit(evaluator_timeout):
+                run_sync(attacking.run())
         except KeyboardInterrupt:
             how = "" if calls is None else " The same command goes on."
             echo(f"Interrupted.{how}", err=True)

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 from dokimos.core.concurrency import run_sync
 from dokimos.core.file_lock import held_alone
 from dokimos.core.results import HARD_ERRORS, EvalResult
-from dokimos.core.run_scope import RunScope, enter_scope
+from dokimos.core.run_scope import RunScope, current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.judges.attack.corpus import Attack, Question, corpus
@@ -97,7 +97,12 @@ class Attacking:
         with _kept(self._calls) as stores:
             # In a task of its own, since the scope would otherwise go on for the caller.
             again = {key for store in stores for key in store.unusable()}
-            scope = RunScope(call_stores=stores, in_flight={}, ask_again=again)
+            scope = RunScope(
+                call_stores=stores,
+                in_flight={},
+                ask_again=again,
+                evaluator_timeout=current_scope().evaluator_timeout,
+            )
             await asyncio.create_task(self._run(scope))
         report = self.report()
         if not any(arm.honest_fails for arm in report.arms):
