@@ -334,3 +334,76 @@ def test_help_of_every_command_works(capsys):
     for name in COMMANDS:
         assert dokimos(name, "--help") == 0
         assert "Usage: dokimos" in capsys.readouterr().out
+
+
+SOFT = """
+from dokimos import Dataset, Example, Experiment, evaluator, on_input
+from dokimos.evaluators import ExactMatch, FunctionEvaluator
+
+examples = [Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(4)]
+
+
+def judge(input) -> bool:
+    if int(input[1:]) < 2:
+        raise ConnectionError("the judge is down")
+    return True
+
+
+soft = FunctionEvaluator(name="Judge", function=judge, fail_on_error=False)
+
+
+def alone():
+    return Experiment(Dataset(examples), on_input(str.upper), [soft])
+
+
+def beside():
+    return Experiment(Dataset(examples), on_input(str.upper), [soft, ExactMatch()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "arguments", "status"),
+    [
+        ("alone", (), 3),
+        ("alone", ("--fail-under", "0.9"), 3),
+        ("alone", ("--allow-errors", "2"), 0),
+        ("alone", ("--allow-errors", "1"), 3),
+        ("alone", ("--allow-errors", "50%"), 0),
+        ("alone", ("--allow-errors", "2", "--fail-under", "0.6"), 1),
+        ("beside", (), 3),
+        ("beside", ("--fail-under", "0.9", "--max-errors", "0.1"), 3),
+        ("beside", ("--allow-errors", "0.5"), 0),
+        ("beside", ("--allow-errors", "many"), 2),
+    ],
+)
+def test_what_an_evaluator_that_cannot_judge_does_to_the_exit_status(workplace, attribute, arguments, status):
+    (workplace / "soft.py").write_text(SOFT)
+
+    assert dokimos("run", f"soft.py:{attribute}", "-q", *arguments) == status
+
+
+def test_the_warning_names_metric_share_and_cause(workplace, capsys):
+    (workplace / "soft.py").write_text(SOFT)
+
+    dokimos("run", "soft.py:beside", "-q")
+
+    assert (
+        "! Judge errored on 2 of 4 cases that it was meant for (50.0 %), "
+        "mostly with: ConnectionError: the judge is down"
+    ) in capsys.readouterr().err
+
+
+def test_other_commands_that_end_a_run_decide_alike(workplace):
+    (workplace / "soft.py").write_text(SOFT)
+    allow = ("--allow-errors", "2")
+    for shard in ("1/2", "2/2"):
+        dokimos("run", "soft.py:alone", "-q", "--shard", shard, "-o", f"{shard[0]}.json", *allow)
+
+    assert dokimos("merge", "1.json", "2.json", "-q") == 3
+    assert dokimos("merge", "1.json", "2.json", "-q", *allow) == 0
+    assert dokimos("resume", "latest", "-q", "--allow-errors", "0") == 1
+    assert dokimos("resume", "latest", "-q") == 0  # as the run was started
+    assert dokimos("show", "latest", "-q") == 0
+    rescore = ("rescore", "1.json", "-q", "-e")
+    assert dokimos(*rescore, "exact_match") == 0
+    assert dokimos(*rescore, "numeric") == 3

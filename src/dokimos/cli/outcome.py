@@ -72,9 +72,10 @@ def exit_status(result: ExperimentResult, criteria: Criteria, misses: Sequence[s
     return EXIT_BELOW if misses or _falls_short(result, criteria) else 0
 
 
-def check_problems(result: ExperimentResult, problems: Sequence[str]) -> None:
+def check_problems(result: ExperimentResult, criteria: Criteria, problems: Sequence[str]) -> None:
     """Raise `ConfigurationError` for levels that could not be compared, unless the run was cut short."""
-    if problems and result.status not in (RunStatus.INTERRUPTED, RunStatus.ENDPOINT_DOWN):
+    ended = (RunStatus.COMPLETED, RunStatus.BROKEN)
+    if problems and not (criteria.of_this_run and result.status not in ended):
         raise ConfigurationError("--fail-under: " + "; ".join(problems))
 
 
@@ -127,7 +128,7 @@ class Presentation:
                 result has been printed by then.
         """
         misses, problems = self.print(result)
-        check_problems(result, problems)
+        check_problems(result, self.criteria, problems)
         return exit_status(result, self.criteria, misses)
 
     def print(self, result: ExperimentResult) -> tuple[list[str], list[str]]:

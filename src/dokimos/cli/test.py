@@ -261,5 +261,5 @@ def _status(result: ExperimentResult, criteria: Criteria) -> int:
     misses, problems = compare(criteria.levels, result)
     for miss in misses:
         echo(f"    {miss}")
-    check_problems(result, problems)
+    check_problems(result, criteria, problems)
     return exit_status(result, criteria, misses)

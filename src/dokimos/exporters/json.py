@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
 from typing import Any, ClassVar, Final
@@ -12,7 +13,7 @@ from dokimos.core.jsonable import JsonValue
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import RunSummary
 from dokimos.core.visible import visible
 from dokimos.core.wire import from_json, to_tree
@@ -91,9 +92,15 @@ def _loaded(text: str, where: str) -> ExperimentResult:
             "implementation or by hand; export the run again with dokimos for Python."
         )
     try:
-        return from_json(ExperimentResult, tree["result"])
+        result = from_json(ExperimentResult, tree["result"])
     except TypeConversionError as cause:
         raise ConfigurationError(f"{where}: its 'result' member is damaged. {cause}") from cause
+    return replace(result, runs=tuple(map(_counted_again, result.runs)))
+
+
+def _counted_again(run: RunResult) -> RunResult:
+    """Return a run with totals of its items, which an earlier version may have counted in another way."""
+    return RunResult(index=run.index, item_results=run.item_results) if run.item_results else run
 
 
 def _summary(result: ExperimentResult) -> dict[str, JsonValue]:

@@ -109,3 +109,15 @@ def test_what_cannot_be_read_is_explained(text, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"missing\.json"):
         load_result(tmp_path / "missing.json")
+
+
+def test_totals_of_an_earlier_version_are_counted_again():
+    soft = EvalResult("Judge", error="down", threshold=0.5, fail_on_error=False)
+    items = (ItemResult(0, Example.of("q", "a"), eval_results=(soft,)),)
+    tree = json.loads(render(ExperimentResult(runs=(RunResult(item_results=items),)), "json"))
+    stale = {"total": 1, "notJudged": 1, "warned": 1, "evaluators": [{"name": "Judge", "errors": 1}]}
+    tree["result"]["runs"][0]["summary"] = stale
+
+    again = load_result(json.dumps(tree))
+
+    assert (again.error_count, again.not_judged_count, again.summary.warned) == (1, 0, 0)
