@@ -202,7 +202,7 @@ def _write(report: AttackReport, path: Path) -> None:
     text = _json(report) if path.suffix == ".json" else report.to_markdown()
     _make_folder(path)
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigurationError(f"Cannot write {path}: {error.strerror or error}.") from error
 

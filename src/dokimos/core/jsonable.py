@@ -8,6 +8,7 @@ import datetime
 import enum
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from json.encoder import encode_basestring as _quoted
@@ -15,12 +16,13 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 JsonValue: TypeAlias = Any
-"""None, bool, int, finite float, str without lone surrogates, or a list or str-keyed dict of these."""
+"""None, bool, int, finite float, str, or a list or str-keyed dict of these."""
 
 MAX_DEPTH: Final = 100
 MAX_BITS: Final = 13_000
 """Python refuses to write and to read much larger numbers as decimal text."""
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _Path: TypeAlias = tuple[int, ...]
 """The identities of the containers that a value is in, to know a cycle from a repetition."""
 
@@ -46,14 +48,14 @@ def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
 
     Our own types get their wire form (camelCase, defaults left out); dataclasses, pydantic models, named
     tuples and objects with `to_dict` become objects under their own field names; enums their value; dates
-    ISO 8601; bytes a `data:` URI; NaN and infinities the strings "NaN", "Infinity" and "-Infinity"; lone
-    surrogates U+FFFD; integers of more than 13,000 bits hexadecimal text; sets a list in a stable order;
-    anything else its `str`. A value that contains itself, or is nested deeper than 100 levels, is cut
-    with "...".
+    ISO 8601; bytes a `data:` URI; NaN and infinities the strings "NaN", "Infinity" and "-Infinity"; two
+    surrogates that belong together their character, while a lone one stays; integers of more than 13,000
+    bits hexadecimal text; sets a list in a stable order; anything else its `str`. A value that contains
+    itself, or is nested deeper than 100 levels, is cut with "...".
     """
     kind = type(value)
     if kind is str:
-        return value if value.isascii() else _without_lone_surrogates(value)
+        return value if value.isascii() else _with_whole_characters(value)
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -83,7 +85,14 @@ def text_form(value: Any) -> str | None:
 
 def compact_json(tree: JsonValue) -> str:
     """Return a tree that `jsonable` gave as JSON text without blanks."""
-    return _slow_encode(tree) if _encode is None else "".join(_encode(tree, 0))
+    return with_escapes(_slow_encode(tree) if _encode is None else "".join(_encode(tree, 0)))
+
+
+def with_escapes(json_text: str) -> str:
+    """Return JSON text in which lone surrogates are escapes, so that it can be encoded and reads back."""
+    if json_text.isascii() or _SURROGATE.search(json_text) is None:
+        return json_text
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
 
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
@@ -146,12 +155,12 @@ def _key(key: Any) -> str:
     return content if isinstance(content, str) else compact_json(content)
 
 
-def _without_lone_surrogates(text: str) -> str:
+def _with_whole_characters(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # A pair of escaped halves is one character; only a half without its partner is replaced.
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        # A pair of escaped halves is one character; a half without its partner stays what it is.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     return text
 
 
@@ -180,7 +189,7 @@ def _from_object(value: Any, path: _Path) -> JsonValue:
         except Exception:
             continue
         return jsonable(content, path)
-    return _without_lone_surrogates(_text_of(value))
+    return _with_whole_characters(_text_of(value))
 
 
 def _text_of(value: object) -> str:

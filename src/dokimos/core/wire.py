@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from dokimos.core.convert import adapter, explain
-from dokimos.core.jsonable import JsonValue, is_wire_type, jsonable, wire_fields
+from dokimos.core.jsonable import JsonValue, is_wire_type, jsonable, wire_fields, with_escapes
 from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
@@ -25,9 +25,10 @@ def to_tree(value: Any) -> JsonValue:
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Return a value type (or any value) as JSON text."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(
+    text = json.dumps(
         jsonable(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators
     )
+    return with_escapes(text)
 
 
 def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:

@@ -123,7 +123,7 @@ def _shortened(tree: dict[str, Any]) -> dict[str, Any]:
 def _columns(example: Example) -> dict[str, str]:
     row = _shortened(jsonable(example))
     for plural, short, key in _SHORT:
-        if short in row and not isinstance(row[short], str):
+        if short in row and not _is_whole(row[short]):
             row[plural] = {key: row.pop(short)}
     return {name: value if name in _PARQUET_TEXT else json.dumps(value) for name, value in row.items()}
 
@@ -146,7 +146,17 @@ def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]
         if name.lower() in _RESERVED or not name or name != name.strip() or name.startswith("\ufeff"):
             _does_not_fit(f"the metadata key {name!r}, which cannot be the name of a column", index, path)
         row[name] = _cell(value)
+    for name, cell in row.items():
+        if not _is_whole(name) or not _is_whole(cell or ""):
+            _does_not_fit(f"half a character (a lone surrogate) in {name!r}", index, path)
     return row
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is a text that can be encoded: half a character has an escape in JSON only."""
+    return isinstance(value, str) and (
+        value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    )
 
 
 def _does_not_fit(what: str, index: int, path: Location) -> None:
@@ -175,13 +185,15 @@ def _quoted(cell: str | None, delimiter: str) -> str:
 def _text_file(path: Location) -> Iterator[TextIO]:
     with _atomic(path) as raw:
         if not os.fspath(path).lower().endswith(".gz"):
-            with io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
+            with io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="") as file:
                 yield file
             return
         # No name and no time inside, so that equal content gives equal files.
         with (
             gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as zipped,
-            io.TextIOWrapper(cast("BinaryIO", zipped), encoding="utf-8", newline="") as file,
+            io.TextIOWrapper(
+                cast("BinaryIO", zipped), encoding="utf-8", errors="backslashreplace", newline=""
+            ) as file,
         ):
             yield file
 

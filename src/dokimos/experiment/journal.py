@@ -57,7 +57,7 @@ Position = tuple[int, int]
 
 def content_hash(example_json: str) -> str:
     """Return 16 hex digits that tell whether an example has changed."""
-    return hashlib.blake2b(example_json.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(example_json.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 
 class Journal:
@@ -139,7 +139,7 @@ class Journal:
         self._lock.release()
 
     def _write(self, line: str) -> None:
-        data = with_checksum(line.encode("utf-8", "replace"))
+        data = with_checksum(line.encode("utf-8", "backslashreplace"))
         with self._mutex:
             if self._closed or self.problem is not None:
                 return
@@ -350,7 +350,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     path = folder / MANIFEST_FILE
     temporary = path.with_suffix(".tmp")
     text = json.dumps({"format": FORMAT, **jsonable(manifest)}, ensure_ascii=False, indent=2)
-    with temporary.open("w", encoding="utf-8", errors="replace") as file:
+    with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -76,7 +76,7 @@ def write_report(path: Path, text: str) -> Path:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, text.encode("utf-8", "replace"))
+        _write(path, text.encode("utf-8", "backslashreplace"))
     except OSError as cause:
         why = cause.strerror or cause
         raise ConfigurationError(f"Cannot write the report {path}: {why}. Choose another path.") from cause

@@ -51,7 +51,8 @@ def _policy(style: str, script: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def safe(text: str) -> str:

@@ -9,7 +9,7 @@ from statistics import stdev
 from typing import Any, ClassVar, Final
 
 from dokimos.core.figures import half_up, half_up_or_none
-from dokimos.core.jsonable import JsonValue
+from dokimos.core.jsonable import JsonValue, with_escapes
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
@@ -52,7 +52,7 @@ class JsonExporter:
             "result": result,
         }
         text = json.dumps(to_tree(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return visible(text) + "\n"  # its escapes are those of JSON
+        return with_escapes(visible(text)) + "\n"  # its escapes are those of JSON
 
 
 def load_result(source: str | Path) -> ExperimentResult:

@@ -145,6 +145,6 @@ def write_outputs(verdicts: Sequence[ReadVerdict], environment: Mapping[str, str
 def _append(path: str | None, text: str) -> Path | None:
     if not path:
         return None
-    with open(path, "a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     return Path(path)

@@ -207,7 +207,7 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
     try:
-        draft.write_bytes(text.encode("utf-8", "replace"))
+        draft.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)

@@ -33,7 +33,11 @@ class ToolInvocation:
 
     @classmethod
     def of(cls, call: ToolCall) -> ToolInvocation:
-        size = 0 if call.result is None else len(json.dumps(call.result, ensure_ascii=False).encode())
+        size = (
+            0
+            if call.result is None
+            else len(json.dumps(call.result, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        )
         error, duration = call.metadata.get(CALL_ERROR), call.metadata.get("durationMs")
         return cls(
             call.name,

@@ -203,7 +203,7 @@ class Endpoint:
 
         label = f"the agent at {shown_url(self.url)}"
         target = Target(base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1)
-        content = json.dumps(request.to_json(), ensure_ascii=False).encode()
+        content = json.dumps(request.to_json(), ensure_ascii=False).encode("utf-8", "backslashreplace")
         headers = {"content-type": "application/json", **self.headers}
         secrets = secrets_in(self.headers)
         try:

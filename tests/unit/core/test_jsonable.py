@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from dokimos import CallMetrics, Example, ToolCall, ToolDefinition
-from dokimos.core.jsonable import MAX_DEPTH, camel_case, jsonable, text_form
+from dokimos.core.jsonable import MAX_DEPTH, camel_case, compact_json, jsonable, text_form
 
 
 class Colour(enum.Enum):
@@ -155,12 +155,25 @@ def test_keys_become_text(key, expected):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a\ud800b", "a\ufffdb"), ("\udfff", "\ufffd"), ("\ud83d\ude00", "😀"), ("😀", "😀"), ("é", "é")],
+    [
+        ("a\ud800b", "a\ud800b"),
+        ("\udfff", "\udfff"),
+        ("\ud83d\ude00\ud800", "😀\ud800"),
+        ("\ud83d\ude00", "😀"),
+        ("😀", "😀"),
+        ("é", "é"),
+    ],
 )
-def test_only_lone_surrogates_are_replaced(text, expected):
+def test_lone_surrogates_stay_and_pairs_are_characters(text, expected):
     assert jsonable(text) == expected
     assert jsonable({text: 1}) == {expected: 1}
-    jsonable(text).encode()
+
+
+def test_json_text_has_escapes_for_lone_surrogates():
+    text = compact_json(jsonable({"\ud800": ["é\udfff", "😀"]}))
+
+    assert text == '{"\\ud800":["é\\udfff","😀"]}'
+    assert json.loads(text.encode()) == {"\ud800": ["é\udfff", "😀"]}
 
 
 def test_a_number_too_long_for_decimal_text_is_hexadecimal():

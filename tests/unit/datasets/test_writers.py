@@ -149,3 +149,41 @@ def test_a_target_that_cannot_be_written_is_an_error(tmp_path):
 def test_an_unknown_extension_is_refused(tmp_path):
     with pytest.raises(DatasetError, match=r"use \.json"):
         FLAT.save(tmp_path / "d.txt")
+
+
+HALF = Example(
+    {"input": "a\ud800b"},
+    {"output": "\udfff"},
+    metadata={"k\ud83d": ["\udc00", {"é": "\ud800"}]},
+    id="\udc00",
+)
+
+
+@pytest.mark.parametrize("name", ["d.json", "d.jsonl", "d.jsonl.gz"])
+def test_lone_surrogates_survive_a_round_trip_as_escapes(tmp_path, name):
+    path = tmp_path / name
+    dataset = Dataset([HALF], name="half \ud800")
+
+    dataset.save(path)
+
+    assert list(Dataset.load(path)) == [HALF]
+    assert Dataset.load(path).fingerprint == dataset.fingerprint
+    if name.endswith("json"):
+        assert Dataset.load(path).name == "half \ud800"
+        assert b"a\\ud800b" in path.read_bytes()
+
+
+def test_lone_surrogates_survive_in_parquet_too(tmp_path):
+    pytest.importorskip("pyarrow")
+    example = Example({"input": "a\ud800b"}, {"output": "\udfff"}, metadata={"k\ud83d": "\udc00"}, id="x")
+
+    Dataset([example]).to_parquet(tmp_path / "d.parquet")
+
+    assert list(Dataset.load(tmp_path / "d.parquet")) == [example]
+
+
+def test_a_table_of_texts_says_that_it_cannot_hold_half_a_character(tmp_path):
+    with pytest.raises(DatasetError, match=r"has half a character .*; use \.jsonl instead"):
+        Dataset([Example.of("a\ud800b")]).to_csv(tmp_path / "d.csv")
+    with pytest.raises(DatasetError, match="half a character"):
+        Dataset([Example({"input": "a"}, metadata={"\ud800": "b"})]).to_csv(tmp_path / "d.csv")

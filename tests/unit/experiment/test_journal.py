@@ -15,7 +15,7 @@ import pytest
 from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
+from dokimos.core.results import EvalResult, ExperimentResult, RunStatus, Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset, DatasetStream
@@ -29,6 +29,8 @@ from dokimos.experiment.folders import find_run, list_run_folders
 from dokimos.experiment.journal import read_manifest
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.store import UNFINISHED, list_runs, load_run, prune_runs
+from dokimos.exporters.base import export
+from dokimos.exporters.json import load_result
 
 Numbers = Callable[..., Dataset]
 Comparable = Callable[[ExperimentResult], Any]
@@ -687,3 +689,28 @@ def test_an_interrupted_run_is_a_keyboard_interrupt_that_carries_its_result(numb
         plan(numbers(4), task).run(resume=result.run_id)
     again = plan(numbers(4), task).run(resume=result.run_id, force=True)
     assert (task.calls, again.pass_count) == (["2", "3"], 4)
+
+
+def test_lone_surrogates_survive_the_journal_and_the_report(tmp_path: Path) -> None:
+    half = {"text": "a\ud800b", "\udfff": ["é\udc00"]}
+    data = Dataset([Example({"input": "q\ud800"}, metadata={"m": "\udfff"}, id="\ud800")])
+    asked = []
+
+    def task(example: Example) -> dict[str, Any]:
+        asked.append(example.id)
+        return {"output": half}
+
+    @evaluator(name="half")
+    def told(output: Any) -> Any:
+        return Score(1.0, "because of \ud800")
+
+    result = Experiment(data, task, [told]).run(run_dir=tmp_path / "runs")
+    stored = load_run(list_run_folders(tmp_path / "runs")[0])
+    report = load_result(export(result, tmp_path / "report.json"))
+
+    for found in (stored, report):
+        (item,) = found.item_results
+        assert item.actual_outputs == {"output": half}
+        assert item.example == data[0]
+        assert item.eval_results[0].reason == "because of \ud800"
+    assert b"a\\ud800b" in (tmp_path / "report.json").read_bytes()

@@ -95,7 +95,7 @@ def _keep(path: Path, stamp: list[Any], run: PackedRun) -> None:
     text = json.dumps({**tree, "shared": run.shared}, ensure_ascii=False, separators=(",", ":"))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(zlib.compress(text.encode("utf-8", "replace"), 1))
+        draft.write_bytes(zlib.compress(text.encode("utf-8", "backslashreplace"), 1))
         os.replace(draft, path)
     except OSError:
         draft.unlink(missing_ok=True)

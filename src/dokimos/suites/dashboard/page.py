@@ -98,7 +98,7 @@ class Collection:
 
 def _packed(tree: JsonValue) -> str:
     text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 6)).decode("ascii")
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 6)).decode("ascii")
 
 
 def _block(name: str, packed: str) -> str:

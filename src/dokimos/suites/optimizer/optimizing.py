@@ -205,7 +205,7 @@ class _Plan:
         return {
             "suite": str(self.path),
             "settings": dict(self.settings),
-            "content": hashlib.sha256(content.encode()).hexdigest(),
+            "content": hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest(),
             "optimizer": self.block.model_dump(mode="json"),
         }
 
@@ -314,7 +314,9 @@ def _stored(folder: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(tree, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(tree, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="backslashreplace"
+    )
 
 
 def _emit(listener: Listener, event: str, **told: Any) -> None:
