@@ -8,12 +8,10 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.keys import input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
@@ -29,6 +27,7 @@ from dokimos.errors import (
     MissingInputError,
     UnusableOutputError,
 )
+from dokimos.evaluators.case_parts import check_params, describe_path, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
 
@@ -49,20 +48,6 @@ _WRONG_THREAD: Final = re.compile(
 """What errors say whose cause is that a thing belongs to another thread."""
 
 COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
-
-_SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
-    "inputs": lambda case: case.inputs,
-    "outputs": lambda case: case.actual_outputs,
-    "expected_outputs": lambda case: case.expected_outputs,
-    "metadata": lambda case: case.metadata,
-}
-_WHOLE_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
-    "input": lambda case: input_of(case.inputs),
-    "actual_output": lambda case: case.actual_outputs.get("output"),
-    "expected_output": lambda case: case.expected_outputs.get("output"),
-    "metadata": lambda case: case.metadata or None,
-    "metrics": lambda case: case.metrics,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +110,7 @@ class Evaluator:
             raise ConfigurationError(f"{self.name}: threshold must be in 0..1, not {self.threshold!r}.")
         if self.evaluation_params is not None:
             object.__setattr__(self, "evaluation_params", tuple(self.evaluation_params))
-            _check_params(self.name, self.evaluation_params)
+            check_params(self.name, self.evaluation_params)
         if self.response_path is not None:
             check_response_path(self.name, self.response_path)
         if self._calls_users_code():
@@ -258,9 +243,9 @@ class Evaluator:
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
         required = self.requires if self.evaluation_params is None else self.evaluation_params
-        for path, read in _readers(required if type(required) is tuple else tuple(required)):
+        for path, read in readers_of(required if type(required) is tuple else tuple(required)):
             if read(case) is None:
-                raise MissingInputError(f"{self.name} needs {_described_path(path)}, which this case lacks.")
+                raise MissingInputError(f"{self.name} needs {describe_path(path)}, which this case lacks.")
         if self.gets_copies:
             case = copy_containers(case)
         if self.response_path is None:
@@ -333,31 +318,6 @@ def is_ours(thing: Any) -> bool:
     return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
 
 
-def part_of(case: EvalTestCase, path: str) -> Any:
-    """Return the part of a case that a path names, None when absent.
-
-    Paths: `input`, `actual_output`, `expected_output`, `metadata`, `metrics`, and a key of a map:
-    `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`.
-    """
-    return _reader(path)(case)
-
-
-def _reader(path: str) -> Callable[[EvalTestCase], Any]:
-    whole = _WHOLE_PARTS.get(path)
-    if whole is not None:
-        return whole
-    section, _, key = path.partition(".")
-    if section == "inputs":
-        return lambda case: input_of(case.inputs, key)
-    part = _SECTIONS[section]
-    return lambda case: part(case).get(key)
-
-
-@lru_cache(maxsize=256)
-def _readers(paths: tuple[str, ...]) -> tuple[tuple[str, Callable[[EvalTestCase], Any]], ...]:
-    return tuple((path, _reader(path)) for path in paths)
-
-
 def returns_bool(function: Callable[..., Any]) -> bool:
     """Say whether a function is declared to return a bool, which decides without a threshold."""
     return getattr(function, "__annotations__", {}).get("return") in (bool, "bool")
@@ -369,27 +329,6 @@ def default_name_of(kind: type[Evaluator]) -> str:
         return kind.default_name
     name = name_of(kind)
     return name.replace("_", " ").title() if name else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__)
-
-
-def _check_params(name: str, params: Sequence[str]) -> None:
-    if not params:
-        raise ConfigurationError(
-            f"{name}: evaluation_params must not be empty; leave it out for the default."
-        )
-    for path in params:
-        section, dot, key = path.partition(".")
-        if path not in _WHOLE_PARTS and not (section in _SECTIONS and dot and key):
-            allowed = ", ".join([*_WHOLE_PARTS, *(f"{s}.KEY" for s in _SECTIONS)])
-            raise ConfigurationError(f"{name}: unknown evaluation param {path!r}; expected one of {allowed}.")
-
-
-def _described_path(path: str) -> str:
-    section, dot, key = path.partition(".")
-    if not dot:
-        return {"actual_output": "an actual output", "expected_output": "an expected output",
-                "input": "an input", "metadata": "metadata",
-                "metrics": "metrics measured by the task"}.get(path, path)  # fmt: skip
-    return f"{key!r} in the {section.replace('_', ' ')}"
 
 
 def _described(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import jsonable
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.base import part_of
+from dokimos.evaluators.case_parts import part_of
 from dokimos.judges.fencing import fenced
 
 USUAL_PARTS: Final = ("input", "actual_output")

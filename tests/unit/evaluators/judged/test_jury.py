@@ -83,7 +83,7 @@ def test_any_judged_evaluator_can_be_put_to_a_jury(scripted):
     templates = [{"faithfulness": {"include_reason": False}}, "faithfulness", Faithfulness(judge=judges[0])]
     for template in templates:
         jury = Jury(judges=judges, evaluator=template)
-        assert (jury.threshold, jury.requires) == (0.8, ("input", "actual_output"))
+        assert (jury.threshold, jury.requires) == (0.8, ("actual_output",))
         assert jury.evaluate(case).score == 1
     assert judges[0].asked == judges[1].asked
 
