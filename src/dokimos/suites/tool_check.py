@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.argument_matchers import argument_check
 from dokimos.suites.problems import Steps, near
 from dokimos.suites.retrieval.schema import RetrievalTool
 from dokimos.suites.stand_ins import is_stand_in
@@ -37,6 +36,8 @@ def faults_of(turn: Turn, known: Sequence[str] | None) -> Iterator[tuple[Steps, 
         turn: The turn.
         known: The names of all tools, None where they are unknown.
     """
+    from dokimos.suites.argument_matchers import argument_check  # most suites expect no tools
+
     for index, tool in enumerate(turn.expected_tools.tools if turn.expected_tools else []):
         place: Steps = ("expected_tools", "tools", index)
         for name, wanted in (tool.args or {}).items():
