@@ -259,6 +259,26 @@ def test_a_server_that_stays_down_breaks_the_run_and_the_resumed_one_goes_on(
     assert dokimos("test", "--resume", "latest", "--retry-errors", "-q") == 0
 
 
+def test_a_rate_limit_in_the_midst_of_a_case_costs_no_call_that_was_answered(
+    model, scripted, tool_calling, capsys
+):
+    add = tool_calling.Turn(calls=(("subtract", {"a": 3, "b": 2}),))
+    model.turns.extend([add, tool_calling.Turn("reply")])
+    model.script.extend([scripted.Misbehaviour(), *[scripted.too_many(86_400)] * 5])
+    agent(model, """
+        tools: [{name: subtract, type: function, description: Take b from a, file: tools.py,
+                 function: subtract, parameters: {a: {type: number}, b: {type: number}}}]
+    """, ONE)  # fmt: skip
+
+    assert dokimos("test") == 3
+    assert "asks to wait" in capsys.readouterr().out
+    asked = len(model.received)
+    model.script.clear()
+    assert dokimos("resume", "latest", "-q") == 0, capsys.readouterr()
+
+    assert len(model.received) == asked + 1  # the call of the tool is known
+
+
 def test_an_agent_that_does_not_answer_in_time_is_an_error(model, scripted, capsys):
     model.script.append(scripted.slow(5))
     agent(model, ONE + "execution: {llm_timeout: 0.3}\n")

@@ -125,7 +125,6 @@ def test_a_resumed_run_does_exactly_what_is_missing(scripted, clock, nobody, mon
             return await model_at(places["url"])(example)
 
         plan = experiment(20, task, [ExactMatch()], parallelism=1)
-        clock.at_sleep = lambda: None
 
         async def fails_from_the_eighth_on(example):
             if len(calls) >= 8:
@@ -768,3 +767,15 @@ def test_commands_end_with_three_and_say_why_once(clock, nobody, capsys, argumen
     lines = [line for line in f"{said.out}\n{said.err}".splitlines() if "Stopped: " in line]
     assert len(lines) == 1
     assert "openai tiny has been down since" in lines[0]
+
+
+def test_an_application_that_fails_at_its_cases_is_not_down(scripted, clock, capsys):
+    with scripted.ScriptedServer() as server:
+        server.then(scripted.status(500, "a bug"), times=1000)
+        written_suite(f"agent: {server.url}/v1/chat/completions", 10)
+
+        assert dokimos("test", "--patience", "0") == 3
+
+    said = capsys.readouterr()
+    assert "has been down" not in said.err
+    assert said.out.count("500 Internal Server Error: a bug") >= 10

@@ -26,8 +26,8 @@ OPENING_SECONDS: Final = 15.0
 """After so many tries, or so long, an endpoint that never answered is down."""
 DENIED_TRIES: Final = 3
 """Refused credentials do not become right by waiting."""
-PATIENT_TRIES: Final = 2
-"""So often an endpoint is tried at least before `patience` can be over."""
+PATIENT_TRIES: Final = 3
+"""So often an endpoint is tried at least before `patience` can be over: calls may be far apart."""
 PROBE_SECONDS: Final = 30.0
 PROBE_SECONDS_OUTSIDE: Final = 5.0
 """Outside a run somebody may be at a prompt, and have just started the server."""
@@ -37,8 +37,9 @@ LONGEST_START_WAIT: Final = 1.0
 """Between two tries of an endpoint that is still starting."""
 LOOK_SECONDS: Final = 0.5
 """How often a call that waits looks whether another one had its answer."""
+THROTTLED_TRIES: Final = 2
 THROTTLED_SECONDS: Final = 1.0
-"""How long rate limits alone let calls wait by themselves before they take turns."""
+"""After so many tries and so long, calls that a rate limit refuses take turns, and no longer wait alone."""
 
 
 class Trouble(Enum):
@@ -54,7 +55,7 @@ class Trouble(Enum):
     """A failure of the server, a cut connection, no answer in time."""
 
 
-class Verdict(Enum):
+class NextStep(Enum):
     """What a call that failed is to do."""
 
     TRY_AGAIN = auto()
@@ -146,7 +147,7 @@ class Breaker:
                 self.is_failing = self.is_open = False
                 self._tries = 0
 
-    def failed(self, trouble: Trouble, cause: str, *, started: float, wait: float | None = None) -> Verdict:
+    def failed(self, trouble: Trouble, cause: str, *, started: float, wait: float | None = None) -> NextStep:
         """Say that a call had no answer; `wait` is how long the server asks to wait."""
         with self._mutex:
             now = self._breakers.clock()
@@ -160,8 +161,8 @@ class Breaker:
             if self.is_open or self._is_down(now, wait):
                 self._next_try = max(self._next_try, now + self._breakers.probe_seconds)
                 self.is_open = self._breakers.has_opened = True
-                return Verdict.GIVE_UP
-            return Verdict.TRY_AGAIN if self._decides(now) else Verdict.COUNT
+                return NextStep.GIVE_UP
+            return NextStep.TRY_AGAIN if self._decides(now) else NextStep.COUNT
 
     def error(self, message: str) -> JudgeUnavailableError:
         """Return the error of a call that failed for what is wrong with the endpoint, not with itself."""
@@ -185,8 +186,9 @@ class Breaker:
             if self._trouble is Trouble.UNREACHABLE:
                 return self._tries >= OPENING_TRIES or elapsed >= OPENING_SECONDS
         patience = self._breakers.patience
-        too_long = wait is not None and wait > patience
-        return self._tries >= PATIENT_TRIES and (too_long or elapsed >= patience)
+        if wait is not None and wait > patience:
+            return self._tries >= THROTTLED_TRIES
+        return self._tries >= PATIENT_TRIES and elapsed >= patience
 
     def _is_starting(self, now: float) -> bool:
         """Whether it is an endpoint whose start is waited for."""
@@ -197,7 +199,7 @@ class Breaker:
         if self._trouble is Trouble.UNREACHABLE:
             return True
         if self._trouble is Trouble.LIMITED:
-            return self._tries >= PATIENT_TRIES and now - self._first_failure >= THROTTLED_SECONDS
+            return self._tries >= THROTTLED_TRIES and now - self._first_failure >= THROTTLED_SECONDS
         return self._trouble is Trouble.FAILING and self._is_starting(now)
 
     def _decides(self, now: float) -> bool:

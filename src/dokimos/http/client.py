@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 OFFLINE: Final = "DOKIMOS_OFFLINE"
 _DENIED: Final = frozenset({401, 403})
 _RATE_LIMITED: Final = 429
+_FAILED: Final = 500
 _OVERLOADED: Final = frozenset({503, 529})
 _ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -54,6 +55,8 @@ class Target:
     limits: Limits = field(default_factory=Limits)
     timeout: float = 300.0
     attempts: int = ATTEMPTS
+    is_application: bool = False
+    """Whether a 500 says that a request could not be done, and not that the server is failing."""
     max_reply_mb: float | None = None
     """The most megabytes of an answer; as the environment says, or 16, unless given."""
 
@@ -238,6 +241,9 @@ class _Sending:
             raise RequestRefused(
                 self._message(reason), status=status, complaint=complaint, sent_at=self._retries.sent_at
             )
+        if status == _FAILED and self._target.is_application:
+            self._breaker.is_there()
+            raise JudgeUnavailableError(self._message(reason))
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED
         if limited or status in _OVERLOADED:

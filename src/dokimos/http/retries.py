@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dokimos.errors import DokimosError, JudgeUnavailableError
-from dokimos.http.breaker import Breaker, Trouble, Verdict
+from dokimos.http.breaker import Breaker, NextStep, Trouble
 
 ATTEMPTS: Final = 5
 RATE_LIMITED_ATTEMPTS: Final = 12
@@ -73,13 +73,13 @@ class Retries:
             EndpointDownError: when the endpoint is given up, or did not take the call in all attempts.
             DokimosError: when the attempts of the call are used up.
         """
-        verdict = self.breaker.failed(trouble, problem, started=self.sent_at, wait=wait)
+        step = self.breaker.failed(trouble, problem, started=self.sent_at, wait=wait)
         limited = trouble is Trouble.LIMITED
         self._refusals += limited
         self._failures += not limited
-        if verdict is Verdict.GIVE_UP:
+        if step is NextStep.GIVE_UP:
             raise self.breaker.error(self._message(f"{problem}{self._tried()}"))
-        if verdict is Verdict.TRY_AGAIN:
+        if step is NextStep.TRY_AGAIN:
             return 0.0
         count, most = self._failures, self._attempts
         if limited:

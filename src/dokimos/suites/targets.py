@@ -202,7 +202,9 @@ class Endpoint:
         from dokimos.http.secret import secrets_in, shown_url
 
         label = f"the agent at {shown_url(self.url)}"
-        target = Target(base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1)
+        target = Target(
+            base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1, is_application=True
+        )
         content = json.dumps(request.to_json(), ensure_ascii=False).encode("utf-8", "backslashreplace")
         headers = {"content-type": "application/json", **self.headers}
         secrets = secrets_in(self.headers)

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
-from dokimos.http.breaker import Breakers, Trouble, Verdict
+from dokimos.http.breaker import Breakers, NextStep, Trouble
 
 LABEL = "openai tiny"
 
@@ -46,16 +46,16 @@ async def call(breaker, trouble, cause="cannot connect", *, seconds=0.0, wait=No
     await breaker.admit()
     started = breaker.now()
     await breaker.sleep(seconds)
-    verdict = breaker.failed(trouble, cause, started=started, wait=wait)
-    if verdict is Verdict.COUNT:
+    step = breaker.failed(trouble, cause, started=started, wait=wait)
+    if step is NextStep.COUNT:
         await breaker.sleep(0.5 if trouble in (Trouble.LIMITED, Trouble.FAILING) else 0)  # as a call does
-    return verdict
+    return step
 
 
 async def calls_until_down(breaker, trouble, **details):
     """Make calls that fail until the endpoint is down; return how many were sent."""
     sent = 1
-    while await call(breaker, trouble, **details) is not Verdict.GIVE_UP:
+    while await call(breaker, trouble, **details) is not NextStep.GIVE_UP:
         sent += 1
         assert sent < 1000
     return sent
@@ -78,7 +78,7 @@ async def test_refused_credentials_are_enough_after_three_tries_and_no_wait(brea
 async def test_calls_that_were_sent_together_are_one_try(breaker, clock):
     clock.now += 0.1
     for _ in range(50):
-        assert breaker.failed(Trouble.DENIED, "401", started=1000.0) is Verdict.COUNT
+        assert breaker.failed(Trouble.DENIED, "401", started=1000.0) is NextStep.COUNT
 
 
 async def test_what_is_down_is_not_tried_and_says_why(breaker):
@@ -118,7 +118,7 @@ async def test_one_call_in_thirty_seconds_looks_whether_it_is_back(breaker, cloc
 async def test_a_look_that_fails_keeps_it_down(breaker, clock):
     await calls_until_down(breaker, Trouble.UNREACHABLE)
     clock.now += 31
-    assert await call(breaker, Trouble.UNREACHABLE) is Verdict.GIVE_UP
+    assert await call(breaker, Trouble.UNREACHABLE) is NextStep.GIVE_UP
 
     clock.now += 29
     with pytest.raises(EndpointDownError):
@@ -149,13 +149,13 @@ async def test_a_success_begins_anew(breaker, clock):
         breaker.went_well()
 
     assert not breaker.is_failing
-    assert await call(breaker, Trouble.FAILING) is Verdict.COUNT
+    assert await call(breaker, Trouble.FAILING) is NextStep.COUNT
 
 
 async def test_one_failure_is_not_enough_however_long_it_took(breaker, clock):
     breaker.went_well()
 
-    assert await call(breaker, Trouble.FAILING, seconds=300) is Verdict.COUNT
+    assert await call(breaker, Trouble.FAILING, seconds=300) is NextStep.COUNT
 
 
 async def test_calls_take_turns_while_it_is_not_there(clock):
@@ -167,7 +167,7 @@ async def test_calls_take_turns_while_it_is_not_there(clock):
             await breaker.admit()
             started = breaker.now()
             sent.append(started)
-            if breaker.failed(Trouble.UNREACHABLE, "refused", started=started) is Verdict.GIVE_UP:
+            if breaker.failed(Trouble.UNREACHABLE, "refused", started=started) is NextStep.GIVE_UP:
                 raise breaker.error("refused")
 
     async def one():
@@ -202,8 +202,8 @@ async def test_a_refusal_of_the_request_itself_shows_that_it_is_there(breaker):
 async def test_an_endpoint_that_is_starting_is_waited_for(clock):
     breaker = breakers_with(clock, start_seconds=60).of("key", LABEL)
     while clock.now < 1040:
-        assert await call(breaker, Trouble.UNREACHABLE) is Verdict.TRY_AGAIN
-    assert await call(breaker, Trouble.FAILING, "503 Service Unavailable") is Verdict.TRY_AGAIN
+        assert await call(breaker, Trouble.UNREACHABLE) is NextStep.TRY_AGAIN
+    assert await call(breaker, Trouble.FAILING, "503 Service Unavailable") is NextStep.TRY_AGAIN
 
     breaker.went_well()
     assert not breaker.is_failing
