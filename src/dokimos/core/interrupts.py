@@ -21,6 +21,9 @@ BUSY_SECONDS = 0.8
 CLOSING_SECONDS = 1.2
 """How long a loop that is closed may take before it is interrupted, too."""
 
+SEVERAL_SECONDS = 2.0
+"""Signals that come so soon after each other are one: a terminal that goes away sends several."""
+
 DOUBLE_SECONDS = 0.4
 """How soon after the first Ctrl-C a second one is taken for part of it."""
 
@@ -126,8 +129,8 @@ def active_interrupts(loop: asyncio.AbstractEventLoop) -> list[Interrupts]:
     return [interrupts for interrupts in _active if interrupts.loop is loop]
 
 
-_received: list[int] = []
-"""The signals that ended the command, in the order in which they came."""
+_received: list[tuple[int, float]] = []
+"""The signals that ended the command and when they came, in order."""
 
 
 def end_on_signals(on_first: Callable[[int], None]) -> None:
@@ -146,17 +149,18 @@ def end_on_signals(on_first: Callable[[int], None]) -> None:
 
 def signal_received() -> int | None:
     """Return the signal, other than that of Ctrl-C, that ended the command, None if none did."""
-    return _received[0] if _received else None
+    return _received[0][0] if _received else None
 
 
 def _end(on_first: Callable[[int], None], signum: int, frame: FrameType | None) -> None:
-    is_first = not _received
-    _received.append(signum)
-    if is_first:
+    now = time.monotonic()
+    insists = not _received or now - _received[-1][1] > SEVERAL_SECONDS
+    _received.append((signum, now))
+    if len(_received) == 1:
         on_first(signum)
     if _active:
         _active[-1].on_signal(signum, frame)
-    elif is_first:  # a terminal that goes away sends several
+    elif insists:
         raise KeyboardInterrupt
 
 

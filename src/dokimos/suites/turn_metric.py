@@ -53,7 +53,7 @@ class TurnMetric(SettlingEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "is_async", self._waits or self.timeout is not None)
+        object.__setattr__(self, "is_async", self._waits or self.timeout is not None or self.retries > 0)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
     @property

@@ -61,3 +61,52 @@ def test_nothing_is_interrupted_after_the_end(ours):
         press()
     ours._interrupt()
     assert not ours._overdue
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A process that ends on SIGTERM; what is told of the first one."""
+    monkeypatch.setattr(interrupts, "_received", [])
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    heard: list[int] = []
+    interrupts.end_on_signals(heard.append)
+    yield heard
+    signal.signal(signal.SIGTERM, before)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_signals_that_come_together_are_one_and_a_later_one_is_another(told, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(interrupts, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
+    assert interrupts.signal_received() is None
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+    now[0] += interrupts.SEVERAL_SECONDS * 2
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    assert interrupts.signal_received() == signal.SIGTERM
+    assert told == [signal.SIGTERM]
+
+
+def test_a_signal_cancels_what_is_running_also_where_ctrl_c_is_ignored(told, monkeypatch):
+    monkeypatch.setattr(interrupts, "BUSY_SECONDS", 3600)
+    monkeypatch.setattr(interrupts, "DOUBLE_SECONDS", 0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(asyncio.sleep(3600))
+    with Interrupts(task, loop) as ours:
+        signal.raise_signal(signal.SIGTERM)
+        loop.run_until_complete(asyncio.wait((task,)))
+    loop.close()
+    assert signal.signal(signal.SIGINT, before) is signal.SIG_IGN
+    assert (ours.happened, task.cancelled()) == (True, True)
+
+
+def test_what_others_handle_or_ignore_stays(monkeypatch):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    interrupts.end_on_signals(lambda number: None)
+    assert signal.signal(signal.SIGTERM, before) is signal.SIG_IGN
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -257,6 +257,7 @@ def test_a_metric_can_be_limited_in_time_and_repeated(folder):
         "graders.py",
         """
         import asyncio
+        import threading
 
         calls = []
 
@@ -268,14 +269,34 @@ def test_a_metric_can_be_limited_in_time_and_repeated(folder):
             if len(calls) < 3:
                 raise ValueError("not yet")
             return True
+
+        def flaky_too(ctx):
+            calls.append(1)
+            if len(calls) < 6 or threading.current_thread() is not threading.main_thread():
+                raise ValueError("not yet")
+            return True
+
+        def flaky_again(ctx):
+            calls.append(1)
+            if len(calls) < 9 or threading.current_thread() is not threading.main_thread():
+                raise ValueError("not yet")
+            return True
         """,
     )
 
     _, slow = outcome(folder, "{type: code, grader: 'graders:slow', timeout: 0.05}")
     _, flaky = outcome(folder, "{type: code, grader: 'graders:flaky', retry_on_failure: 2}")
+    _, inline = outcome(
+        folder, "{type: code, grader: 'graders:flaky_too', retry_on_failure: 2, timeout: 30, blocking: false}"
+    )
+    _, kept = outcome(
+        folder, "{type: code, grader: 'graders:flaky_again', retry_on_failure: 2, blocking: false}"
+    )
 
     assert slow.error == "TimeoutError: no result within 0.05 s; the call was abandoned"
     assert flaky.success is True
+    assert inline.success is True
+    assert kept.success is True
 
 
 SLIDE = (
