@@ -208,6 +208,10 @@ class ConversationMetric(SettlingEvaluator):
         """Whether none of the turns is evaluated, whatever the agent replies."""
         return all(part.is_skipped for part in self.parts)
 
+    @property
+    def gives_verdicts(self) -> bool:
+        return any(part.gives_verdicts for part in self.parts)
+
     def info(self) -> EvaluatorInfo:
         return replace(self.parts[0].info(), name=self.name, threshold=self.threshold)
 
