@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from dokimos.core.concurrency import start_in_thread
 from dokimos.core.interrupts import active_interrupts
+from dokimos.core.visible import print_line
 
 TICK_SECONDS: Final = 0.5
 """How often the event loop is asked whether it is there."""
@@ -148,7 +149,7 @@ class LoopWatch:
         )  # fmt: skip
         self._told[key] = f"The event loop was held up for more than {STALL_SECONDS:g} s by {place}.{advice}"
         with contextlib.suppress(Exception):  # nobody may read it any more
-            print(f"! {self._told[key]}", file=sys.stderr, flush=True)
+            print_line(f"! {self._told[key]}")
 
     def _limit_of(self, place: Place) -> float | None:
         return None if place.call is None else self._limits[place.call.f_code.co_filename]

@@ -8,6 +8,7 @@ print, pipe and log goes through `visible`, which writes them as escapes.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final
 
 _CONTROL: Final = re.compile(
@@ -31,6 +32,12 @@ def visible(text: str) -> str:
     Line breaks and tabs stay. The escapes are those of JSON, so that JSON means the same as before.
     """
     return _CONTROL.sub(_escape, text)
+
+
+def print_line(text: str) -> None:
+    """Write a line to standard error; characters that its encoding lacks become question marks."""
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print(visible(text).encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)
 
 
 def _escape(found: re.Match[str]) -> str:

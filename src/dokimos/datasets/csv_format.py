@@ -9,8 +9,10 @@ from typing import Any, Final, TypeAlias
 
 from dokimos.core.example import Example
 from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.datasets import limits
 from dokimos.datasets.columns import suggestion, target_of
 from dokimos.datasets.json_format import loads
+from dokimos.datasets.limits import bounded_lines
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
 from dokimos.datasets.unknown_names import UnknownNames, metrics_in
@@ -37,7 +39,9 @@ def read_csv(
     with source.open() as stream:
         lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
-            yield from _examples(_Records(lines, delimiter, source.label), source.label, columns)
+            yield from _examples(
+                _Records(bounded_lines(lines, source.label), delimiter, source.label), source.label, columns
+            )
         except UnicodeDecodeError:
             raise source.utf8_error() from None
 
@@ -226,10 +230,14 @@ class _Records:
         """
         opened = self._number
         parts: list[str] = []
+        size = 0
         while True:
             quote = line.find('"', at)
             if quote < 0:
                 parts.append(line[at:])
+                size += len(parts[-1])
+                if size > limits.LONGEST:
+                    raise limits.too_long("The quoted cell that begins here", self._label, opened)
                 line, at = self._next_line(opened), 0
             elif line.startswith('"', quote + 1):
                 parts.append(line[at : quote + 1])

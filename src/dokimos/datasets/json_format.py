@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias, cast
 
 from dokimos.core.example import Example
+from dokimos.datasets import limits
+from dokimos.datasets.limits import bounded_lines
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source, bad_utf8
 from dokimos.errors import DatasetError
@@ -61,7 +63,7 @@ def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
     found = False
     read = rows.read
     with source.open() as stream:
-        for number, raw in enumerate(stream, 1):
+        for number, raw in enumerate(bounded_lines(stream, source.label), 1):
             try:
                 text = raw.decode().strip(_SPACE)
                 value, end = _scan(text, 0)
@@ -211,6 +213,8 @@ class _Cursor:
 
     def _read_on(self) -> None:
         rest = self._text[self._at :]
+        if len(rest) > limits.LONGEST:
+            raise limits.too_long("The value that begins here", self.label, self._line)
         try:
             # Doubling keeps the time linear for a value that is longer than one piece.
             piece = self._stream.read(max(_CHUNK, len(rest)))

@@ -10,9 +10,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
+from dokimos.datasets.limits import bounded_lines, unpacked
 from dokimos.datasets.spool import Spool
 from dokimos.errors import ConfigurationError, DatasetError
 
@@ -22,6 +24,8 @@ _FORMATS: Final[dict[str, FileFormat]] = {
     ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv",
     ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
+_FIRST_LINE: Final = 16 << 20
+"""Bytes of the first line that are enough to tell a format."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _PARQUET_MAGIC: Final = b"PAR1"
 
@@ -70,7 +74,7 @@ class Source:
                     yield stream
                     return
                 with gzip.open(buffered) as unzipped:
-                    yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", unzipped), 1 << 18))
+                    yield unpacked(stream, unzipped, self.label)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DatasetError(f"Damaged gzip data: {error}", path=self.label) from error
         except OSError as error:
@@ -79,7 +83,7 @@ class Source:
     def utf8_error(self) -> DatasetError:
         """Say where the first byte is that is not UTF-8."""
         with self.open() as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(bounded_lines(stream, self.label), 1):
                 try:
                     line.decode()
                 except UnicodeDecodeError as error:
@@ -130,7 +134,8 @@ def sniff(source: Source) -> FileFormat:
     import json
 
     with source.open() as stream:
-        first = next((line for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+        pieces = iter(partial(stream.readline, _FIRST_LINE), b"")
+        first = next((piece for piece in pieces if piece.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if first.startswith(_PARQUET_MAGIC):
         return "parquet"
     text = first.decode("utf-8", "replace").lstrip("\ufeff").strip()
@@ -138,6 +143,8 @@ def sniff(source: Source) -> FileFormat:
         return "json"
     if not text.startswith("{"):
         return "csv"
+    if len(first) == _FIRST_LINE:
+        return "json" if '"examples"' in text else "jsonl"
     try:
         return "json" if "examples" in json.loads(text) else "jsonl"
     except (ValueError, RecursionError):

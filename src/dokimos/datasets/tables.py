@@ -10,6 +10,7 @@ from dokimos.core.example import Example
 from dokimos.core.extras import require
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
+from dokimos.datasets.limits import check_parquet
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
 from dokimos.datasets.unknown_names import metrics_in
@@ -38,6 +39,7 @@ def _parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
     with source.open() as stream:
         try:
             with parquet.ParquetFile(stream) as file:
+                check_parquet(file.metadata, source.label)
                 for batch in file.iter_batches(batch_size=1024):
                     yield from batch.to_pylist()
         except (OSError, ValueError) as error:

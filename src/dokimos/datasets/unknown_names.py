@@ -11,6 +11,7 @@ from typing import Any, Final
 from dokimos.core.jsonable import camel_case
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.slips import resemblance_of
+from dokimos.core.visible import visible
 from dokimos.errors import DatasetError
 
 _METRICS: Final = frozenset(
@@ -55,7 +56,8 @@ class UnknownNames:
         if name not in self._warned:
             self._warned.add(name)
             where = f"{self._label}: " if self._label else ""
-            warnings.warn(f"{where}{name!r} becomes metadata; it is similar to {key!r}.", stacklevel=2)
+            message = f"{where}{name!r} becomes metadata; it is similar to {key!r}."
+            warnings.warn(visible(message), stacklevel=2)
 
 
 def _refusal(name: str, key: str) -> str:

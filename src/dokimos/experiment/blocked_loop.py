@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from dokimos.core.visible import print_line
 from dokimos.evaluators import base
 from dokimos.experiment import calls
 
@@ -34,5 +34,5 @@ def block_limits(plan: Experiment, options: RunOptions) -> dict[str, float]:
 def end_process(result: ExperimentResult, how_to_resume: str) -> NoReturn:
     """End a command whose main thread never comes back; what the run has done is in its journal."""
     message = f"Error: {result.warnings[0].rstrip('.')}. {how_to_resume}".rstrip()
-    print(message, file=sys.stderr, flush=True)
+    print_line(message)
     os._exit(EXIT_BLOCKED)

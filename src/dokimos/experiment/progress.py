@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from dokimos.core.figures import duration
 from dokimos.core.text import counted
-from dokimos.reporting.terminal import print_line, safe_console
+from dokimos.core.visible import print_line
+from dokimos.reporting.terminal import safe_console
 
 if TYPE_CHECKING:
     from dokimos.core.summary import Tally

@@ -1,8 +1,7 @@
-"""The ways to a terminal for all that is no command: consoles and single lines, foreign text made visible."""
+"""Consoles that show foreign text and never let it act on the terminal."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,3 @@ def safe_console(**options: Any) -> Console:
                 yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     return SafeConsole(highlight=False, soft_wrap=False, **options)
-
-
-def print_line(text: str) -> None:
-    """Write a line to standard error; characters that its encoding lacks become question marks."""
-    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    print(visible(text).encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)

@@ -12,6 +12,8 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 
+MOST_CELLS: Final = 20_000_000_000
+"""Pairs of words that are compared in order: 140,000 words against as many take about three seconds."""
 PUNCTUATION: Final = string.punctuation.encode()
 
 
@@ -64,7 +66,11 @@ def f_measure(shared: int, output_size: int, expected_size: int) -> float:
 
 
 def common_subsequence_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Return the length of the longest common subsequence."""
+    """Return the length of the longest common subsequence.
+
+    Raises:
+        EvaluationError: for sequences so long that it would take minutes.
+    """
     start = 0  # what both begin or end with belongs to it, and is quickly counted
     for one, other in zip(first, second, strict=False):
         if one != other:
@@ -73,7 +79,13 @@ def common_subsequence_length(first: Sequence[Hashable], second: Sequence[Hashab
     end, most = 0, min(len(first), len(second)) - start
     while end < most and first[-1 - end] == second[-1 - end]:
         end += 1
-    rest = _subsequence_length(first[start : len(first) - end], second[start : len(second) - end])
+    one, other = first[start : len(first) - end], second[start : len(second) - end]
+    if len(one) * len(other) > MOST_CELLS:
+        raise EvaluationError(
+            f"The texts are too long for their longest common subsequence: where they differ, they have "
+            f"{len(one):,} and {len(other):,} words. Compare shorter texts, or choose token_f1 or rouge1."
+        )
+    rest = _subsequence_length(one, other)
     return start + rest + end
 
 

@@ -1,0 +1,95 @@
+"""How much of a data file may come at once: what reads it holds a line, a record or a value in memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import partial
+from typing import IO, Any, AnyStr, BinaryIO, Final
+
+from dokimos.errors import DatasetError
+
+LONGEST: Final = 256 << 20
+"""Bytes (of text: characters) of a line, of a record of CSV and of an example in a JSON document."""
+UNPACKED_FREELY: Final = 64 << 20
+"""Bytes that gzip data may become, however small it is."""
+LARGEST_RATIO: Final = 200
+"""How many times as large it may become beyond that: text becomes 3 to 20 times as large, a bomb 1,000."""
+
+
+def bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
+    """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
+    longest = LONGEST
+    for number, line in enumerate(iter(partial(stream.readline, longest + 1), stream.read(0)), 1):
+        if len(line) > longest:
+            raise too_long("The line", label, number)
+        yield line
+
+
+def too_long(what: str, label: str | None, line: int) -> DatasetError:
+    """Return the error about something that is longer than we read at once."""
+    return DatasetError(
+        f"{what} is longer than {_megabytes(LONGEST)}, so this is hardly a data set. Keep such a value in a "
+        "file of its own, and name that file in the row.",
+        path=label,
+        line=line,
+    )
+
+
+def unpacked(packed: BinaryIO, unzipped: Any, label: str | None) -> BinaryIO:
+    """Return a reader of gzip data that refuses a bomb: little data that becomes very much."""
+    return io.BufferedReader(_Unpacked(packed, unzipped, label), 1 << 18)
+
+
+def check_parquet(metadata: Any, label: str | None) -> None:
+    """Raise `DatasetError` where a Parquet file says that it is a bomb."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    columns = [group.column(index) for group in groups for index in range(group.num_columns)]
+    size = sum(column.total_uncompressed_size for column in columns)
+    packed = sum(column.total_compressed_size for column in columns)
+    if _is_bomb(size, packed):
+        raise _bomb("Parquet data", size, packed, label, None)
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, packed: BinaryIO, unzipped: Any, label: str | None) -> None:
+        self._packed = packed
+        self._unzipped = unzipped
+        self._label = label
+        self._size = 0
+        self._lines = 1
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._size = int(self._unzipped.seek(offset, whence))
+        return self._size
+
+    def readinto(self, buffer: Any) -> int:
+        count = int(self._unzipped.readinto(buffer))
+        self._size += count
+        self._lines += bytes(buffer[:count]).count(b"\n")
+        if _is_bomb(self._size, self._packed.tell()):
+            raise _bomb("gzip data", self._size, self._packed.tell(), self._label, self._lines)
+        return count
+
+
+def _is_bomb(size: int, packed: int) -> bool:
+    return size > UNPACKED_FREELY and size > LARGEST_RATIO * packed
+
+
+def _bomb(what: str, size: int, packed: int, label: str | None, line: int | None) -> DatasetError:
+    return DatasetError(
+        f"The {what} becomes more than {LARGEST_RATIO} times as large: {_megabytes(size)} from "
+        f"{_megabytes(packed)}. If that is meant, unpack it and name the plain file.",
+        path=label,
+        line=line,
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MB".replace(".0 MB", " MB")
