@@ -47,7 +47,8 @@ class RowReader:
         actual = metrics = None
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
             row = self._with_others_as_metadata(self._in_our_names(row, line), line)
-            actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
+            if not row.keys() <= _USUAL:
+                actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
         get = row.get
         inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
         if inputs is None and "input" in row:
@@ -90,20 +91,22 @@ class RowReader:
         return renamed
 
     def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
-        """Put the members that are none of ours under the metadata."""
-        others = row.keys() - _KNOWN
-        if not are_metrics(row.get("metrics")):
-            others.add("metrics")
+        """Move the members that are none of ours to the metadata."""
+        others = [name for name in row if name not in _KNOWN]
+        if "metrics" in row and not are_metrics(row["metrics"]):
+            others.append("metrics")
         if not others or ("input" not in row and row.get("inputs") is None):
             return row
         self._names.check(row, others, line)
-        metadata = dict(self._map(row.get("metadata"), "metadata", line))
-        for name in (name for name in row if name in others):
-            if metadata.setdefault(name, row[name]) != row[name]:
+        metadata = self._map(row.get("metadata"), "metadata", line)
+        for name in others:
+            value = row.pop(name)
+            if metadata.setdefault(name, value) != value:
                 self._fail(
                     f"{name!r} is a member of this row and of its 'metadata', with other values.", line
                 )
-        return {name: value for name, value in row.items() if name not in others} | {"metadata": metadata}
+        row["metadata"] = metadata
+        return row
 
     def _inputs(self, row: dict[str, Any], inputs: Any, line: int | None) -> dict[str, Any]:
         if inputs is not None:
