@@ -26,7 +26,7 @@ from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import RunStatus
 from dokimos.core.wire import from_json, to_json, to_tree
 
-CONVENTIONAL = [value for name, value in vars(keys).items() if name.isupper()]
+CONVENTIONAL = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
