@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -103,9 +103,7 @@ def _own_answer(found: _Found, form: _Form[T], *, enforced: bool) -> Reading[T]:
 
 def _verdict_in(answer: Any) -> Any:
     """Return an answer without its reasons, which are no part of what it decides."""
-    return _without_reasons(
-        asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
-    )
+    return _without_reasons(asdict(answer))
 
 
 def _without_reasons(tree: Any) -> Any:
