@@ -26,8 +26,11 @@ from dokimos.exporters.items import (
     pass_interval,
     shown,
 )
+from dokimos.exporters.shared_texts import is_long, join_texts, share_texts
 
 VERSION: Final = 1
+RESULT_VERSION: Final = 2
+"""Of a `result` whose long texts are references. One without any has no version: earlier readers know it."""
 
 
 class JsonExporter:
@@ -37,7 +40,7 @@ class JsonExporter:
     extensions: ClassVar = (".json",)
 
     def render(self, result: ExperimentResult) -> str:
-        tree = {
+        tree: dict[str, JsonValue] = {
             "version": VERSION,
             "experimentName": result.name,
             "timestamp": result.provenance.ended_at or result.provenance.started_at,
@@ -51,7 +54,10 @@ class JsonExporter:
             "items": [_item(item, result) for item in items_of(result)],
             "result": result,
         }
-        text = json.dumps(to_tree(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        tree = to_tree(tree)
+        if share_texts(tree, "result"):
+            tree["resultVersion"] = RESULT_VERSION
+        text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return with_escapes(visible(text)) + "\n"  # its escapes are those of JSON
 
 
@@ -81,19 +87,21 @@ def _loaded(text: str, where: str) -> ExperimentResult:
         raise ConfigurationError(
             f"{where} is not a JSON report: expected an object, got {type(tree).__name__}."
         )
-    version = tree.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise ConfigurationError(
-            f"{where} has version {version}; this dokimos reads {VERSION}. Update dokimos."
-        )
+    for member, known in (("version", VERSION), ("resultVersion", RESULT_VERSION)):
+        version = tree.get(member)
+        if isinstance(version, int) and version > known:
+            raise ConfigurationError(
+                f"{where} has {member} {version}; this dokimos reads {known}. Update dokimos."
+            )
     if not isinstance(tree.get("result"), dict):
         raise ConfigurationError(
             f"{where} has no 'result' member, so it cannot be read back. It may have been written by another "
             "implementation or by hand; export the run again with dokimos for Python."
         )
     try:
-        result = from_json(ExperimentResult, tree["result"])
-    except TypeConversionError as cause:
+        exact = join_texts(tree, "result") if "resultVersion" in tree else tree["result"]
+        result = from_json(ExperimentResult, exact)
+    except (TypeConversionError, ValueError, RecursionError) as cause:
         raise ConfigurationError(f"{where}: its 'result' member is damaged. {cause}") from cause
     return replace(result, runs=tuple(map(_counted_again, result.runs)))
 
@@ -208,19 +216,20 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
         tree["metrics"] = item.results[0].metrics
     else:
         tree["runs"] = [
-            _repeat(run.index, found) for run, found in zip(result.runs, item.runs, strict=True) if found
+            _repeat(run.index, found, tree["actualOutput"])
+            for run, found in zip(result.runs, item.runs, strict=True)
+            if found
         ]
     return tree
 
 
-def _repeat(index: int, item: ItemResult) -> dict[str, JsonValue]:
-    tree: dict[str, JsonValue] = {
-        "run": index + 1,
-        "actualOutput": shown(item.actual_outputs, OUTPUT),
-        "success": item.success,
-        "outcome": item.outcome,
-        "metrics": item.metrics,
-    }
+def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str, JsonValue]:
+    """Return one repeat of an item, without a long output that is the one of the item."""
+    output = shown(item.actual_outputs, OUTPUT)
+    tree: dict[str, JsonValue] = {"run": index + 1, "actualOutput": output}
+    if output == first_output and is_long(output):
+        del tree["actualOutput"]
+    tree |= {"success": item.success, "outcome": item.outcome, "metrics": item.metrics}
     if item.errors:
         tree["errors"] = item.errors
     return tree
