@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
 
+from dokimos.errors import EvaluationError
 from dokimos.evaluators.bipartite import maximum_matching
 from dokimos.evaluators.json_tree import Keys, Tree, leaf_count, scalar_key
 
-_Postings = dict[tuple[str, Hashable], list[int]]
+MAX_COMPARISONS: Final = 1_000_000
+"""More pairs of elements are not compared: they take seconds, and hundreds of bytes each."""
+
+_Trait = tuple[tuple[str | None, ...], Hashable]
+_Postings = dict[_Trait, list[int]]
 
 
 class LenientEquality:
@@ -17,6 +23,7 @@ class LenientEquality:
     def __init__(self) -> None:
         self._keys = Keys("lenient")
         self._known: dict[tuple[int, int], bool] = {}
+        self._comparisons = 0
 
     def holds(self, expected: Tree, actual: Tree) -> bool:
         """Say whether `actual` has all of `expected`; null and a missing field are the same."""
@@ -26,6 +33,24 @@ class LenientEquality:
         if pair not in self._known:
             self._known[pair] = self._compare(expected, actual)
         return self._known[pair]
+
+    def fitting(self, expected: Tree, actual: Sequence[Tree], places: Sequence[int]) -> list[int]:
+        """Return the places of the elements that have all of `expected`.
+
+        Raises:
+            EvaluationError: where arrays are too large and too much alike to be paired.
+        """
+        self._comparisons += len(places)
+        if self._comparisons > MAX_COMPARISONS:
+            raise EvaluationError(
+                f"The arrays are too much alike to be paired without regard to order: it takes more than "
+                f'{MAX_COMPARISONS:,} comparisons. Compare in mode "strict", or fewer elements.'
+            )
+        return [place for place in places if self.holds(expected, actual[place])]
+
+    def number_of(self, tree: Tree) -> int:
+        """Return a number that equal trees share."""
+        return self._keys.of(tree)
 
     def pairs(self, expected: Sequence[Tree], actual: Sequence[Tree]) -> dict[int, int]:
         """Pair elements of `expected` with those of `actual` that have all of them, for the most leaves."""
@@ -65,7 +90,7 @@ class LenientEquality:
 
 
 class _Candidates:
-    """The actual elements that an expected one may be paired with, found by its rarest field."""
+    """The actual elements that an expected one may be paired with, found by its rarest trait."""
 
     def __init__(
         self, equality: LenientEquality, expected: Sequence[Tree], actual: Sequence[Tree], free: Sequence[int]
@@ -78,35 +103,36 @@ class _Candidates:
         self._found: dict[int, list[int]] = {}
 
     def __call__(self, i: int) -> list[int]:
-        if i not in self._found:
-            element = self._expected[i]
-            holds, actual = self._equality.holds, self._actual
-            self._found[i] = [j for j in self._likely(element) if holds(element, actual[j])]
-        return self._found[i]
+        element = self._expected[i]
+        number = self._equality.number_of(element)
+        if number not in self._found:
+            self._found[number] = self._equality.fitting(element, self._actual, self._likely(element))
+        return self._found[number]
 
     def _likely(self, element: Tree) -> Sequence[int]:
-        if not isinstance(element, dict):
-            return self._free
-        lists = [self._postings.get(entry, []) for entry in _scalar_fields(element)]
-        return min(lists, key=len, default=self._free)
+        found = (self._postings.get(trait, []) for trait in _traits(element))
+        return min(found, key=len, default=self._free)
 
 
 def _postings(actual: Sequence[Tree], free: Sequence[int]) -> _Postings:
-    postings: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
+    postings: defaultdict[_Trait, list[int]] = defaultdict(list)
     for j in free:
-        element = actual[j]
-        if isinstance(element, dict):
-            for entry in _scalar_fields(element):
-                postings[entry].append(j)
+        for trait in dict.fromkeys(_traits(actual[j])):
+            postings[trait].append(j)
     return dict(postings)
 
 
-def _scalar_fields(element: dict[str, Tree]) -> list[tuple[str, Hashable]]:
-    return [
-        (key, scalar_key(child))
-        for key, child in element.items()
-        if child is not None and not isinstance(child, dict | list)
-    ]
+def _traits(tree: Tree, path: tuple[str | None, ...] = ()) -> Iterator[_Trait]:
+    """Yield what a tree must have too in order to have all of this one: scalars, and lengths of arrays."""
+    if isinstance(tree, dict):
+        for key, child in tree.items():
+            yield from _traits(child, (*path, key))
+    elif isinstance(tree, list):
+        yield path, ("length", len(tree))
+        for child in tree:
+            yield from _traits(child, (*path, None))
+    elif tree is not None:
+        yield path, scalar_key(tree)
 
 
 def _has_null_field(tree: Tree) -> bool:

@@ -247,3 +247,39 @@ def test_many_alike_elements_are_paired_in_reasonable_time():
 def test_text_and_value_give_the_same_score():
     expected, actual = {"a": [1, {"b": 2.5}], "c": "ü"}, {"a": [1, {"b": 2.5, "x": 1}], "c": "u"}
     assert score(expected, actual) == score(json.dumps(expected), json.dumps(actual))
+
+
+class TestLargeArrays:
+    @pytest.mark.parametrize(
+        ("expected", "actual"),
+        [
+            (lambda i: {"value": {"id": i}}, lambda i: {"value": {"id": i, "more": 1}}),
+            (
+                lambda i: {"kind": "a", "value": {"id": i}},
+                lambda i: {"value": {"id": i}, "kind": "a", "more": 1},
+            ),
+            (lambda i: [{"id": i}, 1], lambda i: [1, {"id": i, "more": 1}]),
+            (lambda i: {"kind": "a", "gone": None}, lambda i: {"kind": "a", "more": i}),
+        ],
+        ids=["nested", "nested beside a common field", "arrays", "all alike"],
+    )
+    def test_few_of_their_elements_are_compared(self, monkeypatch, expected, actual):
+        monkeypatch.setattr("dokimos.evaluators.lenient.MAX_COMPARISONS", 3 * 1_000)
+        wanted = [expected(i) for i in range(1_000)]
+        found = [actual(i) for i in reversed(range(1_000))]
+
+        assert score(wanted, found, mode="lenient") == 1.0
+
+    def test_those_that_cannot_be_told_apart_are_refused(self, monkeypatch):
+        monkeypatch.setattr("dokimos.evaluators.lenient.MAX_COMPARISONS", 10_000)
+        wanted = [{"kind": "a", f"empty {i}": {}} for i in range(101)]
+        found = [{"kind": "a", "more": i} for i in range(101)]
+
+        refused = result(wanted, found, mode="lenient")
+
+        assert refused.score is None
+        assert 'it takes more than 10,000 comparisons. Compare in mode "strict", or fewer elements.' in (
+            refused.error or ""
+        )
+        assert score(wanted[1:], found[1:], mode="lenient") == 0.0, "100 of each can be"
+        assert score(wanted, found) is not None
