@@ -7,6 +7,7 @@ import decimal
 from collections import OrderedDict, UserList, defaultdict, deque
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from operator import attrgetter
 from types import MappingProxyType, NoneType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -161,26 +162,31 @@ def _copy_slots(value: Any, memo: _Memo, depth: int) -> Any:
     """Copy an object of one of our own value types, a good deal faster than `_copy_object`."""
     kind = type(value)
     new = memo[id(value)] = object.__new__(kind)
-    for name, write in _slots(kind):  # type: ignore[arg-type] # a type is hashable
+    for read, write in _slots(kind):  # type: ignore[arg-type] # a type is hashable
         try:
-            content = getattr(value, name)
+            content = read(value)
         except AttributeError:  # a slot that was never filled
             continue
         content_kind = type(content)
+        if content_kind in _ATOMS:
+            write(new, content)
+            continue
         if content_kind is dict and id(content) not in memo:
             content = _copy_dict(content, memo, depth)
-        elif content_kind not in _ATOMS:
+        else:
             content = _copy(content, memo, depth)
         write(new, content)
     return new
 
 
 @cache
-def _slots(kind: type) -> tuple[tuple[str, Callable[[Any, Any], None]], ...]:
-    """Return name and setter of all slots of a type, which may be frozen."""
+def _slots(kind: type) -> tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], None]], ...]:
+    """Return what reads and what writes each slot of a type, which may be frozen."""
     slotted = [base for base in kind.__mro__ if "__slots__" in base.__dict__]
     return tuple(
-        (name, base.__dict__[name].__set__) for base in slotted for name in base.__dict__["__slots__"]
+        (attrgetter(name), base.__dict__[name].__set__)
+        for base in slotted
+        for name in base.__dict__["__slots__"]
     )
 
 

@@ -157,18 +157,19 @@ class Evaluator:
 
     async def _in_time(self, case: EvalTestCase) -> EvalResult:
         """Score a case in the time that the run allows, on the event loop or in a thread."""
-        import asyncio
-
-        from dokimos.core.reply_time import counting_extra_time
         from dokimos.core.run_scope import current_scope
-        from dokimos.core.scoring_threads import call_serially, call_within, within
 
         scope = current_scope()
         limit = scope.evaluator_timeout if self.is_bounded else None
+        if self.is_async and limit is None:
+            return await self._scored(case)
+        import asyncio
+
+        from dokimos.core.reply_time import counting_extra_time
+        from dokimos.core.scoring_threads import call_serially, call_within, within
+
         try:
-            if self.is_async:
-                if limit is None:
-                    return await self._scored(case)
+            if self.is_async and limit is not None:
                 with counting_extra_time() as extra:
                     return await within(limit, asyncio.create_task(self._scored(case)), extra)
             if self.serial:

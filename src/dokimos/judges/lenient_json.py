@@ -49,7 +49,7 @@ def whole_value(text: str) -> Group | None:
 
     White space, a byte order mark and one surrounding code fence do not count.
     """
-    start, end = _without_fence(text)
+    start, end = (0, len(text)) if text[:1] == "{" and text[-1] == "}" else _without_fence(text)
     if start >= end or text[start] not in "{[":
         return None
     content = text[start:end]
@@ -143,18 +143,26 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _strict(text: str) -> tuple[Any, bool] | None:
     """Return a text as JSON, and whether a key is twice in an object; None where it is not JSON."""
-    has_duplicates = False
-
-    def member_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal has_duplicates
-        found = dict(pairs)
-        has_duplicates = has_duplicates or len(found) < len(pairs)
-        return found
-
     try:
-        return json.loads(text, object_pairs_hook=member_dict), has_duplicates
+        return _UNIQUE_KEYS.decode(text), False
+    except _DuplicateKey:
+        return json.loads(text), True
     except (ValueError, RecursionError):
         return None
+
+
+class _DuplicateKey(Exception):
+    """A key is in an object twice."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _DuplicateKey
+    return found
+
+
+_UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_members)
 
 
 def _matching_brackets(text: str) -> dict[int, int]:

@@ -169,9 +169,7 @@ class HttpJudge(ABC):
         problem = shortcoming(completion, self.max_tokens)
         if problem is not None:
             raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
-        mode = self._known_capabilities().mode(self.modes, schema)
-        enforced = mode in (Mode.SCHEMA, Mode.SIMPLE_SCHEMA) and self.enforces_schemas()
-        return JudgeReply(completion.text, metrics, completion.logprobs, enforced)
+        return JudgeReply(completion.text, metrics, completion.logprobs, self._is_held_to(schema))
 
     async def answer(
         self, prompt: str, *, schema: JsonSchemaDict | None = None
@@ -181,6 +179,13 @@ class HttpJudge(ABC):
         if known.is_proven(schema is not None):
             return await self._adapted(prompt, schema, known)
         return await known.first_alone(schema is not None, lambda: self._adapted(prompt, schema, known))
+
+    def _is_held_to(self, schema: JsonSchemaDict | None) -> bool:
+        """Say whether the server is known to hold replies to a schema."""
+        if schema is None or not self.enforces_schemas():
+            return False
+        mode = self._known_capabilities().mode(self.modes, schema)
+        return mode in (Mode.SCHEMA, Mode.SIMPLE_SCHEMA)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop that nobody is using."""

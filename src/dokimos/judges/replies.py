@@ -71,8 +71,10 @@ def read_reply(
     """
     form: _Form[T] = _Form(shape, check)
     judged = judged or JudgedText()
-    # A closing tag that the judge may have quoted must not make all that it said before it disappear.
-    plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
+    plain, ends_reasoning = text, True
+    if "<" in text:
+        # A closing tag that the judge may have quoted must not make all that it said before it disappear.
+        plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
     for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
         with contextlib.suppress(ValueError):
             return form.read(whole)
@@ -226,9 +228,11 @@ class _Form(Generic[T]):
         return value
 
     def _read(self, value: Any) -> T:
-        answer: T = adapter_of(self._shape).validate_python(
-            _with_empty_reasons(value, schema_of(self._shape))
-        )
+        adapter = adapter_of(self._shape)
+        try:
+            answer: T = adapter.validate_python(value)
+        except ValueError:
+            answer = adapter.validate_python(_with_empty_reasons(value, schema_of(self._shape)))
         if self._check is not None:
             self._check(answer)
         return answer
