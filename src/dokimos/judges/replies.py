@@ -30,6 +30,7 @@ _QUOTED: Final = "the only JSON in it is quoted from the judged text"
 _DIFFERENT: Final = "it gives several answers that differ"
 _NOT_ALONE: Final = "it is not one JSON object alone"
 _NO_JSON: Final = "there is no JSON in it"
+_OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,8 @@ class _Form(Generic[T]):
         if len(fields(self._shape)) == 1:
             with contextlib.suppress(ValueError):
                 return Reading(self._read({fields(self._shape)[0].name: text.strip()}), 0)
-        raise UnusableReply(_NO_JSON, UNREADABLE)
+        has_object = any(isinstance(group.value, dict) and group.value for group in groups(text))
+        raise UnusableReply(_OTHER_JSON if has_object else _NO_JSON, UNREADABLE)
 
     def values_in(self, group: Group) -> Iterator[Group]:
         """Yield what could be meant as the answer in a readable group; what has none of its keys is prose."""
