@@ -1,7 +1,6 @@
 """Answers that are read with a limit."""
 
 import gzip
-import os
 import zlib
 
 import pytest
