@@ -121,7 +121,7 @@ class MetricChange:
         if min(values) == max(values):
             return Interval(values[0], values[0])
         if len(values) < FEW_ITEMS:
-            estimate = mean_estimate(values)
+            estimate = mean_estimate(values, within=(-1.0, 1.0))
             return None if estimate is None else _within_scores(estimate.interval)
         config = self.config
         return bootstrap_mean_interval(values, resamples=config.bootstrap_iterations, seed=config.seed)

@@ -48,6 +48,33 @@ def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.9
     return Interval(low, high)
 
 
+def mid_p_interval(passed: int, n: int, *, confidence: float = 0.95) -> Interval:
+    """Return the mid-P interval of the rate `passed / n`; with nothing seen it is 0..1.
+
+    It is Clopper and Pearson's with half of the probability of what was seen in either tail (H. O. Lancaster,
+    1961): narrower, and it holds the true rate about as often as stated, also for few items and rates near 0
+    and 1, where Wilson's may not.
+    """
+    if n <= 0:
+        return Interval(0.0, 1.0)
+    tail = (1 - confidence) / 2
+    low = 0.0 if passed <= 0 else 1 - _mid_p_limit(n - passed, n, tail)
+    return Interval(low, 1.0 if passed >= n else _mid_p_limit(passed, n, tail))
+
+
+def _mid_p_limit(passed: int, n: int, tail: float) -> float:
+    """Return by bisection the largest rate at which `passed` or fewer are not too unlikely."""
+    low, high = passed / n, 1.0
+    while (middle := (low + high) / 2) not in (low, high):
+        at_most = 1 - beta_cdf(middle, passed + 1, n - passed)
+        fewer = 1 - beta_cdf(middle, passed, n - passed + 1) if passed else 0.0
+        if (at_most + fewer) / 2 > tail:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def beta_quantile(probability: float, a: float, b: float) -> float:
     """Return the value below which a beta(a, b) variable lies with `probability`, by bisection."""
     low, high = 0.0, 1.0

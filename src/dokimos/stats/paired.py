@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
-from dokimos.stats.intervals import Interval
+from dokimos.stats.intervals import Interval, clopper_pearson_interval, mid_p_interval
 from dokimos.stats.student import t_quantile
 
 
@@ -20,13 +20,38 @@ class Estimate:
     interval: Interval
 
 
-def mean_estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate | None:
-    """Return the mean with Student's t interval; None for fewer than two values (Student, 1908)."""
-    if len(values) < 2:
+def mean_estimate(
+    values: Sequence[float], *, confidence: float = 0.95, within: tuple[float, float] = (0.0, 1.0)
+) -> Estimate | None:
+    """Return the mean with its interval; None for fewer than two values.
+
+    The interval is Student's t (Student, 1908), of verdicts (0 and 1) the mid-P one, which holds for few of
+    them and near 0 and 1 too. Values that are all the same have an interval with a width, see
+    `constant_interval`: `within` is the range that they could have.
+    """
+    n = len(values)
+    if n < 2:
         return None
     centre = fmean(values)
-    error = math.sqrt(variance(values, centre) / len(values))
-    return t_estimate(centre, error, len(values) - 1, confidence)
+    error = math.sqrt(variance(values, centre) / n)
+    if set(values) <= {0.0, 1.0} and within == (0.0, 1.0):
+        return Estimate(centre, error, mid_p_interval(int(sum(values)), n, confidence=confidence))
+    if error == 0:
+        return Estimate(centre, 0.0, constant_interval(centre, n, within, confidence=confidence))
+    return t_estimate(centre, error, n - 1, confidence)
+
+
+def constant_interval(
+    value: float, n: int, within: tuple[float, float], *, confidence: float = 0.95
+) -> Interval:
+    """Return the interval of a mean of which `n` observations were all `value`, in a known range.
+
+    At most the share that Clopper and Pearson give for none in `n` can be anything else, at worst at either
+    end of the range.
+    """
+    unseen = clopper_pearson_interval(0, n, confidence=confidence).high
+    low, high = min(within[0], value), max(within[1], value)
+    return Interval(value - unseen * (value - low), value + unseen * (high - value))
 
 
 def clustered_mean_estimate(
@@ -37,7 +62,8 @@ def clustered_mean_estimate(
     The repeats of an item are a cluster: they tell less than as many items would. The standard error is the
     cluster-robust one (K.-Y. Liang, S. L. Zeger, 1986), corrected for few clusters and for clusters of
     unlike size, which also take degrees of freedom from Student's t (R. M. Bell, D. F. McCaffrey, 2002);
-    clusters of one size leave one for each but one. None for fewer than two clusters.
+    clusters of one size leave one for each but one. Verdicts (0 and 1) have an exact interval for as many
+    observations as they are worth. None for fewer than two clusters.
     """
     full = [cluster for cluster in clusters if cluster]
     if len(full) < 2:
@@ -47,7 +73,30 @@ def clustered_mean_estimate(
     centre = math.fsum(map(math.fsum, full)) / n
     # A cluster draws the mean towards itself, by its share in it, and so hides how far off it is.
     squares = math.fsum((math.fsum(its) - len(its) * centre) ** 2 / (1 - len(its) / n) for its in full)
-    return t_estimate(centre, math.sqrt(squares) / n, _cluster_freedom(sizes, n), confidence)
+    error, freedom = math.sqrt(squares) / n, _cluster_freedom(sizes, n)
+    if all(value in (0.0, 1.0) for its in full for value in its):
+        interval = _clustered_rate_interval(centre, error, freedom, (n, len(full)), confidence)
+        return Estimate(centre, error, interval)
+    if error == 0:
+        return Estimate(centre, 0.0, constant_interval(centre, len(full), (0.0, 1.0), confidence=confidence))
+    return t_estimate(centre, error, freedom, confidence)
+
+
+def _clustered_rate_interval(
+    rate: float, error: float, freedom: float, sizes: tuple[int, int], confidence: float
+) -> Interval:
+    """Return Clopper and Pearson's interval for as many observations as these are worth.
+
+    That is how many independent ones would have the error of the rate; fewer by the width that Student's t
+    adds (E. L. Korn, B. I. Graubard, 1998). Where no error can be told, only each cluster counts.
+    """
+    observations, clusters = sizes
+    if error == 0:
+        return clopper_pearson_interval(rate * clusters, clusters, confidence=confidence)
+    tail = (1 + confidence) / 2
+    shrink = t_quantile(tail, observations - 1) / t_quantile(tail, freedom)
+    worth = min(observations, rate * (1 - rate) / error**2 * shrink**2)
+    return clopper_pearson_interval(rate * worth, worth, confidence=confidence)
 
 
 def _cluster_freedom(sizes: Sequence[int], n: int) -> float:
@@ -66,7 +115,8 @@ def paired_estimate(
     means. Since items are the units, repeats nested in them are accounted for. None for fewer than two items.
     """
     pairs = zip(baseline, candidate, strict=True)
-    return mean_estimate([fmean(after) - fmean(before) for before, after in pairs], confidence=confidence)
+    deltas = [fmean(after) - fmean(before) for before, after in pairs]
+    return mean_estimate(deltas, confidence=confidence, within=(-1.0, 1.0))
 
 
 def paired_rate_interval(worse: int, better: int, n: int, *, confidence: float = 0.95) -> Interval:

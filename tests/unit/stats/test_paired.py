@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import linalg, optimize, stats
 from statsmodels.regression.linear_model import OLS
 
+from dokimos.stats.intervals import clopper_pearson_interval, mid_p_interval
 from dokimos.stats.paired import (
     clustered_mean_estimate,
     mean_estimate,
@@ -162,3 +163,33 @@ def test_without_items_any_change_is_possible():
     interval = paired_rate_interval(0, 0, 0)
 
     assert (interval.low, interval.high) == (-1.0, 1.0)
+
+
+def test_verdicts_have_an_interval_that_is_never_certain():
+    found = mean_estimate([1.0] * 20)
+
+    assert found.interval == mid_p_interval(20, 20)
+    assert 0.8 < found.interval.low < 0.9
+
+
+def test_repeated_verdicts_that_all_pass_are_worth_their_items():
+    found = clustered_mean_estimate([[1.0] * 3] * 20)
+
+    assert found.interval == clopper_pearson_interval(20, 20)
+
+
+def test_repeats_that_always_agree_are_worth_no_more_than_one():
+    found = clustered_mean_estimate([[float(item % 4 > 0)] * 3 for item in range(40)])
+
+    own = clopper_pearson_interval(30, 40)
+    assert found.interval.low == pytest.approx(own.low, abs=0.02)
+    assert found.interval.high == pytest.approx(own.high, abs=0.02)
+
+
+@pytest.mark.parametrize("within", [(0.0, 1.0), (-1.0, 1.0)])
+def test_values_that_are_all_the_same_leave_room_within_their_range(within):
+    found = mean_estimate([0.4] * 10, within=within)
+
+    unseen = clopper_pearson_interval(0, 10).high
+    assert found.interval.low == pytest.approx(0.4 - unseen * (0.4 - within[0]))
+    assert found.interval.high == pytest.approx(0.4 + unseen * 0.6)

@@ -60,7 +60,7 @@ def decide(
     values = list(improvements.values())
     mean = exact_mean(values) if values else 0.0
     p = one_sided_p(improvements, seed=seed, level=level)
-    estimate = mean_estimate(values)
+    estimate = mean_estimate(values, within=(-1.0, 1.0))
     accepted = p <= level and half_up(mean) > min_delta
     return Decision(
         accepted=accepted,
