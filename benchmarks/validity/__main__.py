@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coverage import coverage_table
+from coverage import coverage_table, few_labels_table
 from false_alarms import guard_one_table
 from gates import gate_table
 from planted import power_table
@@ -25,6 +25,7 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "gate": (gate_table, 200, 20),
     "power": (power_table, 4_000, 500),
     "coverage": (coverage_table, 4_000, 400),
+    "labels": (few_labels_table, 2_000, 100),
     "unchanged": (unchanged_table, 2_000, 200),
     "dropped": (dropped_table, 1_000, 100),
 }

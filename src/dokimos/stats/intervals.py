@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
 _TINY: Final = 1e-300
 _MOST_TERMS: Final = 10_000
+_KNOWN: Final = 4_096
+"""Counts whose exact intervals are remembered: simulations and dashboards ask for the same few again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ def wilson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Int
     return Interval(0.0 if passed <= 0 else centre - half, 1.0 if passed >= n else centre + half)
 
 
+@lru_cache(_KNOWN)
 def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.95) -> Interval:
     """Return the exact binomial interval of the rate `passed / n`; with nothing seen it is 0..1.
 
@@ -48,6 +52,7 @@ def clopper_pearson_interval(passed: float, n: float, *, confidence: float = 0.9
     return Interval(low, high)
 
 
+@lru_cache(_KNOWN)
 def mid_p_interval(passed: int, n: int, *, confidence: float = 0.95) -> Interval:
     """Return the mid-P interval of the rate `passed / n`; with nothing seen it is 0..1.
 

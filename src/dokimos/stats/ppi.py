@@ -87,7 +87,7 @@ def ppi_paired_difference(
     """Estimate the mean difference of labels, candidate minus baseline, where both have the same items.
 
     Items stand in the same order, and those labelled are the same on both sides. Where labels are verdicts,
-    the interval is never wider than Tango's of the labels alone, and is that one where fewer than five changed.
+    the interval is never wider than Tango's of the labels alone, and the same where fewer than five changed.
     """
     sides = zip(
         (candidate.labels, candidate.judged, candidate.unlabelled),
