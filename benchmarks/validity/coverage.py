@@ -162,8 +162,8 @@ def few_labels_table(repetitions: int) -> Table:
                 rows.append(few_labels_row(title, n, design, repetitions))
     return Table(
         "Pass rates corrected by few labels, at 95 %",
-        f"The interval holds the rate that people would give in at least 93 % of {repetitions:,} simulations. "
-        "It is never wider than Clopper and Pearson's of the labels alone, and about a fifth narrower or more "
+        f"The interval holds the rate that people would give in 93 % of {repetitions:,} simulations or more. "
+        "It is never wider than Clopper and Pearson's of the labels alone, and about a fifth narrower "
         "at rates of 0.5 to 0.8 from 50 labels on where judge and people agree on 90 %. For each item with a "
         "label there are nine without.",
         ("judge", "rate", "labels", "covered", "width", "of the labels' own"),
