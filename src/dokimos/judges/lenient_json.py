@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -144,9 +145,9 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 def _strict(text: str) -> tuple[Any, bool] | None:
     """Return a text as JSON, and whether a key is twice in an object; None where it is not JSON."""
     try:
-        return _UNIQUE_KEYS.decode(text), False
-    except _DuplicateKey:
-        return json.loads(text), True
+        with contextlib.suppress(_DuplicateKey):
+            return _UNIQUE_KEYS.decode(text), False
+        return json.loads(text), True  # or it is no JSON after the object with the key
     except (ValueError, RecursionError):
         return None
 

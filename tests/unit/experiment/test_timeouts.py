@@ -176,7 +176,7 @@ def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -
     for _ in range(10):
         run(numbers(5), task, journal=False)
     assert threading.active_count() <= before
-    assert len(names) <= 3
+    assert len(names) <= 4  # the watch of the event loop takes one of the same threads, another in each run
 
 
 async def test_a_cancelled_wait_leaves_the_thread_behind(release: threading.Event) -> None:
