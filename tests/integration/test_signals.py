@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,18 +83,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, *arguments: str, ignored: int | None = None) -> subprocess.Popen[str]:
-    def prepare() -> None:
-        for number in STATUS:
-            signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
+def reset_signals(ignored: int | None = None) -> None:
+    """Begin with signals as a terminal does, however the tests themselves were started (as under nohup)."""
+    for number in STATUS:
+        signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
 
+
+def start(folder: Path, *arguments: str, ignored: int | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", "from dokimos.cli.main import main; main()", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare,
+        preexec_fn=partial(reset_signals, ignored),
     )
 
 
@@ -167,6 +170,7 @@ def test_reports_are_written_where_the_terminal_is_gone(folder: Path, wait_until
         stdout=slave,
         stderr=slave,
         start_new_session=True,
+        preexec_fn=reset_signals,
     )
     os.close(slave)
     wait_until((folder / "hanging").exists)
