@@ -25,7 +25,7 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "gate": (gate_table, 200, 20),
     "power": (power_table, 4_000, 500),
     "coverage": (coverage_table, 4_000, 400),
-    "labels": (few_labels_table, 2_000, 100),
+    "labels": (few_labels_table, 500, 50),
     "unchanged": (unchanged_table, 2_000, 200),
     "dropped": (dropped_table, 1_000, 100),
 }
