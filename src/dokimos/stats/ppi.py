@@ -53,18 +53,15 @@ def ppi_mean(sample: JudgedSample, *, confidence: float = 0.95, folds: int = FOL
     """Estimate the mean label of all items; None for fewer than two items of either kind.
 
     Labels and scores lie in 0..1; a label that is a verdict is 0 or 1. The interval lies in 0..1 and has a
-    width also where all labels are the same:
-
-    - verdicts of people and of the judge: that of `corrected_rate`;
-    - verdicts of people, scores of the judge: Student's t with Satterthwaite's degrees of freedom, and
-      Clopper and Pearson's of the labels alone where that is narrower or fewer than five are of a kind;
-    - scores of both: Student's t.
+    width also where all labels are the same. Where people and judge give verdicts it is that of
+    `corrected_rate`. Where only people do, it is Student's t with Satterthwaite's degrees of freedom, and
+    Clopper and Pearson's of the labels alone where that is narrower or fewer than five are of a kind. Scores
+    of both have Student's t.
 
     Args:
         sample: The labelled items, picked at random, and the others.
         confidence: How often the interval holds the true mean.
-        folds: Into how many parts labels are split to work out the judge's weight; 1 takes all labels at
-            once, as in the paper, and promises too much for few of them.
+        folds: Parts of the labels for cross-fitting; 1 takes all at once, which promises too much for few.
     """
     if len(sample.labels) < 2 or len(sample.unlabelled) < 2:
         return None
