@@ -63,20 +63,13 @@ def resume(
         )
     known = RunSettings.__dataclass_fields__
     settings = {name: value for name, value in launch["settings"].items() if name in known}
-    if parallelism is not None:
-        settings["parallelism"] = parallelism
-    waits = {"wait_for_endpoint": wait_for_endpoint, "patience": patience}
-    settings |= {name: value for name, value in waits.items() if value is not None}
+    numbers = {"parallelism": parallelism, "wait_for_endpoint": wait_for_endpoint, "patience": patience}
+    settings |= {name: value for name, value in numbers.items() if value is not None}
     settings |= {name: value for name, value in calls.items() if value not in (None, False)}
     if calls["record"] or calls["replay"]:
         settings |= {"record": calls["record"], "replay": calls["replay"]}
-    extra = {
-        "resume": str(folder),
-        "retry_errors": retry_errors,
-        "force": force,
-        "run_dir": str(folder.parent),
-        "quiet": quiet,
-    }
+    extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
+    extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}
     return execute(
         launch["target"],
         RunSettings(**settings, extra=extra),

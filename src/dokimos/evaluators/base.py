@@ -42,8 +42,7 @@ _NOT_MEASURED: Final = ("name", "threshold", "fail_on_error", "blocking", "seria
 """Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
 
 _WRONG_THREAD: Final = re.compile(
-    r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b",
-    re.IGNORECASE,
+    r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b", re.IGNORECASE
 )
 """What errors say whose cause is that a thing belongs to another thread."""
 

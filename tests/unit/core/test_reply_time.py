@@ -26,8 +26,9 @@ async def test_tasks_and_threads_that_are_begun_inside_count():
 
 
 async def test_a_reply_in_time_is_no_error():
-    async with reply_limit(60):
+    async with reply_limit(60) as limit:
         await asyncio.sleep(0)
+    assert not limit.expired()
 
 
 async def test_a_limit_without_extra_time_ends():
@@ -44,9 +45,10 @@ async def test_an_error_inside_passes():
 
 
 async def test_what_was_waited_for_does_not_count():
-    async with reply_limit(0.01):
+    async with reply_limit(0.01) as limit:
         give_extra_time(60)
         await asyncio.sleep(0.05)  # longer than the limit alone
+    assert not limit.expired()
 
 
 async def test_something_is_waited_for_with_extra_time():

@@ -101,7 +101,9 @@ def whole(numbers: Numbers) -> tuple[Path, list[bytes]]:
     return path, path.read_bytes().splitlines(keepends=True)
 
 
-def goes_on(numbers: Numbers, path: Path, *, tasks: list[str], scores: list[str]) -> None:
+def assert_only_the_damage_is_repeated(
+    numbers: Numbers, path: Path, *, tasks: list[str], scores: list[str]
+) -> None:
     """Check that the damage is named and that only what was lost is done again."""
     assert any("could not be read were ignored" in warning for warning in load_run(path.parent).warnings)
     calls = Calls()
@@ -125,7 +127,7 @@ def test_a_damaged_line_costs_what_it_held(
     lines[KINDS[kind]] = BYTES[damage](lines[KINDS[kind]])
     path.write_bytes(b"".join(lines))
     tasks, scores = LOST[kind]
-    goes_on(numbers, path, tasks=tasks, scores=scores)
+    assert_only_the_damage_is_repeated(numbers, path, tasks=tasks, scores=scores)
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["checked", "of an older journal"])
@@ -151,7 +153,7 @@ def test_a_missing_key_is_damage_also_in_an_older_journal(
     path, lines = whole
     lines[0] = rewritten(lines[0], lambda record: record.pop(key), checksum=False)
     path.write_bytes(b"".join(lines))
-    goes_on(numbers, path, tasks=["0"], scores=["0"])
+    assert_only_the_damage_is_repeated(numbers, path, tasks=["0"], scores=["0"])
 
 
 def test_a_line_twice_changes_nothing(numbers: Numbers, whole: tuple[Path, list[bytes]]) -> None:
@@ -187,7 +189,7 @@ def test_a_damaged_hash_is_not_taken_for_another_data_set(
     hash_ = json.loads(lines[0])["h"].encode()
     lines[0] = lines[0].replace(hash_, hash_[::-1])
     path.write_bytes(b"".join(lines))
-    goes_on(numbers, path, tasks=["0"], scores=["0"])
+    assert_only_the_damage_is_repeated(numbers, path, tasks=["0"], scores=["0"])
 
 
 def test_random_damage_never_breaks_reading_and_never_changes_what_is_read(
