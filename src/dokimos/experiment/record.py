@@ -395,13 +395,3 @@ class RunRecord:
             return self._git.result(timeout=10)
         except Exception:
             return None, None
-
-
-def evaluator_infos(
-    manifest: Mapping[str, Any], outcome: Mapping[str, Any] | None
-) -> tuple[EvaluatorInfo, ...]:
-    """Return the evaluators of a run: as declared, or as seen where each example has its own."""
-    from dokimos.core.wire import from_json
-
-    trees = (outcome or {}).get("evaluators") or manifest.get("evaluators") or ()
-    return tuple(from_json(EvaluatorInfo, tree) for tree in trees)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from dokimos.core.example import Example
-from dokimos.core.provenance import Provenance
+from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
@@ -20,7 +20,6 @@ from dokimos.experiment.folders import list_run_folders
 from dokimos.experiment.journal import MANIFEST_FILE, Position, StoredRun, read_manifest
 from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
-from dokimos.experiment.record import evaluator_infos
 
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
 
@@ -133,7 +132,7 @@ def _check_manifest(stored: StoredRun) -> None:
 
 def _result(stored: StoredRun) -> ExperimentResult:
     manifest, outcome = stored.manifest, stored.outcome
-    infos = evaluator_infos(manifest, outcome)
+    infos = _evaluator_infos(manifest, outcome)
     order = {info.name: place for place, info in enumerate(infos)}
     items: dict[int, list[ItemResult]] = {}
     lost = 0
@@ -204,3 +203,11 @@ def _provenance(stored: StoredRun) -> Provenance:
             command=tuple(manifest.get("command", ())),
         )
     return replace(found, run_id=stored.folder.name)
+
+
+def _evaluator_infos(
+    manifest: Mapping[str, Any], outcome: Mapping[str, Any] | None
+) -> tuple[EvaluatorInfo, ...]:
+    """Return the evaluators of a run: as declared, or as seen where each example has its own."""
+    trees = (outcome or {}).get("evaluators") or manifest.get("evaluators") or ()
+    return tuple(from_json(EvaluatorInfo, tree) for tree in trees)
