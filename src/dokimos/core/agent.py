@@ -300,17 +300,16 @@ class AgentTrace:
         }
 
     def to_test_case(
-        self, input: Any = None, tools: Iterable[ToolDefinition] = (), tasks: Iterable[str] = ()
+        self, input: Any = None, tools: Iterable[ToolDefinition] = (), tasks: Iterable[str] | None = None
     ) -> EvalTestCase:
-        """Return a case with the trace as its outputs, and the tools and tasks in its metadata."""
+        """Return a case with the trace as its outputs, and the tools and any tasks in its metadata."""
         from dokimos.core.test_case import EvalTestCase
 
         inputs = {} if input is None else {INPUT: input}
-        return EvalTestCase(
-            inputs,
-            self.to_outputs(),
-            metadata={TOOLS: list(tools), TASKS: [tasks] if isinstance(tasks, str) else list(tasks)},
-        )
+        metadata: dict[str, Any] = {TOOLS: list(tools)}
+        if tasks is not None:
+            metadata[TASKS] = [tasks] if isinstance(tasks, str) else list(tasks)
+        return EvalTestCase(inputs, self.to_outputs(), metadata=metadata)
 
 
 def _check_name(what: str, name: Any) -> None:

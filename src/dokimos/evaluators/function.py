@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +12,11 @@ from typing import Any, Final, TypeAlias, cast, overload
 from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, Score
-from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, returns_bool, score_instead
+from dokimos.evaluators.named_code import import_named
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Awaitable[ScoreLike]"]
 
@@ -83,7 +82,11 @@ class FunctionEvaluator(Evaluator):
     gets_copies = True
 
     def __post_init__(self) -> None:
-        function = _imported(self.function) if isinstance(self.function, str) else self.function
+        function = (
+            import_named(self.function, "FunctionEvaluator: function")
+            if isinstance(self.function, str)
+            else self.function
+        )
         if isinstance(function, FunctionEvaluator):
             self._take_settings_of(function)
             function = function.function
@@ -221,25 +224,6 @@ def evaluator(
 
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-def _imported(place: str) -> Any:
-    module, colon, attribute = place.partition(":")
-    if not (module and colon and attribute):
-        raise ConfigurationError(
-            f"FunctionEvaluator: function {place!r} must be of the form 'module:attribute'."
-        )
-    try:
-        if not may_import():
-            return find_in_module(module, attribute)
-        found: Any = importlib.import_module(module)
-        for step in attribute.split("."):
-            found = getattr(found, step)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise ConfigurationError(
-            f"FunctionEvaluator: function {place!r} cannot be imported: {error}."
-        ) from error
-    return found
 
 
 def _name_of(function: Any) -> str:

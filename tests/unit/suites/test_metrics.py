@@ -41,6 +41,37 @@ def test_a_metric_scores_under_its_documented_name(folder, metric, name, score):
     assert (result.name, result.score) == (name, score)
 
 
+@pytest.mark.parametrize(
+    ("params", "score"),
+    [
+        ('{tools: ["bank:subtract", "bank.py:lookup"]}', 0.5),
+        ("{tools: [{name: lookup, parameters: {required: [city]}}]}", 0.5),
+        ("{tools: []}", 0.0),
+    ],
+)
+def test_tool_call_validity_takes_the_tools_from_the_suite_or_from_code_beside_it(folder, params, score):
+    folder.write(
+        "bank.py",
+        """
+        def subtract(a: float, b: float):
+            return a - b
+
+        def lookup(city: str):
+            return city
+        """,
+    )
+    metric = f"{{type: evaluator, name: tool_call_validity, params: {params}}}"
+    rename = "{agent: 'app:with_tools'}"
+    _, result = outcome(folder, metric, head=rename.strip("{}"))
+    assert result.score == score
+
+
+def test_functions_that_a_metric_names_are_looked_for_in_the_suites_folder(folder):
+    folder.write("checks.py", "def short(actual_output):\n    return len(actual_output) < 3\n")
+    _, result = outcome(folder, '{type: evaluator, name: function, params: {function: "checks:short"}}')
+    assert (result.name, result.success) == ("Short", False)
+
+
 def test_numeric_and_equality_decide_without_a_threshold(folder):
     item, result = outcome(folder, "{type: standard, metric: numeric}", "{input: price, ground_truth: '61'}")
 

@@ -10,11 +10,9 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.value_matching import (
@@ -24,6 +22,7 @@ from dokimos.evaluators.agent.value_matching import (
 )
 from dokimos.evaluators.agent.values import ABSENT, Normalise, contains_entries, same_mapping, value_key
 from dokimos.evaluators.checks import check_option
+from dokimos.evaluators.named_code import import_named
 
 Arguments: TypeAlias = Mapping[str, Any]
 ArgumentMode: TypeAlias = Literal["exact", "subset", "superset", "ignore"]
@@ -151,7 +150,7 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     if isinstance(matching, str) and matching in MODES:
         return ArgumentMatcher(matching)  # type: ignore[arg-type] # it is one of the modes
     if isinstance(matching, str) and ":" in matching:
-        return _checked(_imported(matching))
+        return _checked(import_named(matching, "The argument matcher"))
     if isinstance(matching, Mapping):
         return _from_map(matching)
     if callable(matching):
@@ -175,19 +174,6 @@ def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
         allowed = ", ".join(sorted(known))
         raise ConfigurationError(f"An argument matcher has no option {unknown[0]!r}; it has {allowed}.")
     return ArgumentMatcher(**options)
-
-
-def _imported(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    try:
-        if not may_import():
-            return find_in_module(module, attribute)
-        found: Any = import_module(module)
-        for name in attribute.split("."):
-            found = getattr(found, name)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise ConfigurationError(f"The argument matcher {place!r} cannot be imported: {error}.") from error
-    return found
 
 
 def _checked(check: Any) -> ArgumentCheck:

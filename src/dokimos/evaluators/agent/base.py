@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import ToolCall, ToolDefinition, tool_calls_from, tool_definitions_from
 from dokimos.core.keys import TOOL_CALLS, TOOLS
 from dokimos.core.test_case import EvalTestCase
-from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.core.text import quoted
+from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
 from dokimos.evaluators.agent.argument_matching import ArgumentMatching, as_argument_check
 from dokimos.evaluators.agent.call_matching import CallMatcher
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.named_code import import_named
+
+TOOLS_SCHEMA: Final[dict[str, Any]] = {
+    "oneOf": [
+        {
+            "type": "array",
+            "items": {"oneOf": [{"type": "object"}, {"type": "string", "pattern": r"^[\w.]+:[\w.]+$"}]},
+        },
+        {"type": "null"},
+    ]
+}
+"""The JSON Schema of an evaluator's parameter `tools`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +88,60 @@ def expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall,
     return tool_calls_from(case.expected_outputs.get(key), key=key)
 
 
-def tools_given(case: EvalTestCase, key: str = TOOLS) -> tuple[ToolDefinition, ...]:
-    """Return the tools that the agent had. Raises `EvaluationError` where they cannot be read."""
-    return tool_definitions_from(case.metadata.get(key), key=key)
+def tools_given(
+    case: EvalTestCase, key: str = TOOLS, tools: Sequence[ToolDefinition] | None = None
+) -> tuple[ToolDefinition, ...]:
+    """Return the tools that the agent had, found as `find_tools` does.
+
+    Raises:
+        MissingInputError: where there are none to be found.
+        EvaluationError: where they cannot be read.
+    """
+    found = find_tools(case, key, tools)
+    if found is None:
+        raise MissingInputError(
+            f"The agent's tools are unknown: there is no {key!r} in the metadata, nor in the outputs. "
+            "Put them there, or give them to the evaluator: tools=[...]."
+        )
+    return found
+
+
+def find_tools(
+    case: EvalTestCase, key: str = TOOLS, tools: Sequence[ToolDefinition] | None = None
+) -> tuple[ToolDefinition, ...] | None:
+    """Return `tools`, else those of the metadata, else those of the outputs; None where there are none.
+
+    Raises `EvaluationError` where they cannot be read.
+    """
+    if tools is not None:
+        return tuple(tools)
+    value = case.metadata.get(key)
+    if value is None:
+        value = case.actual_outputs.get(key)
+    return None if value is None else tool_definitions_from(value, key=key)
+
+
+def read_tools(owner: object, tools: Any) -> tuple[ToolDefinition, ...] | None:
+    """Return the tools that an evaluator was given, for its `__post_init__`; None where it was given none.
+
+    A text names a tool's function or model as `module:attribute`. Raises `ConfigurationError`.
+    """
+    if tools is None:
+        return None
+    name = type(owner).__name__
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise ConfigurationError(f"{name}: tools must be a list of tools, not {quoted(tools)}.")
+    what = f"{name}: the tool"
+    given = [import_named(tool, what) if isinstance(tool, str) else tool for tool in tools]
+    try:
+        found = tool_definitions_from(given, key="tools")
+    except EvaluationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+    by_name: dict[str, ToolDefinition] = {}
+    for tool in found:
+        if by_name.setdefault(tool.name, tool) != tool:
+            raise ConfigurationError(f"{name}: two of the tools are called {tool.name!r}.")
+    return found
 
 
 def require_arguments(calls: Iterable[ToolCall]) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dokimos.core.keys import INPUT, PLAN, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.agent.base import calls_made, require_keys, tools_given
+from dokimos.evaluators.agent.base import calls_made, find_tools, require_keys
 from dokimos.evaluators.agent.shown import calls_section, output_section, plan_of, tools_section
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
@@ -72,14 +72,14 @@ class PlanQuality(RatedRun):
     plan_key: str = PLAN
     """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
     tools_key: str = TOOLS
-    """The key of the tools in the metadata, if they are there."""
+    """The key of the tools in the metadata or the outputs, if they are there."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_text(self, "plan_key", self.plan_key)
 
     def material(self, case: EvalTestCase) -> tuple[str, ...]:
-        tools = tools_given(case, self.tools_key) if case.metadata.get(self.tools_key) is not None else ()
+        tools = find_tools(case, self.tools_key) or ()
         return (tools_section(tools), section("Plan", plan_of(case, self.plan_key)))
 
 

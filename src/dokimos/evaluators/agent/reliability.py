@@ -13,8 +13,9 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
-from dokimos.evaluators.agent.base import require_keys, tools_given
+from dokimos.evaluators.agent.base import TOOLS_SCHEMA, read_tools, tools_given
 from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import section
 from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
@@ -31,7 +32,6 @@ Checks: TypeAlias = Mapping[str, bool | str]
 class ReliabilityEvaluator(Evaluator):
     """The base: the mean over the tools of the share of their checks that passed, of those that ran."""
 
-    requires = (f"metadata.{TOOLS}",)
     questions: ClassVar[Mapping[str, str]]
     """What a judge is asked about a tool, by the name of the check; true is always the good answer."""
     shape: ClassVar[type]
@@ -41,13 +41,16 @@ class ReliabilityEvaluator(Evaluator):
         default=None, metadata={"json_schema": {"type": ["string", "null"]}}
     )
     """Whom to ask about what rules cannot tell; without one, only the rules are checked."""
+    tools: Sequence[Any] | None = field(default=None, metadata={"json_schema": TOOLS_SCHEMA})
+    """The tools to check, for every case; see `ToolCallValidity`."""
     tools_key: str = TOOLS
-    """The key of the tools in the metadata."""
+    """The key of the tools in the metadata or the outputs."""
     threshold: float | None = 0.8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_keys(self, metadata="tools_key")
+        check_text(self, "tools_key", self.tools_key)
+        object.__setattr__(self, "tools", read_tools(self, self.tools))
         if self.judge is not None:
             object.__setattr__(self, "judge", as_judge(self.judge))
         object.__setattr__(self, "is_async", self.judge is not None)
@@ -55,7 +58,7 @@ class ReliabilityEvaluator(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score | Awaitable[Score]:
         """Check each tool; the result must be awaited where there is a judge."""
-        tools = tools_given(case, self.tools_key)
+        tools = tools_given(case, self.tools_key, self.tools)
         if self.judge is not None:
             return self._judged(tools)
         return _joined(tools, [self.by_rules(tool) for tool in tools])

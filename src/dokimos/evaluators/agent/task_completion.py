@@ -9,8 +9,10 @@ from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
+from dokimos.errors import EvaluationError
 from dokimos.evaluators.agent.base import calls_made, require_keys, texts_under
 from dokimos.evaluators.agent.shown import calls_section
+from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import numbered, section, shown
 from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
@@ -36,18 +38,19 @@ class TaskVerdicts:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskCompletion(JudgedEvaluator):
-    """Share of the tasks that the agent completed, by a judge who reads the dialog; 1 where there are none.
+    """Share of the tasks that the agent completed, by a judge who reads the dialog.
 
-    The judge is shown the input, the final response, the tool calls where there are some, and the
-    constraints, which a completed task must keep. One call.
+    A case that names no tasks has one: its input. An empty list of tasks scores 1. The judge is shown the
+    input, the final response, the tool calls where there are some, and the constraints, which a completed
+    task must keep. One call.
     """
 
-    requires = ("input", f"metadata.{TASKS}")
+    requires = ("input",)
 
     dialog_key: str = INPUT
     """The key of what the user said in the inputs."""
     tasks_key: str = TASKS
-    """The key of the tasks in the metadata: a list of texts."""
+    """The key of the tasks in the metadata: a list of texts. Without it, the input is the only task."""
     constraints_key: str = CONSTRAINTS
     """The key of the constraints in the metadata, if there are any."""
     tool_calls_key: str = TOOL_CALLS
@@ -56,10 +59,11 @@ class TaskCompletion(JudgedEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_keys(self, inputs="dialog_key", metadata="tasks_key")
+        require_keys(self, inputs="dialog_key")
+        check_text(self, "tasks_key", self.tasks_key)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        tasks = texts_under(case.metadata.get(self.tasks_key), self.tasks_key)
+        tasks = self._tasks(case)
         if not tasks:
             return Score(1.0, "There are no tasks to complete.", metadata={"taskResults": []})
         reply = await ask(
@@ -79,6 +83,17 @@ class TaskCompletion(JudgedEvaluator):
         share = f"{done} of {counted(len(tasks), 'task')} completed"
         reason = f"{share}; not: {listed(open_tasks, limit=3)}." if open_tasks else f"{share}."
         return Score(done / len(tasks), reason, metadata={"taskResults": results})
+
+    def _tasks(self, case: EvalTestCase) -> tuple[str, ...]:
+        tasks = case.metadata.get(self.tasks_key)
+        if tasks is not None:
+            return texts_under(tasks, self.tasks_key)
+        task = text_form(input_of(case.inputs, self.dialog_key)) or ""
+        if not task.strip():
+            raise EvaluationError(
+                f"There is no task: the case has no {self.tasks_key!r}, and its input is blank."
+            )
+        return (task,)
 
     def _prompt(self, case: EvalTestCase, tasks: tuple[str, ...]) -> str:
         constraints = case.metadata.get(self.constraints_key)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.jsonable import jsonable
-from dokimos.core.keys import TOOL_CALLS, TOOLS
+from dokimos.core.keys import TOOLS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.agent.base import (
+    TOOLS_SCHEMA,
     CallsEvaluator,
     calls_made,
+    read_tools,
     require_arguments,
-    require_keys,
     tools_given,
 )
+from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.json_schema import compiled, schema_text, violations
 
 if TYPE_CHECKING:
@@ -39,23 +41,26 @@ _validators: OrderedDict[tuple[int, bool], tuple[ToolDefinition, Validator]] = O
 class ToolCallValidity(CallsEvaluator):
     """Share of the tool calls whose tool exists and whose arguments are valid under its JSON Schema.
 
-    1 where there are no calls. Arguments that are no JSON object make a call invalid.
+    1 where there are no calls. Arguments that are no JSON object make a call invalid. The tools are those
+    that the evaluator is given, else those in the case's metadata, else those in its outputs.
     """
 
-    requires = (f"outputs.{TOOL_CALLS}", f"metadata.{TOOLS}")
-
+    tools: Sequence[Any] | None = field(default=None, metadata={"json_schema": TOOLS_SCHEMA})
+    """The tools that the agent had, for every case, whatever a case says of its own: definitions, functions,
+    models, the descriptions of OpenAI, Anthropic or MCP, or `module:function`."""
     tools_key: str = TOOLS
-    """The key of the tools in the metadata."""
+    """The key of the tools in the metadata or the outputs."""
     strict: bool = False
     """Allow no parameters but the declared ones, also where the schema does not forbid others."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_keys(self, outputs="tool_calls_key", metadata="tools_key")
+        check_text(self, "tools_key", self.tools_key)
+        object.__setattr__(self, "tools", read_tools(self, self.tools))
 
     def score(self, case: EvalTestCase) -> Score:
         calls = calls_made(case, self.tool_calls_key)
-        tools = {tool.name: tool for tool in tools_given(case, self.tools_key)}
+        tools = {tool.name: tool for tool in tools_given(case, self.tools_key, self.tools)}
         if not calls:
             return Score(1.0, "There are no tool calls to check.", metadata={"validationResults": []})
         errors = [call_errors(call, tools, strict=self.strict) for call in calls]

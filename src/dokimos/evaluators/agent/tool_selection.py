@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed
-from dokimos.evaluators.agent.base import calls_made, require_keys, tools_given
+from dokimos.evaluators.agent.base import TOOLS_SCHEMA, calls_made, read_tools, require_keys, tools_given
 from dokimos.evaluators.agent.shown import calls_section, output_section, tools_section
+from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import section, shown
 from dokimos.evaluators.judged.verdicts import Verdict, check_numbers, in_order, verdict_prompt
@@ -36,22 +38,27 @@ class ToolSelection(JudgedEvaluator):
     call of the judge.
     """
 
-    requires = ("input", f"outputs.{TOOL_CALLS}", f"metadata.{TOOLS}")
+    requires = ("input", f"outputs.{TOOL_CALLS}")
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""
     tool_calls_key: str = TOOL_CALLS
     """The key of the calls in the actual outputs."""
+    tools: Sequence[Any] | None = field(default=None, metadata={"json_schema": TOOLS_SCHEMA})
+    """The tools that the agent had, for every case; see `ToolCallValidity`."""
     tools_key: str = TOOLS
-    """The key of the tools in the metadata."""
+    """The key of the tools in the metadata or the outputs."""
     threshold: float | None = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_keys(self, inputs="input_key", outputs="tool_calls_key", metadata="tools_key")
+        require_keys(self, inputs="input_key", outputs="tool_calls_key")
+        check_text(self, "tools_key", self.tools_key)
+        object.__setattr__(self, "tools", read_tools(self, self.tools))
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        calls, tools = calls_made(case, self.tool_calls_key), tools_given(case, self.tools_key)
+        calls = calls_made(case, self.tool_calls_key)
+        tools = tools_given(case, self.tools_key, self.tools)
         reply = await ask(
             self.lm,
             self._prompt(case, calls, tools),

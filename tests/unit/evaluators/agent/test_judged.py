@@ -10,6 +10,8 @@ from dokimos.evaluators import (
     StepEfficiency,
     TaskCompletion,
     ToolArgumentHallucination,
+    ToolDescriptionReliability,
+    ToolNameReliability,
     ToolSelection,
 )
 
@@ -79,13 +81,38 @@ class TestTaskCompletion:
         assert result.score is None
         assert "JudgeReplyError" in result.error
 
+    @pytest.mark.parametrize("metadata", [{}, {"tasks": None}, {"goals": ["Another"]}])
+    def test_a_case_that_names_no_tasks_has_its_input_as_the_only_one(self, scripted, metadata):
+        judge = scripted(tasks=tasks(False))
+        made = EvalTestCase({"input": "Book a room"}, {"output": "No."}, metadata=metadata)
+        result = TaskCompletion(judge=judge).evaluate(made)
+        assert result.score == 0
+        assert result.metadata["taskResults"][0]["task"] == "Book a room"
+        assert result.reason == "0 of 1 task completed; not: 'Book a room'."
+        assert "[1] Book a room" in judge.prompts[0]
+
+    def test_a_trace_for_which_no_tasks_are_given_is_judged_by_its_input(self, scripted):
+        judge = scripted(tasks=tasks(True))
+        result = TaskCompletion(judge=judge).evaluate(TRACE.to_test_case("A room in Paris", TOOLS))
+        assert (result.score, judge.asked) == (1, ["tasks"])
+
+    def test_an_input_that_is_no_text_is_a_task_as_json(self, scripted):
+        judge = scripted(tasks=tasks(True))
+        TaskCompletion(judge=judge).evaluate(EvalTestCase({"input": {"city": "Paris"}}, {"output": "Done"}))
+        assert '[1] {"city":"Paris"}' in judge.prompts[0]
+
     @pytest.mark.parametrize(
-        ("metadata", "message"), [({}, "'tasks' in the metadata"), ({"tasks": 5}, "list of texts")]
+        ("inputs", "metadata", "message"),
+        [
+            ({"input": "x"}, {"tasks": 5}, "list of texts"),
+            ({}, {}, "'input' in the inputs"),
+            ({"input": " \n"}, {}, "its input is blank"),
+        ],
     )
-    def test_tasks_that_are_missing_or_no_list_are_an_error(self, scripted, metadata, message):
-        result = TaskCompletion(judge=scripted()).evaluate(
-            EvalTestCase({"input": "x"}, {}, metadata=metadata)
-        )
+    def test_without_a_task_there_is_an_error_and_no_score(self, scripted, inputs, metadata, message):
+        judge = scripted()
+        result = TaskCompletion(judge=judge).evaluate(EvalTestCase(inputs, {}, metadata=metadata))
+        assert (result.score, judge.asked) == (None, [])
         assert message in result.error
 
     def test_other_keys_can_be_named(self, scripted):
@@ -239,3 +266,29 @@ def test_a_query_stands_in_for_the_input_of_every_evaluator_of_agents(scripted):
         prompts.clear()
         assert "needs" not in kind(judge=judge).evaluate(case).error
         assert "Find me a blue hat" in prompts[0]
+
+
+class TestWhereTheToolsAreFound:
+    BARE = EvalTestCase({"input": "A room"}, {"toolCalls": list(CALLS), "plan": "Search, then book."})
+
+    def test_tools_given_to_tool_selection_are_shown_to_the_judge(self, scripted):
+        verdicts = [{"number": n, "verdict": "yes", "reason": "."} for n in (1, 2)]
+        judge = scripted(missing={"verdicts": verdicts, "missing": []})
+        assert ToolSelection(judge=judge, tools=TOOLS).evaluate(self.BARE).score == 1
+        assert "Finds hotels." in judge.prompts[0]
+
+    @pytest.mark.parametrize("kind", [ToolSelection, ToolNameReliability, ToolDescriptionReliability])
+    def test_tools_that_are_nowhere_are_an_error(self, scripted, kind):
+        result = kind(judge=scripted()).evaluate(self.BARE)
+        assert "'tools' in the metadata, nor in the outputs" in result.error
+
+    def test_tools_that_the_run_handed_over_are_shown_beside_a_plan(self, scripted):
+        judge = scripted(score={"score": 5, "reason": "."})
+        outputs = {**self.BARE.actual_outputs, "tools": list(TOOLS)}
+        PlanQuality(judge=judge).evaluate(EvalTestCase(self.BARE.inputs, outputs))
+        assert "Finds hotels." in judge.prompts[0]
+
+    def test_names_and_descriptions_of_given_tools_are_checked(self):
+        result = ToolNameReliability(tools=[ToolDefinition("getWeather")]).evaluate(EvalTestCase())
+        assert "getWeather" in result.reason
+        assert ToolDescriptionReliability(tools=TOOLS).evaluate(EvalTestCase()).score is not None

@@ -1,7 +1,12 @@
+import json
+from dataclasses import dataclass
+
 import pytest
 
 from dokimos import EvalTestCase, ToolCall, ToolDefinition
+from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ToolCallValidity
+from dokimos.evaluators.registry import build, schema
 
 SCHEMA = {
     "type": "object",
@@ -184,6 +189,95 @@ class TestTools:
         evaluator = ToolCallValidity(tool_calls_key="made", tools_key="had")
         outputs = EvalTestCase({}, {"made": [ToolCall("weather")]}, metadata={"had": [WEATHER]})
         assert evaluator.evaluate(outputs).score == 0
+
+
+def weather(city: str, days: int = 1) -> str:
+    """The weather."""
+    return ""
+
+
+@dataclass
+class Weather:
+    city: str
+    days: int = 1
+
+
+class TestToolsOfTheEvaluator:
+    CALLS = (ToolCall("weather", {"city": "Bern"}), ToolCall("weather", {"city": "Bern", "days": "two"}))
+
+    def result(self, tools, metadata=None, outputs=None, **options):
+        case = EvalTestCase({}, {"toolCalls": list(self.CALLS), **(outputs or {})}, metadata=metadata or {})
+        return ToolCallValidity(tools=tools, **options).evaluate(case)
+
+    @pytest.mark.parametrize(
+        "tool",
+        [
+            WEATHER,
+            WEATHER.to_openai(),
+            WEATHER.to_openai("responses"),
+            WEATHER.to_anthropic(),
+            WEATHER.to_mcp(),
+            weather,
+            "tests.unit.evaluators.agent.test_tool_call_validity:weather",
+        ],
+    )
+    def test_they_are_read_in_every_form(self, tool):
+        assert self.result([tool]).score == 0.5
+        assert self.result(each for each in (tool,)).score == 0.5
+
+    def test_a_model_is_a_tool_of_its_name(self):
+        case = EvalTestCase({}, {"toolCalls": [ToolCall("Weather", {"days": 1})]})
+        assert '"city" is a required property' in ToolCallValidity(tools=[Weather]).evaluate(case).reason
+
+    def test_they_win_over_those_of_the_case_which_win_over_those_of_the_outputs(self):
+        other = ToolDefinition("other")
+        assert self.result([WEATHER], metadata={"tools": [other]}, outputs={"tools": [other]}).score == 0.5
+        assert self.result(None, metadata={"tools": [WEATHER]}, outputs={"tools": [other]}).score == 0.5
+        assert self.result(None, outputs={"tools": [WEATHER.to_mcp()]}).score == 0.5
+        assert self.result([], metadata={"tools": [WEATHER]}).score == 0
+
+    def test_tools_of_another_key_are_found_in_the_outputs_too(self):
+        assert self.result(None, outputs={"had": [WEATHER]}, tools_key="had").score == 0.5
+
+    def test_without_any_it_says_where_to_put_them(self):
+        result = self.result(None)
+        assert result.score is None
+        assert "'tools' in the metadata, nor in the outputs" in result.error
+        assert "tools=[...]" in result.error
+
+    @pytest.mark.parametrize(
+        ("tools", "message"),
+        [
+            ("weather", "tools must be a list of tools, not 'weather'"),
+            ({"name": "weather"}, "tools must be a list of tools"),
+            (weather, "tools must be a list of tools"),
+            (5, "tools must be a list of tools, not 5"),
+            ([WEATHER, {"description": "?"}], "tools[1]: A tool definition needs a name"),
+            ([WEATHER, 5], "tools[1]: A tool must be a ToolDefinition"),
+            (["nowhere"], "the tool 'nowhere' must be of the form 'module:attribute'"),
+            (["nowhere:weather"], "the tool 'nowhere:weather' cannot be imported"),
+            ([WEATHER, weather], "two of the tools are called 'weather'"),
+        ],
+    )
+    def test_what_is_no_list_of_tools_is_refused_when_the_evaluator_is_made(self, tools, message):
+        with pytest.raises(ConfigurationError) as caught:
+            ToolCallValidity(tools=tools)
+        assert str(caught.value).startswith("ToolCallValidity: ")
+        assert message in str(caught.value)
+
+    def test_a_tool_that_is_named_twice_is_one(self):
+        assert self.result([WEATHER, WEATHER]).score == 0.5
+
+    def test_they_are_part_of_what_is_measured(self):
+        bare, other = ToolCallValidity().info(), ToolCallValidity(tools=[weather]).info()
+        assert bare.fingerprint != other.fingerprint != ToolCallValidity(tools=[WEATHER]).info().fingerprint
+        assert ToolCallValidity(tools=[weather]).info() == other
+        assert other.parameters["tools"][0]["name"] == "weather"
+
+    def test_they_can_be_given_as_data(self):
+        built = build("tool_call_validity", {"tools": [json.loads(json.dumps(WEATHER.to_openai()))]})
+        assert built == ToolCallValidity(tools=[WEATHER])
+        assert schema("tool_call_validity")["properties"]["tools"]["default"] is None
 
 
 def test_an_agent_without_tools_has_none_to_call():
