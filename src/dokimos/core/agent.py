@@ -11,6 +11,7 @@ from dokimos.core.convert import convert
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import WIRE_CONFIG, jsonable, text_form
 from dokimos.core.keys import (
+    ERRORS,
     INPUT,
     INVALID_ARGUMENTS,
     OUTPUT,
@@ -19,6 +20,7 @@ from dokimos.core.keys import (
     TOOL_CALLS,
     TOOLS,
     UNKNOWN_ARGUMENTS,
+    UNKNOWN_RESPONSE,
 )
 from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError, TypeConversionError
@@ -262,11 +264,15 @@ class AgentTrace:
     _: KW_ONLY
     reasoning_steps: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    """Why the run ended without an answer, as `Type: message`. No evaluator scores such a run."""
+    errors: tuple[str, ...] = ()
+    """What failed on the way (calls of models, agents), in order. Failed calls of tools say so themselves."""
 
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        for name in ("tool_calls", "reasoning_steps"):
+        for name in ("tool_calls", "reasoning_steps", "errors"):
             if type(given := getattr(self, name)) is not tuple:
                 object.__setattr__(self, name, _listed(name, given))
         for call in self.tool_calls:
@@ -291,13 +297,25 @@ class AgentTrace:
         """The names of the tools called, each once, in the order of their first call."""
         return tuple(dict.fromkeys(call.name for call in self.tool_calls))
 
+    @property
+    def has_unknown_response(self) -> bool:
+        """Whether nobody recorded the answer, as in traces without content; `final_response` is None then."""
+        return self.metadata.get(UNKNOWN_RESPONSE) is True
+
     def to_outputs(self) -> dict[str, Any]:
-        """Return the trace under the conventional output keys."""
-        return {
+        """Return the trace under the conventional output keys.
+
+        An answer that is not known (the run failed, or nobody recorded it) is missing, not empty; `errors`
+        are there where there are any.
+        """
+        outputs: dict[str, Any] = {
             OUTPUT: self.final_response or "",
             TOOL_CALLS: list(self.tool_calls),
             REASONING_STEPS: list(self.reasoning_steps),
         }
+        if self.final_response is None and (self.error is not None or self.has_unknown_response):
+            del outputs[OUTPUT]
+        return {**outputs, ERRORS: list(self.errors)} if self.errors else outputs
 
     def to_test_case(
         self, input: Any = None, tools: Iterable[ToolDefinition] = (), tasks: Iterable[str] | None = None
@@ -309,7 +327,7 @@ class AgentTrace:
         metadata: dict[str, Any] = {TOOLS: list(tools)}
         if tasks is not None:
             metadata[TASKS] = [tasks] if isinstance(tasks, str) else list(tasks)
-        return EvalTestCase(inputs, self.to_outputs(), metadata=metadata)
+        return EvalTestCase(inputs, self.to_outputs(), metadata=metadata, error=self.error)
 
 
 def _check_name(what: str, name: Any) -> None:

@@ -29,6 +29,8 @@ class Example:
     """Outputs that were recorded earlier; `recorded_task()` returns them."""
     metrics: CallMetrics | None = None
     """Metrics that were recorded with them."""
+    actual_error: str | None = None
+    """Why the recorded run gave no answer, as `Type: message`; `recorded_task()` gives it on."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -70,7 +72,12 @@ class Example:
         return convert_entry(self.metadata, target, key, what="metadata")
 
     def to_test_case(
-        self, outputs: Any, *, metrics: CallMetrics | None = None, run_index: int = 0
+        self,
+        outputs: Any,
+        *,
+        metrics: CallMetrics | None = None,
+        run_index: int = 0,
+        error: str | None = None,
     ) -> EvalTestCase:
         """Join the example with what the application gave: a mapping of outputs, or one value."""
         return EvalTestCase(
@@ -81,6 +88,7 @@ class Example:
             id=self.id,
             metrics=metrics,
             run_index=run_index,
+            error=error,
         )
 
 

@@ -65,7 +65,7 @@ class ItemResult:
     eval_results: tuple[EvalResult, ...] = ()
     metrics: CallMetrics | None = None
     error: str | None = None
-    """Why the task gave no outputs."""
+    """Why the task gave no answer; the outputs hold how far it came, if that is known."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -119,7 +119,9 @@ class ItemResult:
         return next((r for r in self.eval_results if r.name == name), None)
 
     def to_test_case(self, run_index: int = 0) -> EvalTestCase:
-        return self.example.to_test_case(self.actual_outputs, metrics=self.metrics, run_index=run_index)
+        return self.example.to_test_case(
+            self.actual_outputs, metrics=self.metrics, run_index=run_index, error=self.error
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from dokimos.core.metrics import CallMetrics
@@ -13,10 +13,17 @@ from dokimos.core.quick_init import quick_init
 @quick_init
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The outputs of one task call and, where they are known, its tokens, cost and time."""
+    """The outputs of one task call and, where they are known, its tokens, cost and time.
+
+    A task that can tell how far it came before it failed returns that with an `error`, instead of raising:
+    `TaskResult({"toolCalls": calls}, error="TurnLimitError: no answer after 10 turns")`.
+    """
 
     outputs: Mapping[str, Any]
     metrics: CallMetrics | None = None
+    _: KW_ONLY
+    error: str | None = None
+    """Why there is no answer, as `Type: message`; the item is errored and keeps the outputs so far."""
 
     @classmethod
     def of(cls, outputs: Mapping[str, Any]) -> TaskResult:

@@ -34,6 +34,8 @@ class EvalTestCase:
     metrics: CallMetrics | None = None
     """What the task measured, for limits on latency, cost and tokens."""
     run_index: int = 0
+    error: str | None = None
+    """Why the application gave no answer, as `Type: message`; no evaluator scores such a case."""
 
     __pydantic_config__ = WIRE_CONFIG
 

@@ -12,7 +12,7 @@ from dokimos.errors import ConfigurationError, DatasetError
 
 _NAMES: Final = (
     "id", "input", "inputs", "expected_output", "expected_outputs", "metadata",
-    "actual_output", "actual_outputs", "metrics",
+    "actual_output", "actual_outputs", "actual_error", "metrics",
 )  # fmt: skip
 WIRE_NAMES: Final = {name: camel_case(name) for name in _NAMES} | {
     camel_case(n): camel_case(n) for n in _NAMES
@@ -27,12 +27,13 @@ _SHORT: Final = {
 }
 _REPLACEABLE: Final[dict[str, tuple[str, str | None]]] = {
     "actualOutput": ("actualOutputs", OUTPUT),
+    "actualError": ("actualError", None),
     "metrics": ("metrics", None),
 }
 """Columns that are the user's metadata where another one stands for the same."""
 _TARGETS: Final = (
     "input, inputs, inputs.KEY, expected_output, expected_outputs, expected_outputs.KEY, "
-    "actual_output, actual_outputs, actual_outputs.KEY, metadata, metadata.KEY, id, metrics"
+    "actual_output, actual_outputs, actual_outputs.KEY, actual_error, metadata, metadata.KEY, id, metrics"
 )
 
 _INPUT_ALIASES: Final = (

@@ -26,6 +26,8 @@ _TARGETS: Final[dict[str, Target]] = {
     "id": ("id", None),
     "actualoutput": ("actualOutputs", OUTPUT),
     "actual_output": ("actualOutputs", OUTPUT),
+    "actualerror": ("actualError", None),
+    "actual_error": ("actualError", None),
     "metrics": ("metrics", None),
 }
 _EXPECTED: Final = ("expectedoutput", "expected_output", "output")
@@ -71,7 +73,7 @@ def _row(cells: list[str], targets: list[Target | None], label: str | None, line
         name, key = target
         if key is not None:
             row.setdefault(name, {})[key] = cell
-        elif name == "id":
+        elif name in ("id", "actualError"):
             row[name] = cell
         elif cell:
             value = _parsed(cell, name, label, line)
@@ -128,7 +130,7 @@ class _Header:
         if lowered == expected:
             return "expectedOutputs", OUTPUT
         target = _TARGETS.get(lowered, ("metadata", name))
-        is_taken = target in by_user and target[0] in ("actualOutputs", "metrics")
+        is_taken = target in by_user and target[0] in ("actualOutputs", "actualError", "metrics")
         return ("metadata", name) if is_taken else target
 
     def _mapped(self, names: list[str], lowered: list[str]) -> dict[int, Target]:

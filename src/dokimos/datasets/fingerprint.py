@@ -39,6 +39,8 @@ def canonical_json(example: Example) -> str:
     It is the wire form: empty fields are left out, and `from_json(Example, text)` reads it back.
     """
     members = []
+    if example.actual_error is not None:
+        members.append(f'"actualError":{_quoted(example.actual_error)}')
     if example.actual_outputs is not None:
         members.append(f'"actualOutputs":{_object(example.actual_outputs)}')
     if example.expected_outputs:
@@ -79,6 +81,7 @@ class Fingerprint:
                 and len(inputs) == 1 == len(expected)
                 and example.actual_outputs is None
                 and example.metrics is None
+                and example.actual_error is None
             ):
                 self._texts += (input, output)
                 self._rest.append((len(input), len(output), example.id, _ordered(example.metadata)))
@@ -144,8 +147,8 @@ def _slow_object(content: Any) -> str:
 
 
 def _content(example: Example) -> tuple[Any, ...]:
-    actual = example.actual_outputs
-    return (
+    actual, error = example.actual_outputs, example.actual_error
+    content = (
         example.id,
         _ordered(example.metadata),
         _ordered(example.inputs),
@@ -153,6 +156,7 @@ def _content(example: Example) -> tuple[Any, ...]:
         None if actual is None else _ordered(actual),
         _sorted_tree(jsonable(example.metrics)),
     )
+    return content if error is None else (*content, error)
 
 
 def _ordered(content: Mapping[str, Any]) -> Any:

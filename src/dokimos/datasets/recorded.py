@@ -10,7 +10,7 @@ from dokimos.errors import DatasetError
 
 
 def recorded_task() -> Callable[[Example], TaskResult]:
-    """Return a task that answers with the outputs and metrics that the example carries.
+    """Return a task that answers with the outputs, metrics and error that the example carries.
 
     It raises `DatasetError` for an example without recorded outputs.
     """
@@ -19,9 +19,9 @@ def recorded_task() -> Callable[[Example], TaskResult]:
 
 def recorded(example: Example) -> TaskResult:
     """Return what was recorded for an example. Raises `DatasetError` if nothing was."""
-    if example.actual_outputs is None:
+    if example.actual_outputs is None and example.actual_error is None:
         raise DatasetError(_missing(example))
-    return TaskResult(example.actual_outputs, example.metrics)
+    return TaskResult(example.actual_outputs or {}, example.metrics, error=example.actual_error)
 
 
 def _missing(example: Example) -> str:

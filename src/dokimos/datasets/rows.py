@@ -32,6 +32,7 @@ class _Draft:
     id: str | None
     actual_outputs: dict[str, Any] | None
     metrics: CallMetrics | None
+    actual_error: str | None
 
 
 class RowReader:
@@ -44,11 +45,12 @@ class RowReader:
 
     def read(self, row: Any, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
-        actual = metrics = None
+        actual = metrics = error = None
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
             row = self._with_others_as_metadata(self._in_our_names(row, line), line)
             if not row.keys() <= _USUAL:
                 actual, metrics = self._actual(row, line), self._metrics(row.get("metrics"), line)
+                error = self._error(row.get("actualError"), line)
         get = row.get
         inputs, expected, metadata, id = get("inputs"), get("expectedOutputs"), get("metadata"), get("id")
         if inputs is None and "input" in row:
@@ -70,6 +72,7 @@ class RowReader:
         draft.id = id
         draft.actual_outputs = actual
         draft.metrics = metrics
+        draft.actual_error = error
         draft.__class__ = Example
         return cast("Example", draft)
 
@@ -157,6 +160,12 @@ class RowReader:
             return from_json(CallMetrics, metrics)
         except TypeConversionError as error:
             self._fail(f"'metrics' cannot be read: {error}", line)
+
+    def _error(self, error: Any, line: int | None) -> str | None:
+        """Why nothing was recorded; an empty text, as in a table, means that nothing failed."""
+        if error is None or isinstance(error, str):
+            return error or None
+        self._fail(f"'actualError' must be a text, not {_described(error)}.", line)
 
     def _fail(self, message: str, line: int | None) -> NoReturn:
         raise DatasetError(message, path=self.label, line=line)

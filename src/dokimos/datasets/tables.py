@@ -17,7 +17,7 @@ from dokimos.datasets.unknown_names import metrics_in
 from dokimos.errors import DatasetError
 
 _MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metrics")
-_ABSENT_WHEN_EMPTY: Final = ("expectedOutput", "actualOutput", "id")
+_ABSENT_WHEN_EMPTY: Final = ("expectedOutput", "actualOutput", "actualError", "id")
 
 
 def read_rows(rows: Any, columns: Mapping[str, str] | None = None) -> Iterator[Example]:

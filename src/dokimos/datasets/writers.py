@@ -28,9 +28,10 @@ Location = str | os.PathLike[str]
 _SHORT: Final = (("inputs", "input", INPUT), ("expectedOutputs", "expectedOutput", OUTPUT),
                  ("actualOutputs", "actualOutput", OUTPUT))  # fmt: skip
 _RESERVED: Final = (
-    "id", "input", "output", "expectedoutput", "expected_output", "actualoutput", "actual_output", "metrics",
+    "id", "input", "output", "expectedoutput", "expected_output", "actualoutput", "actual_output",
+    "actualerror", "actual_error", "metrics",
 )  # fmt: skip
-_PARQUET_TEXT: Final = ("id", "input", "expectedOutput", "actualOutput")
+_PARQUET_TEXT: Final = ("id", "input", "expectedOutput", "actualOutput", "actualError")
 _PARQUET_MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metrics")
 
 
@@ -69,7 +70,9 @@ def write_csv(dataset: Dataset, path: Location, delimiter: str = ",") -> None:
     rows = [_flat(example, index, path) for index, example in enumerate(dataset)]
     present = dict.fromkeys(name for row in rows for name in row)
     leading = [
-        name for name in ("id", "input", "expectedOutput", "actual_output", "metrics") if name in present
+        name
+        for name in ("id", "input", "expectedOutput", "actual_output", "actual_error", "metrics")
+        if name in present
     ]
     names = [*(leading or ["input"]), *(name for name in present if name not in leading)]
     with _text_file(path) as file:
@@ -117,7 +120,7 @@ def _shortened(tree: dict[str, Any]) -> dict[str, Any]:
             row[short] = content[key]
         else:
             row[plural] = content
-    return row | {name: tree[name] for name in ("metadata", "metrics") if name in tree}
+    return row | {name: tree[name] for name in ("actualError", "metadata", "metrics") if name in tree}
 
 
 def _columns(example: Example) -> dict[str, str]:
@@ -140,6 +143,8 @@ def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]
             _does_not_fit(f"the key {other!r} in its {what}", index, path)
         if key in content:
             row[column] = _cell(content[key])
+    if example.actual_error is not None:
+        row["actual_error"] = example.actual_error
     if example.metrics is not None:
         row["metrics"] = text_form(example.metrics)
     for name, value in example.metadata.items():

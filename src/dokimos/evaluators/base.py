@@ -242,6 +242,8 @@ class Evaluator:
         )
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
+        if case.error is not None:
+            raise EvaluationError(f"The run failed, so there is nothing to score: {case.error}")
         required = self.requires if self.evaluation_params is None else self.evaluation_params
         for path, read in readers_of(required if type(required) is tuple else tuple(required)):
             if read(case) is None:

@@ -165,7 +165,9 @@ async def _judged(evaluator: Evaluator, examples: Sequence[Example], parallelism
     async def one(example: Example) -> EvalResult:
         async with places:
             return await evaluator.evaluate_async(
-                example.to_test_case(example.actual_outputs, metrics=example.metrics)
+                example.to_test_case(
+                    example.actual_outputs, metrics=example.metrics, error=example.actual_error
+                )
             )
 
     return await asyncio.gather(*map(one, examples))

@@ -34,7 +34,7 @@ LONGEST_RETRY_SECONDS: Final = 30.0
 
 
 class TaskOutcome(NamedTuple):
-    """What a task gave for an item: outputs, or an error."""
+    """What a task gave for an item: outputs, or an error and the outputs until then."""
 
     outputs: Mapping[str, Any] = MappingProxyType({})
     metrics: CallMetrics | None = None
@@ -146,16 +146,17 @@ class TaskCaller:
 
         def written(result: TaskResult) -> TaskOutcome:
             outcome = self._outcome(result)
-            sink(outcome)
+            if outcome.error is None:  # an error is written down when there are no attempts left
+                sink(outcome)
             return outcome
 
         return written
 
     def _outcome(self, result: TaskResult) -> TaskOutcome:
         metrics = result.metrics
-        return TaskOutcome(
-            result.outputs, metrics if self._prices is None else self._priced(self._prices, metrics)
-        )
+        if self._prices is not None:
+            metrics = self._priced(self._prices, metrics)
+        return TaskOutcome(result.outputs, metrics, result.error)
 
     def _pause(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
@@ -196,7 +197,7 @@ class _Return:
 
     def __call__(self, result: TaskResult) -> TaskOutcome:
         outcome = self._outcome(result)
-        if self._sink is not None and self.claim():
+        if self._sink is not None and self.claim() and outcome.error is None:
             self._sink(outcome)
         return outcome
 

@@ -95,7 +95,9 @@ class Journal:
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
         if example_json is not None:
             parts.append(f'"x":{example_json}')
-        found = {"o": jsonable(outputs)} if error is None else {"e": jsonable(error)}
+        found = {"o": jsonable(outputs)} if error is None or outputs else {}
+        if error is not None:
+            found["e"] = jsonable(error)
         if kind is not None:
             found["k"] = kind
         if metrics is not None:

@@ -67,7 +67,8 @@ def _check_item(record: Mapping[str, Any]) -> None:
     if example is not None:
         _expect(isinstance(example, dict))
         from_json(Example, example)
-    _expect(isinstance(outputs, dict) if "e" not in record else isinstance(record["e"], str))
+    _expect(isinstance(outputs, dict) or ("e" in record and outputs is None))
+    _expect(isinstance(record.get("e", ""), str))
     if record.get("m") is not None:
         from_json(CallMetrics, record["m"])
 

@@ -140,7 +140,7 @@ class RunRecord:
             return None
         if item.error is not None:
             again = self._takes_up(item.error_kind)
-            return None if again else (TaskOutcome(metrics=item.metrics, error=item.error), {})
+            return None if again else (TaskOutcome(item.outputs or {}, item.metrics, item.error), {})
         results = {
             name: result
             for name, result in item.results.items()

@@ -69,6 +69,7 @@ def redacted_example(example: Example, redact: Redact) -> Example:
         expected_outputs=redacted_map(example.expected_outputs, redact),
         metadata=redacted_map(example.metadata, redact),
         actual_outputs=None if outputs is None else redacted_map(outputs, redact),
+        actual_error=None if example.actual_error is None else redact(example.actual_error),
     )
 
 

@@ -317,7 +317,13 @@ class _Pass:
         if outcome.down is not None:
             self.runner._outage.look_at_task(outcome.down)
         if outcome.error is not None:
-            item = ItemResult(sourced.index, example, metrics=outcome.metrics, error=outcome.error)
+            item = ItemResult(
+                sourced.index,
+                example,
+                actual_outputs=dict(outcome.outputs),
+                metrics=outcome.metrics,
+                error=outcome.error,
+            )
             return self._redacted(item, stored is not None, ())
         case = _new_case(
             example.inputs,

@@ -137,15 +137,17 @@ def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> Ta
     elapsed_ms = (time.perf_counter() - start) * 1000
     if type(value) is str:
         outputs: Mapping[str, Any] = {OUTPUT: value}
-        known = None
+        known = error = None
     else:
         result = _to_result(value)
         outputs, known = copy_containers(result.outputs), result.metrics  # the task may keep what it returned
+        error = result.error
     if known is None:
-        return _new_result(outputs, _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms))
+        measured = _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
+        return _new_result(outputs, measured, error=error)
     if known.latency_ms is None:
         known = replace(known, latency_ms=elapsed_ms)
-    return TaskResult(outputs, known)
+    return TaskResult(outputs, known, error=error)
 
 
 def _to_result(value: Any) -> TaskResult:
@@ -154,10 +156,14 @@ def _to_result(value: Any) -> TaskResult:
             raise TypeError(f"TaskResult.outputs must be a mapping, not {type(value.outputs).__name__}")
         if not isinstance(value.metrics, CallMetrics | None):
             raise TypeError(f"TaskResult.metrics must be CallMetrics, not {type(value.metrics).__name__}")
+        if not isinstance(value.error, str | None):
+            raise TypeError(f"TaskResult.error must be text, not {type(value.error).__name__}")
         return value
     if isinstance(value, Mapping):
         return TaskResult(value)
-    if isinstance(value, AgentTrace | ConversationTrajectory):
+    if isinstance(value, AgentTrace):
+        return TaskResult(value.to_outputs(), error=value.error)
+    if isinstance(value, ConversationTrajectory):
         return TaskResult(value.to_outputs())
     if value is None:
         raise TypeError("the task returned None; return the output, a mapping of outputs or a TaskResult")

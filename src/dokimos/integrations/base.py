@@ -134,7 +134,7 @@ class AgentTask:
             _check_reply(run)
         output = run.trace.final_response if run.output is None else run.output
         outputs = {**run.trace.to_outputs(), **self._context(run)}
-        outputs.pop(OUTPUT)
+        outputs.pop(OUTPUT, None)
         return TaskResult(
             {self.output_key: "" if output is None else output, **outputs},
             priced(run.usage, self.model, self.price_table),

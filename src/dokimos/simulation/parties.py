@@ -16,6 +16,7 @@ from dokimos.core.keys import OUTPUT, REASONING_STEPS, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import quoted
+from dokimos.errors import AgentError
 from dokimos.experiment.calls import look_at
 from dokimos.experiment.task import Task, prepare
 
@@ -68,6 +69,8 @@ class Side:
     async def answer(self, trajectory: ConversationTrajectory) -> Answer:
         """Ask an application for its reply. Raises what it raises, `TypeError` for what is no reply."""
         result = await self._prepared.run(cast("Any", trajectory), _itself)
+        if result.error is not None:
+            raise AgentError(result.error, metrics=result.metrics)
         return Answer(_reply(result.outputs), result.metrics)
 
     async def _asked(self, trajectory: ConversationTrajectory) -> Any:

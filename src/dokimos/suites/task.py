@@ -117,7 +117,8 @@ class _Session:
             if not limit.expired():
                 raise
             raise TimeoutError(f"no reply within {self.timeout:g} s") from None
-        self._remember(turn, result)
+        if result.error is None:
+            self._remember(turn, result)
         return result
 
     async def conversation(self, case: CasePlan, example: Example) -> TaskResult:
@@ -143,8 +144,13 @@ class _Session:
                 metrics += getattr(error, "metrics", None) or CallMetrics()
                 turns.append({"input": turn.input, TURN_ERROR: error_text(error)})
             else:
-                failures = 0
                 metrics += result.metrics or CallMetrics()
+                if result.error is not None:
+                    failures += 1
+                    stop = NOT_SENT if failures >= MOST_FAILURES else None
+                    turns.append({"input": turn.input, **result.outputs, TURN_ERROR: result.error})
+                    continue
+                failures = 0
                 turns.append({"input": turn.input, **result.outputs})
                 stop = await _fatal_grade(case, example, turn, turns)
         if all(TURN_ERROR in turn for turn in turns):
@@ -181,11 +187,11 @@ def _complete(result: TaskResult) -> TaskResult:
     value = result.outputs
     known = told(dict(value))
     if not isinstance(known, TaskResult):
-        return TaskResult(known, result.metrics)
+        return TaskResult(known, result.metrics, error=result.error)
     measured = result.metrics or CallMetrics()
     given = known.metrics or CallMetrics()
     latency = given.latency_ms if given.latency_ms is not None else measured.latency_ms
-    return TaskResult(known.outputs, _with_latency(given, latency))
+    return TaskResult(known.outputs, _with_latency(given, latency), error=result.error)
 
 
 def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:

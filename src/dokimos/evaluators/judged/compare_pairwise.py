@@ -182,7 +182,11 @@ async def compare_pairwise_async(
 
 
 def _with_outputs(result: ExperimentResult) -> Mapping[tuple[int, str], ItemResult]:
-    return {key: item for key, item in _items(result) if item.actual_outputs.get("output") is not None}
+    return {
+        key: item
+        for key, item in _items(result)
+        if item.error is None and item.actual_outputs.get("output") is not None
+    }
 
 
 def _keys(result: ExperimentResult) -> Iterator[tuple[int, str]]:
