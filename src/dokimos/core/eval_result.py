@@ -113,6 +113,16 @@ class EvalResult:
         return f"{self.name}: {self.problem}"
 
 
+def with_cost(result: EvalResult, metrics: CallMetrics | None) -> EvalResult:
+    """Return a result that was just made, and nobody has seen, with what it cost, where it cost anything."""
+    if metrics is not None and metrics != _NOTHING:
+        object.__setattr__(result, "metrics", metrics)  # a copy would take several times as long
+    return result
+
+
+_NOTHING: Final = CallMetrics()
+
+
 def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
     """Return the kind of an error that several make together: a contested one hides behind no other."""
     found = set(kinds)

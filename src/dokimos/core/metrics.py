@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import exact_sum
@@ -52,21 +52,41 @@ class CallMetrics:
         """Add what is known on either side; the model and first chunk are kept where both agree on one."""
         if not isinstance(other, CallMetrics):
             return NotImplemented
-        return CallMetrics(**{name: _sum(name, self, other) for name in _NAMES})
+        return CallMetrics(
+            _total(self.tokens_in, other.tokens_in),
+            _total(self.tokens_out, other.tokens_out),
+            cost_usd=_total_cost(self.cost_usd, other.cost_usd),
+            latency_ms=_total(self.latency_ms, other.latency_ms),
+            first_chunk_ms=_shortest(self.first_chunk_ms, other.first_chunk_ms),
+            model=_common(self.model, other.model),
+            cached_tokens_in=_total(self.cached_tokens_in, other.cached_tokens_in),
+            reasoning_tokens_out=_total(self.reasoning_tokens_out, other.reasoning_tokens_out),
+        )
 
 
 _KINDS: Final = (int, float)
-_NAMES: Final = tuple(f.name for f in fields(CallMetrics))
-_NUMBERS: Final = tuple(name for name in _NAMES if name != "model")
+_NUMBERS: Final = tuple(f.name for f in fields(CallMetrics) if f.name != "model")
 _numbers: Final = attrgetter(*_NUMBERS)
 
 
-def _sum(name: str, left: CallMetrics, right: CallMetrics) -> Any:
-    a, b = getattr(left, name), getattr(right, name)
+_NumberT = TypeVar("_NumberT", int, float)
+
+
+def _total(a: _NumberT | None, b: _NumberT | None) -> _NumberT | None:
     if a is None or b is None:
         return b if a is None else a
-    if name == "model":
-        return a if a == b else None
-    if name == "first_chunk_ms":
-        return min(a, b)
-    return exact_sum((a, b)) if name == "cost_usd" else a + b
+    return a + b
+
+
+def _total_cost(a: float | None, b: float | None) -> float | None:
+    return _total(a, b) if a is None or b is None else exact_sum((a, b))
+
+
+def _shortest(a: float | None, b: float | None) -> float | None:
+    return _total(a, b) if a is None or b is None else min(a, b)
+
+
+def _common(a: str | None, b: str | None) -> str | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a if a == b else None

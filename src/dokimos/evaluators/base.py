@@ -7,12 +7,12 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
+from dokimos.core.eval_result import with_cost
 from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import ErrorKind, EvalResult, Score
@@ -152,7 +152,7 @@ class Evaluator:
 
         with counting_usage() as usage:
             result = await self._in_time(case)
-        return result if usage.metrics in (None, CallMetrics()) else replace(result, metrics=usage.metrics)
+        return with_cost(result, usage.metrics)
 
     async def _in_time(self, case: EvalTestCase) -> EvalResult:
         """Score a case in the time that the run allows, on the event loop or in a thread."""

@@ -6,12 +6,11 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
-from dokimos.core.metrics import CallMetrics
+from dokimos.core.eval_result import with_cost
 from dokimos.core.results import EvalResult
 from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.core.test_case import EvalTestCase
@@ -66,6 +65,8 @@ async def evaluate_all(
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
     with sharing_within_item():
+        if len(evaluators) == 1:
+            return (await _evaluated(evaluators[0], case, sink),)
         groups = _groups(evaluators)
         if len(groups) == 1:
             return tuple(await _scored(groups[0], case, sink))
@@ -115,8 +116,7 @@ def _evaluate_each(
             break
         with counting_usage() as usage:
             result = evaluator.evaluate(case)
-        if usage.metrics not in (None, CallMetrics()):
-            result = replace(result, metrics=usage.metrics)
+        result = with_cost(result, usage.metrics)
         if sink is not None:
             sink((result,))
         results.append(result)

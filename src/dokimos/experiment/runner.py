@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.concurrency import run_sync
+from dokimos.core.garbage import collecting_seldom
 from dokimos.core.interrupts import undisturbed
 from dokimos.core.loop_watch import LoopWatch
 from dokimos.core.provenance import EvaluatorInfo, Provenance
@@ -124,7 +125,7 @@ class Runner:
             self._calls.open(self._record.folder)
             if not self.counts_own_calls:
                 self._calls.note_tasks(self._record.stored_metrics())
-            with self._watch, self._progress:
+            with collecting_seldom, self._watch, self._progress:
                 status = await self._run_all()
         except Exception as error:
             result = self._finish(RunStatus.BROKEN, broken_by=error)

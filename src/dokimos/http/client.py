@@ -57,8 +57,8 @@ class Target:
     attempts: int = ATTEMPTS
     is_application: bool = False
     """Whether a 500 says that a request could not be done, and not that the server is failing."""
-    max_reply_mb: float | None = None
-    """The most megabytes of an answer; as the environment says, or 16, unless given."""
+    most_bytes: int = field(default_factory=reply_limit)
+    """The most bytes of an answer, decompressed."""
 
 
 class Reply(NamedTuple):
@@ -140,7 +140,7 @@ async def close_sessions() -> None:
 class _Sending:
     """One request until its reply, over several attempts."""
 
-    __slots__ = ("_breaker", "_content", "_headers", "_line", "_most", "_retries", "_secrets", "_target",
+    __slots__ = ("_breaker", "_content", "_headers", "_line", "_retries", "_secrets", "_target",
                  "_tokens", "_url")  # fmt: skip
 
     def __init__(
@@ -162,7 +162,6 @@ class _Sending:
         self._headers = headers
         self._secrets = secrets
         self._tokens = tokens
-        self._most = reply_limit(target.max_reply_mb)
         self._retries = Retries(breaker, attempts=target.attempts, timeout=target.timeout)
 
     async def reply(self) -> Reply:
@@ -184,7 +183,7 @@ class _Sending:
         try:
             session = self._line.session()
             answer = await session.post(
-                self._url, self._content, self._headers, self._target.timeout, most=self._most
+                self._url, self._content, self._headers, self._target.timeout, most=self._target.most_bytes
             )
             latency_ms = (time.perf_counter() - start) * 1000
             answer = answer._replace(content=without_credentials(answer.content, self._secrets))
@@ -201,7 +200,7 @@ class _Sending:
             gate.leave()
 
     def _too_large(self) -> str:
-        megabytes = f"{self._most / 2**20:g} MB"
+        megabytes = f"{self._target.most_bytes / 2**20:g} MB"
         return f"the answer is larger than {megabytes}; max_reply_mb or {LIMIT_VARIABLE} allows more"
 
     def _judged(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:

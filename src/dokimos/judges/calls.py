@@ -130,13 +130,14 @@ async def reject(
 
 
 async def _known_or_called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
-    stores = (*_own_stores(judge), *scope.call_stores)
+    own_stores = _own_stores(judge)
+    stores = (*own_stores, *scope.call_stores)
     request.again = request.key in scope.ask_again
     known = await known_reply(stores, request)
     if known is not None:
         return known
     try:
-        reply = await _called(judge, request, scope)
+        reply = await _called(judge, own_stores, request, scope)
     except JudgeReplyError as unusable:
         await _reject(stores, request, unusable)
         raise
@@ -176,9 +177,11 @@ async def keep(stores: Iterable[CallStore], request: CallRequest, reply: JudgeRe
         await store.put(request.key, request, reply)
 
 
-async def _called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
+async def _called(
+    judge: JudgeLM, own_stores: tuple[CallStore, ...], request: CallRequest, scope: RunScope
+) -> JudgeReply:
     async def call() -> JudgeReply:
-        token = _outer.set((*_outer.get(), _own_stores(judge)))
+        token = _outer.set((*_outer.get(), own_stores))
         try:
             return as_reply(await judge.complete(with_marker(request.prompt), schema=request.schema), judge)
         finally:

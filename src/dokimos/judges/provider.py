@@ -16,6 +16,7 @@ from dokimos.core.secrets import remember_secret
 from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.address import fault_of_url, has_login
+from dokimos.http.body import reply_limit
 from dokimos.http.client import (
     Reply,
     Target,
@@ -265,14 +266,10 @@ class HttpJudge(ABC):
         headers = {"Content-Type": "application/json", **self.fixed_headers}
         if key is not None:
             headers.update(self.authorization(key.reveal()))
-        headers.update((name, Secret(value).reveal()) for name, value in self.headers.items())
+        if self.headers:
+            headers.update((name, Secret(value).reveal()) for name, value in self.headers.items())
         return await post_json(
-            self._target,
-            url,
-            content,
-            headers=headers,
-            secrets=self._secrets(key),
-            tokens=tokens,
+            self._target, url, content, headers=headers, secrets=self._secrets(key), tokens=tokens
         )
 
     def error_of(self, refusal: RequestRefused) -> JudgeUnavailableError:
@@ -280,7 +277,7 @@ class HttpJudge(ABC):
         return error_of_refusal(self._target, refusal, self._secrets(self._key()))
 
     def _secrets(self, key: Secret | None) -> tuple[Secret, ...]:
-        secrets = secrets_in(self.headers)
+        secrets = secrets_in(self.headers) if self.headers else ()
         return secrets if key is None else (*secrets, key)
 
     def metrics_of(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
@@ -326,7 +323,7 @@ class HttpJudge(ABC):
             limits=limits,
             timeout=self.timeout,
             attempts=self.attempts,
-            max_reply_mb=self.max_reply_mb,
+            most_bytes=reply_limit(self.max_reply_mb),
         )
 
     def default_url(self) -> str:

@@ -4,7 +4,9 @@ import gc
 
 import pytest
 
-from dokimos.core.garbage import collection_held_back
+from dokimos import Dataset, Example, Experiment
+from dokimos.core.garbage import ALLOCATIONS, CollectingSeldom, collection_held_back
+from dokimos.evaluators import ExactMatch
 
 USUAL = (500, 11, 12)
 
@@ -78,3 +80,41 @@ def test_what_somebody_froze_stays_frozen():
     with collection_held_back():
         pass
     assert gc.get_freeze_count() > 0
+
+
+def test_a_run_lets_garbage_be_looked_for_less_often():
+    seen = []
+
+    def task(example):
+        seen.append(gc.get_threshold())
+        return "yes"
+
+    Experiment(name="seldom", dataset=Dataset([Example.of("a")]), task=task, evaluators=[ExactMatch()]).run(
+        journal=False
+    )
+
+    assert seen == [(ALLOCATIONS, *USUAL[1:])]
+    assert gc.get_threshold() == USUAL
+
+
+def test_the_usual_threshold_is_back_when_the_last_of_several_runs_ends():
+    seldom = CollectingSeldom()
+    with seldom:
+        with seldom:
+            pass
+        assert gc.get_threshold()[0] == ALLOCATIONS
+    assert gc.get_threshold() == USUAL
+
+
+@pytest.mark.parametrize("first", [0, 50_000])
+def test_a_threshold_that_is_higher_or_off_stays(first):
+    gc.set_threshold(first, *USUAL[1:])
+    with CollectingSeldom():
+        assert gc.get_threshold()[0] == first
+    assert gc.get_threshold()[0] == first
+
+
+def test_a_threshold_that_is_set_during_a_run_stays():
+    with CollectingSeldom():
+        gc.set_threshold(1234, 5, 5)
+    assert gc.get_threshold() == (1234, 5, 5)
