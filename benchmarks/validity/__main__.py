@@ -15,6 +15,7 @@ from pathlib import Path
 from coverage import coverage_table, few_labels_table
 from false_alarms import guard_one_table
 from gates import gate_table
+from plans import plan_table
 from planted import power_table
 from stopping import dropped_table, unchanged_table
 from tables import Table
@@ -24,6 +25,7 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "guard1": (guard_one_table, 800, 60),
     "gate": (gate_table, 200, 20),
     "power": (power_table, 4_000, 500),
+    "plans": (plan_table, 1_000, 100),
     "coverage": (coverage_table, 4_000, 400),
     "labels": (few_labels_table, 500, 50),
     "unchanged": (unchanged_table, 2_000, 200),

@@ -184,14 +184,33 @@ def test_noise_tells_what_errors_do_to_the_gate(run, project, capsys):
     assert "The margin in use is enough for the scores." in printed
 
 
+def test_a_plan_is_one_table_that_fits_its_terminal(run, capsys, monkeypatch):
+    run("a", 4)
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "70")
+
+    assert dokimos("plan", "a.json", "--repeats", "1", "--affected", "0.2") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 70
+    assert sum(line.startswith("metric ") for line in lines) == 1
+    assert sum(line.startswith(("pass rate ", "Exact")) for line in lines) == 2
+    assert dokimos("plan", "--affected", "0") == 2
+
+
 def test_a_plan_from_a_past_run_and_from_assumptions(run, project, capsys):
     run("a", 4)
 
     assert dokimos("plan", "a.json", "--drop", "0.1", "--repeats", "1", "-o", "plan.json") == 0
     printed = capsys.readouterr().out
-    assert "20 items at hand; to see a drop of 10 points" in printed
+    assert "20 items at hand. To see a drop of 10 points" in printed
     assert "an assumption" in printed
-    rows = json.loads((project / "plan.json").read_text())["rows"]
-    assert rows[0]["itemsNeeded"] > 20
+    assert "20 items do not show the drop in every metric with 1 run: take " in printed
+    written = json.loads((project / "plan.json").read_text())
+    assert written["rows"][0]["itemsNeeded"] > 20
+    assert written["rows"][0]["evenItemsNeeded"] <= written["rows"][0]["itemsNeeded"]
+    assert written["assumptions"][0]["affected"] == 0.1
+    assert "take " in written["advice"]
     assert dokimos("plan", "--pass-rate", "0.9", "--items", "500", "--repeats", "1") == 0
     assert dokimos("plan", "a.json", "--pass-rate", "0.9") == 2

@@ -8,7 +8,7 @@ item's difference, of which repeats shrink the part that is noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist, fmean, variance
@@ -149,8 +149,8 @@ def _noise(items: Sequence[Sequence[float]]) -> float | None:
 
 def _binomial_weights(n: int, share: float) -> list[tuple[int, float]]:
     """Return the likely counts with their probabilities; where they are many, each stands for some."""
-    if share >= 1:
-        return [(n, 1.0)]
+    if share >= 1 or share <= 0:
+        return [(n if share >= 1 else 0, 1.0)]
     sigma = math.sqrt(n * share * (1 - share))
     reach = _SIGMAS * sigma + 10
     low, high = max(0, math.floor(n * share - reach)), min(n, math.ceil(n * share + reach))
@@ -158,6 +158,20 @@ def _binomial_weights(n: int, share: float) -> list[tuple[int, float]]:
     weights = [math.exp(_log_probability(count, n, share)) for count in counts]
     total = sum(weights)
     return [(count, weight / total) for count, weight in zip(counts, weights, strict=True)]
+
+
+def stratified_counts(n: int, share: float, draws: int) -> Iterator[int]:
+    """Yield so many counts of a binomial distribution, each as often as it is likely, the fewest first.
+
+    Simulations take them instead of random ones: they vary less, and more with `n` is always more.
+    """
+    weights = _binomial_weights(n, share)
+    reached, place = weights[0][1], 0
+    for draw in range(draws):
+        while place < len(weights) - 1 and reached < (draw + 0.5) / draws:
+            place += 1
+            reached += weights[place][1]
+        yield weights[place][0]
 
 
 def _log_probability(count: int, n: int, share: float) -> float:

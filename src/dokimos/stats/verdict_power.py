@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-from dokimos.stats.power import POWER, paired_power
+from dokimos.stats.power import POWER, paired_power, stratified_counts
 from dokimos.stats.search import fewest, smallest
 
 SIMULATIONS: Final = 2_000
@@ -29,24 +29,33 @@ class VerdictDesign:
     """Share of the variance of verdicts that is chance: 0 if an item's repeats all agree, 1 if they differ as
     much as those of other items."""
     repeats: int = 1
+    affected: float = 0.0
+    """Share of the items that a drop falls on; 1 if every item passes less often. Where that is more than so
+    few items can take, it falls on as few as can, which then never pass any more."""
 
     def change_chances(self, drop: float) -> dict[int, float]:
         """Return the chances of each change of an item's passes, if the pass rate falls by `drop`.
 
-        The chances of items to pass are beta distributed. A drop breaks items: some that could pass never do
-        any more.
+        The chances of items to pass are beta distributed. Those of the items that are affected all fall to
+        the same share of what they were.
         """
-        broken = drop / self.rate
+        affected = max(self.affected, drop / self.rate)
+        kept = max(0.0, 1 - drop / (affected * self.rate)) if affected else 1.0
         chances: defaultdict[int, float] = defaultdict(float)
         for before in range(self.repeats + 1):
-            chances[-before] += broken * self._chance(before, self.repeats)
-            for after in range(self.repeats + 1):
-                ways = math.comb(self.repeats, before) * math.comb(self.repeats, after)
-                both = self._chance(before + after, 2 * self.repeats) / math.comb(
-                    2 * self.repeats, before + after
-                )
-                chances[after - before] += (1 - broken) * ways * both
+            for unchanged in range(self.repeats + 1):
+                both = self._chance_of_both(before, unchanged)
+                chances[unchanged - before] += (1 - affected) * both
+                for after in range(unchanged + 1):
+                    thinned = math.comb(unchanged, after) * kept**after * (1 - kept) ** (unchanged - after)
+                    chances[after - before] += affected * both * thinned
         return dict(chances)
+
+    def _chance_of_both(self, before: int, after: int) -> float:
+        """Return the chance of so many passes on each side of an item that did not change."""
+        ways = math.comb(self.repeats, before) * math.comb(self.repeats, after)
+        passes, verdicts = before + after, 2 * self.repeats
+        return ways * self._chance(passes, verdicts) / math.comb(verdicts, passes)
 
     def _chance(self, passes: int, of: int) -> float:
         """Return the chance of so many passes of an item: the beta-binomial distribution."""
@@ -83,9 +92,12 @@ def verdict_power(
         effect = -sum(change * chance for change, chance in chances.items())
         deviation = math.sqrt(sum(change**2 * chance for change, chance in chances.items()) - effect**2)
         return paired_power(n, effect, deviation, alpha=alpha)
-    draw, changes, weights = random.Random(seed), list(chances), list(chances.values())
-    samples = (Counter(draw.choices(changes, weights, k=n)) for _ in range(simulations))
-    return sum(_significant_drop(sample, alpha) for sample in samples) / simulations
+    changes = {change: chance for change, chance in chances.items() if change and chance > 0}
+    draw, sizes, weights = random.Random(seed), list(changes), list(changes.values())
+    found = 0
+    for changed in stratified_counts(n, min(1.0, sum(weights)), simulations):
+        found += _significant_drop(Counter(draw.choices(sizes, weights, k=changed)), alpha)
+    return found / simulations
 
 
 def detectable_verdict_drop(
@@ -104,7 +116,7 @@ def verdict_items_needed(
 
 def _significant_drop(sample: Mapping[int, int], alpha: float) -> bool:
     total = sum(change * count for change, count in sample.items())
-    if total >= 0:
+    if total >= 0:  # also where nothing changed
         return False
     sizes = range(1, max(map(abs, sample)) + 1)
     counts = tuple(sample.get(size, 0) + sample.get(-size, 0) for size in sizes)
