@@ -15,6 +15,7 @@ from pathlib import Path
 from coverage import coverage_table, few_labels_table
 from false_alarms import guard_one_table
 from gates import gate_table
+from monitoring import delay_table, detector_table, process_table
 from plans import plan_table
 from planted import power_table
 from stopping import dropped_table, unchanged_table
@@ -30,6 +31,9 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "labels": (few_labels_table, 500, 50),
     "unchanged": (unchanged_table, 2_000, 200),
     "dropped": (dropped_table, 1_000, 100),
+    "process": (process_table, 1_000, 60),
+    "detector": (detector_table, 200, 30),
+    "delays": (delay_table, 200, 20),
 }
 """Each part with its repetitions, and those of a quick run."""
 

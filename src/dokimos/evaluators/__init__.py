@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator as Evaluator
     from dokimos.evaluators.calibration import calibrate as calibrate
     from dokimos.evaluators.calibration import calibrate_async as calibrate_async
+    from dokimos.evaluators.calibration_result import Calibration as Calibration
     from dokimos.evaluators.conversation.criteria import CRITERIA as CRITERIA
     from dokimos.evaluators.conversation.criteria import Criterion as Criterion
     from dokimos.evaluators.conversation.per_turn import PerTurn as PerTurn
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators.judged.presets import Summarisation as Summarisation
     from dokimos.evaluators.judged.presets import Tone as Tone
     from dokimos.evaluators.judged.presets import Toxicity as Toxicity
+    from dokimos.evaluators.labelled_verdicts import LabelledVerdict as LabelledVerdict
     from dokimos.evaluators.limits import Cost as Cost
     from dokimos.evaluators.limits import Latency as Latency
     from dokimos.evaluators.limits import Length as Length
@@ -129,6 +131,8 @@ _TARGET_OF: Final[dict[str, str]] = {
             "llm_based",
         )
     },
+    "Calibration": "dokimos.evaluators.calibration_result:Calibration",
+    "LabelledVerdict": "dokimos.evaluators.labelled_verdicts:LabelledVerdict",
     "calibrate": "dokimos.evaluators.calibration:calibrate",
     "calibrate_async": "dokimos.evaluators.calibration:calibrate_async",
     "compare_pairwise": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise",

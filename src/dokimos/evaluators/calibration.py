@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
-from dokimos.core.means import complement
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.calibration_report import (
-    Calibration,
-    Confusion,
-    Estimate,
-    LabelledVerdict,
-    ThresholdAdvice,
-)
-from dokimos.stats.agreement import Level, cohen_kappa, krippendorff_alpha
-from dokimos.stats.bootstrap import bootstrap_interval
-from dokimos.stats.intervals import clopper_pearson_interval, wilson_interval
-from dokimos.stats.thresholds import balanced_accuracy, best_threshold, cross_validated_accuracy
-
-MINIMUM_ROWS: Final = 20
-FOLDS: Final = 5
+from dokimos.evaluators.calibration_result import FOLDS, MINIMUM_ROWS, Calibration, shortage
+from dokimos.evaluators.labelled_verdicts import LabelledVerdict
 
 WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("pass", "passed", "yes", "true", "good", "correct", "right", "1"), True),
@@ -104,17 +91,30 @@ async def calibrate_async(
     chosen = CalibrationOptions(**options)
     examples = list(labelled)
     labels = [_label(index, example, chosen) for index, example in enumerate(examples)]
-    if short := _shortage([label for label, _ in labels], chosen):
+    if short := shortage([label for label, _ in labels], minimum=chosen.minimum, folds=chosen.folds):
         raise ConfigurationError(f"Calibrating {evaluator.name} {short}")
     results = await _judged(evaluator, examples, chosen.parallelism)
     rows, errors = _rows(examples, labels, results)
-    if short := _shortage([row.label for row in rows], chosen):
+    if short := shortage([row.label for row in rows], minimum=chosen.minimum, folds=chosen.folds):
         _, first = errors[0]
         raise EvaluationError(
             f"Calibrating {evaluator.name}: {counted(len(errors), 'row')} of {len(results)} errored, and it "
             f"{short} The first error: {first}"
         )
-    return _compared(evaluator, rows, errors, results, chosen)
+    return Calibration.of(
+        rows,
+        evaluator=evaluator.name,
+        fingerprint=evaluator.info().fingerprint,
+        threshold=DEFAULT_THRESHOLD if evaluator.threshold is None else evaluator.threshold,
+        lower_is_better=evaluator.lower_is_better,
+        errors=errors,
+        metrics=_total_metrics(results),
+        minimum=chosen.minimum,
+        folds=chosen.folds,
+        confidence=chosen.confidence,
+        resamples=chosen.resamples,
+        seed=chosen.seed,
+    )
 
 
 def _label(index: int, example: Example, options: CalibrationOptions) -> tuple[bool, float]:
@@ -145,18 +145,6 @@ def _grade(value: Any, words: Mapping[str, bool | float] | None) -> float | None
     if isinstance(value, bool | int | float) and 0 <= value <= 1:
         return float(value)
     return None
-
-
-def _shortage(labels: Sequence[bool], options: CalibrationOptions) -> str | None:
-    """Say what is missing, None if nothing is."""
-    good = sum(labels)
-    bad = len(labels) - good
-    if len(labels) >= options.minimum and min(good, bad) >= options.folds:
-        return None
-    return (
-        f"needs at least {counted(options.minimum, 'labelled row')} with {options.folds} of each label; "
-        f"there are {len(labels)}: {good} that people pass and {bad} that they fail."
-    )
 
 
 async def _judged(evaluator: Evaluator, examples: Sequence[Example], parallelism: int) -> list[EvalResult]:
@@ -193,101 +181,6 @@ def _rows(
             )
         )
     return tuple(rows), tuple(errors)
-
-
-def _compared(
-    evaluator: Evaluator,
-    rows: tuple[LabelledVerdict, ...],
-    errors: tuple[tuple[str, str], ...],
-    results: Sequence[EvalResult],
-    options: CalibrationOptions,
-) -> Calibration:
-    confusion = _confusion(rows)
-    level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in rows) else "interval"
-    lower = evaluator.lower_is_better
-    return Calibration(
-        evaluator=evaluator.name,
-        fingerprint=evaluator.info().fingerprint,
-        threshold=_threshold(evaluator),
-        lower_is_better=lower,
-        n=len(rows),
-        errors=errors,
-        confusion=confusion,
-        agreement=_rate(sum(row.agrees for row in rows), len(rows), options, exact=False),
-        kappa=_resampled(rows, _kappa, options),
-        alpha=_resampled(rows, _alpha(level, lower=lower), options),
-        alpha_level=level,
-        sensitivity=_rate(
-            confusion.passes_kept, confusion.passes_kept + confusion.passes_missed, options, exact=True
-        ),
-        specificity=_rate(
-            confusion.fails_caught, confusion.fails_caught + confusion.fails_missed, options, exact=True
-        ),
-        best_threshold=_advice(rows, _threshold(evaluator), options, lower=lower),
-        confidence=options.confidence,
-        rows=rows,
-        metrics=_total_metrics(results),
-    )
-
-
-def _confusion(rows: Sequence[LabelledVerdict]) -> Confusion:
-    pairs = [(row.label, row.verdict) for row in rows]
-    return Confusion(
-        passes_kept=pairs.count((True, True)),
-        passes_missed=pairs.count((True, False)),
-        fails_missed=pairs.count((False, True)),
-        fails_caught=pairs.count((False, False)),
-    )
-
-
-def _rate(count: int, n: int, options: CalibrationOptions, *, exact: bool) -> Estimate:
-    interval = clopper_pearson_interval if exact else wilson_interval
-    return Estimate(count / n, interval(count, n, confidence=options.confidence))
-
-
-def _resampled(
-    rows: Sequence[LabelledVerdict],
-    statistic: Callable[[Sequence[LabelledVerdict]], float | None],
-    options: CalibrationOptions,
-) -> Estimate:
-    interval = bootstrap_interval(
-        rows, statistic, confidence=options.confidence, resamples=options.resamples, seed=options.seed
-    )
-    return Estimate(statistic(rows), interval)
-
-
-def _kappa(rows: Sequence[LabelledVerdict]) -> float | None:
-    return cohen_kappa([row.label for row in rows], [row.verdict for row in rows])
-
-
-def _alpha(level: Level, *, lower: bool) -> Callable[[Sequence[LabelledVerdict]], float | None]:
-    if level == "nominal":
-        return lambda rows: krippendorff_alpha([(row.label, row.verdict) for row in rows])
-    return lambda rows: krippendorff_alpha([(row.grade, _goodness(row, lower)) for row in rows], level=level)
-
-
-def _advice(
-    rows: Sequence[LabelledVerdict], current: float, options: CalibrationOptions, *, lower: bool
-) -> ThresholdAdvice:
-    scores, labels = [_goodness(row, lower) for row in rows], [row.label for row in rows]
-    near = complement(current) if lower else current
-    best = best_threshold(scores, labels, near=near)
-    return ThresholdAdvice(
-        threshold=complement(best.value) if lower else best.value,
-        balanced_accuracy=best.balanced_accuracy,
-        cross_validated=cross_validated_accuracy(
-            scores, labels, folds=options.folds, near=near, seed=options.seed
-        ),
-        current=balanced_accuracy([float(row.verdict) for row in rows], labels, DEFAULT_THRESHOLD),
-    )
-
-
-def _goodness(row: LabelledVerdict, lower: bool) -> float:
-    return complement(row.score) if lower else row.score
-
-
-def _threshold(evaluator: Evaluator) -> float:
-    return DEFAULT_THRESHOLD if evaluator.threshold is None else evaluator.threshold
 
 
 def _total_metrics(results: Sequence[EvalResult]) -> CallMetrics | None:

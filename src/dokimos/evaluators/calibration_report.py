@@ -1,115 +1,20 @@
-"""What a calibration found, as values and as Markdown."""
+"""What a calibration found, as Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import UNKNOWN, one_line, percent, score
-from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import counted
 from dokimos.core.visible import visible
-from dokimos.stats.agreement import Level
-from dokimos.stats.intervals import Interval
+from dokimos.evaluators.labelled_verdicts import Estimate, LabelledVerdict
+
+if TYPE_CHECKING:
+    from dokimos.evaluators.calibration_result import Calibration
 
 MAX_LISTED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its interval; None where it is not defined."""
-
-    value: float | None
-    interval: Interval | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confusion:
-    """How often judge and people agree on passes and fails."""
-
-    passes_kept: int
-    """People and judge both say pass."""
-    passes_missed: int
-    """People say pass, the judge fails it."""
-    fails_missed: int
-    """People say fail, the judge passes it."""
-    fails_caught: int
-    """People and judge both say fail."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledVerdict:
-    """One row: what people say, and what the judge says."""
-
-    key: str
-    """The example's id, else its position."""
-    label: bool
-    grade: float
-    """The label as a number in 0..1, 1 for the best."""
-    verdict: bool
-    score: float
-    reason: str
-
-    @property
-    def agrees(self) -> bool:
-        return self.label is self.verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdAdvice:
-    """The threshold that separates what people pass from what they fail."""
-
-    threshold: float
-    """Chosen on all rows; for an evaluator where lower is better, the score not to exceed."""
-    balanced_accuracy: float
-    """Mean of sensitivity and specificity on the rows that it was chosen on, so a little too good."""
-    cross_validated: float
-    """The same on rows that had no part in the choice: what to expect of new rows."""
-    current: float
-    """The same at the present threshold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """How a judged evaluator compares with people."""
-
-    evaluator: str
-    fingerprint: str
-    """Of the evaluator's configuration: the figures hold for this one only."""
-    threshold: float
-    lower_is_better: bool
-    n: int
-    """Rows with a label and a verdict."""
-    errors: tuple[tuple[str, str], ...]
-    """Rows that the evaluator could not judge, each with its error; they count in no figure."""
-    confusion: Confusion
-    agreement: Estimate
-    """Share of rows on which judge and people say the same."""
-    kappa: Estimate
-    """Cohen's kappa of the verdicts."""
-    alpha: Estimate
-    """Krippendorff's alpha: of the verdicts, or of scores and grades where labels are graded."""
-    alpha_level: Level
-    sensitivity: Estimate
-    """Share of what people pass that the judge passes."""
-    specificity: Estimate
-    """Share of what people fail that the judge fails."""
-    best_threshold: ThresholdAdvice
-    confidence: float
-    rows: tuple[LabelledVerdict, ...] = field(repr=False)
-    metrics: CallMetrics | None = None
-    """What the judge's calls cost, where it is known."""
-
-    @property
-    def disagreements(self) -> tuple[LabelledVerdict, ...]:
-        """The rows on which judge and people differ."""
-        return tuple(row for row in self.rows if not row.agrees)
-
-    def to_markdown(self) -> str:
-        """Return the figures as Markdown tables."""
-        return markdown(self)
 
 
 def markdown(found: Calibration) -> str:

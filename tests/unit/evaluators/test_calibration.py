@@ -12,9 +12,11 @@ from statsmodels.stats.proportion import proportion_confint
 from dokimos.core.example import Example
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
+from dokimos.evaluators import Calibration, LabelledVerdict
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.calibration import calibrate, calibrate_async
 from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,3 +247,86 @@ def test_an_evaluator_without_a_threshold_is_cut_at_one_half():
     found = calibrate(ReadsScore(threshold=None), table(10, 0, 0, 10))
 
     assert (found.threshold, found.agreement.value) == (0.5, 1.0)
+
+
+def rows_of(both, people_only, judge_only, neither):
+    pairs = [
+        *[(True, True)] * both,
+        *[(True, False)] * people_only,
+        *[(False, True)] * judge_only,
+        *[(False, False)] * neither,
+    ]
+    return [LabelledVerdict.of(label, verdict) for label, verdict in pairs]
+
+
+def test_verdicts_that_are_there_already_give_the_figures_that_judging_them_gives():
+    judged = calibrate(ReadsBadness(), table(20, 5, 3, 12))
+
+    found = Calibration.of(
+        judged.rows,
+        evaluator=judged.evaluator,
+        fingerprint=judged.fingerprint,
+        lower_is_better=True,
+        metrics=judged.metrics,
+    )
+
+    assert found == judged
+
+
+def test_a_row_of_two_verdicts_has_them_as_numbers_too():
+    row = LabelledVerdict.of(label=True, verdict=False, key="q1")
+
+    assert (row.grade, row.score, row.key, row.reason, row.agrees) == (1.0, 0.0, "q1", "", False)
+    assert LabelledVerdict.of(True, True, score=0.7, grade=0.9).score == 0.7
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "there are 0"),
+        (rows_of(25, 0, 0, 0), "25 that people pass and 0 that they fail"),
+        (rows_of(0, 0, 15, 10), "0 that people pass and 25 that they fail"),
+        (rows_of(10, 0, 0, 9), "at least 20 labelled rows"),
+        ([*rows_of(15, 0, 0, 15), (True, False)], "Row 31: it must be a LabelledVerdict"),
+        ([*rows_of(15, 0, 0, 15), LabelledVerdict.of("yes", True)], "Row 31: label and verdict must be True"),
+        ([*rows_of(15, 0, 0, 15), LabelledVerdict.of(True, None)], "Row 31: label and verdict must be True"),
+        ([LabelledVerdict.of(True, True, grade=2), *rows_of(15, 0, 0, 15)], "Row 1: grade must be"),
+        (
+            [LabelledVerdict.of(True, True, score=float("nan")), *rows_of(15, 0, 0, 15)],
+            "Row 1: score must be",
+        ),
+    ],
+)
+def test_rows_of_no_use_are_refused(rows, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Calibration.of(rows)
+
+
+def test_the_least_number_of_rows_may_be_set():
+    assert Calibration.of(rows_of(3, 0, 0, 3), minimum=6, folds=2, resamples=100).n == 6
+
+
+def test_the_pass_rate_of_people_is_reached_from_a_calibration():
+    found = Calibration.of(rows_of(36, 2, 3, 9), confidence=0.9, resamples=100)
+
+    rate = found.corrected_rate(judged_passed=380, judged=500)
+
+    assert rate == corrected_rate(
+        VerdictCounts(
+            passed_both=36,
+            passed_by_people_only=2,
+            passed_by_judge_only=3,
+            failed_both=9,
+            judged_passed=380,
+            judged=500,
+        ),
+        confidence=0.9,
+    )
+
+
+@pytest.mark.parametrize(("passed", "judged"), [(38, 500), (380, 380), (45, 40), (-1, 5)])
+def test_judged_items_hold_those_with_a_label(passed, judged):
+    found = Calibration.of(rows_of(36, 2, 3, 9), resamples=100)
+
+    with pytest.raises(ConfigurationError, match="Count those with a label, too"):
+        found.corrected_rate(judged_passed=passed, judged=judged)

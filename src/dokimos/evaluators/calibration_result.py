@@ -1,0 +1,286 @@
+"""What a calibration found: figures of how far a judge and people agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypedDict, Unpack
+
+from dokimos.core.checks import is_number
+from dokimos.core.means import complement
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import DEFAULT_THRESHOLD
+from dokimos.core.text import counted
+from dokimos.errors import ConfigurationError
+from dokimos.evaluators.calibration_report import markdown
+from dokimos.evaluators.labelled_verdicts import Confusion, Estimate, LabelledVerdict, ThresholdAdvice
+from dokimos.stats.agreement import Level, cohen_kappa, krippendorff_alpha
+from dokimos.stats.bootstrap import RESAMPLES, bootstrap_interval
+from dokimos.stats.corrected_rate import CorrectedRate, VerdictCounts, corrected_rate
+from dokimos.stats.intervals import clopper_pearson_interval, wilson_interval
+from dokimos.stats.thresholds import balanced_accuracy, best_threshold, cross_validated_accuracy
+
+MINIMUM_ROWS: Final = 20
+FOLDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureOptions:
+    """How the figures of a calibration are worked out."""
+
+    minimum: int = MINIMUM_ROWS
+    """Fewer judged rows are refused."""
+    folds: int = FOLDS
+    confidence: float = 0.95
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.folds < 2:
+            raise ConfigurationError("A calibration needs at least 2 folds.")
+        if not 0 < self.confidence < 1:
+            raise ConfigurationError(f"confidence must lie between 0 and 1, not {self.confidence!r}.")
+
+
+class FigureKeywords(TypedDict, total=False):
+    """The options of `Calibration.of`, for type checkers."""
+
+    minimum: int
+    folds: int
+    confidence: float
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """How a judged evaluator compares with people."""
+
+    evaluator: str
+    fingerprint: str
+    """Of the evaluator's configuration: the figures hold for this one only."""
+    threshold: float
+    lower_is_better: bool
+    n: int
+    """Rows with a label and a verdict."""
+    errors: tuple[tuple[str, str], ...]
+    """Rows that the evaluator could not judge, each with its error; they count in no figure."""
+    confusion: Confusion
+    agreement: Estimate
+    """Share of rows on which judge and people say the same."""
+    kappa: Estimate
+    """Cohen's kappa of the verdicts."""
+    alpha: Estimate
+    """Krippendorff's alpha: of the verdicts, or of scores and grades where labels are graded."""
+    alpha_level: Level
+    sensitivity: Estimate
+    """Share of what people pass that the judge passes."""
+    specificity: Estimate
+    """Share of what people fail that the judge fails."""
+    best_threshold: ThresholdAdvice
+    confidence: float
+    rows: tuple[LabelledVerdict, ...] = field(repr=False)
+    metrics: CallMetrics | None = None
+    """What the judge's calls cost, where it is known."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: Iterable[LabelledVerdict],
+        *,
+        evaluator: str = "judge",
+        fingerprint: str = "",
+        threshold: float = DEFAULT_THRESHOLD,
+        lower_is_better: bool = False,
+        errors: Iterable[tuple[str, str]] = (),
+        metrics: CallMetrics | None = None,
+        **options: Unpack[FigureKeywords],
+    ) -> Calibration:
+        """Compare verdicts that were given before with labels; nothing is evaluated.
+
+        Args:
+            rows: What people and the judge say of each output, one row for each.
+            evaluator: The name of the evaluator whose verdicts they are.
+            fingerprint: Of the evaluator's configuration.
+            threshold: The threshold at which it gave the verdicts.
+            lower_is_better: Whether lower scores are better.
+            errors: Outputs that the evaluator could not judge: key and error of each.
+            metrics: What the judge's calls cost.
+            options: Those of `FigureKeywords`, such as `confidence=0.9` or `minimum=10`.
+
+        Raises:
+            ConfigurationError: for fewer rows than `minimum` (20), fewer than `folds` (5) of either label, or
+                a row or option that cannot be used.
+
+        Example:
+            >>> rows = [LabelledVerdict.of(label=True, verdict=n > 2) for n in range(15)]
+            >>> rows += [LabelledVerdict.of(label=False, verdict=n < 1) for n in range(10)]
+            >>> found = Calibration.of(rows, evaluator="Helpful")
+            >>> found.agreement.value, found.confusion.fails_missed
+            (0.84, 1)
+        """
+        settings = FigureOptions(**options)
+        kept = _checked_rows(rows)
+        if short := shortage([row.label for row in kept], minimum=settings.minimum, folds=settings.folds):
+            raise ConfigurationError(f"Calibrating {evaluator} {short}")
+        confusion = _confusion(kept)
+        level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in kept) else "interval"
+        return cls(
+            evaluator=evaluator,
+            fingerprint=fingerprint,
+            threshold=threshold,
+            lower_is_better=lower_is_better,
+            n=len(kept),
+            errors=tuple(errors),
+            confusion=confusion,
+            agreement=_rate(sum(row.agrees for row in kept), len(kept), settings, exact=False),
+            kappa=_resampled(kept, _kappa, settings),
+            alpha=_resampled(kept, _alpha(level, lower=lower_is_better), settings),
+            alpha_level=level,
+            sensitivity=_rate(
+                confusion.passes_kept, confusion.passes_kept + confusion.passes_missed, settings, exact=True
+            ),
+            specificity=_rate(
+                confusion.fails_caught, confusion.fails_caught + confusion.fails_missed, settings, exact=True
+            ),
+            best_threshold=_advice(kept, threshold, settings, lower=lower_is_better),
+            confidence=settings.confidence,
+            rows=kept,
+            metrics=metrics,
+        )
+
+    def corrected_rate(self, judged_passed: int, judged: int) -> CorrectedRate:
+        """Return the pass rate that people would give of all the items that the judge judged.
+
+        The rows of this calibration must have been picked at random among them.
+
+        Args:
+            judged_passed: How many items the judge passes, those with a label included.
+            judged: How many items it judged, those with a label included.
+
+        Raises:
+            ConfigurationError: where these are fewer than the rows of the calibration themselves.
+        """
+        counts = self.confusion
+        passed = counts.passes_kept + counts.fails_missed
+        if judged_passed < passed or judged - judged_passed < self.n - passed:
+            raise ConfigurationError(
+                f"Of {judged!r:.80} judged items {judged_passed!r:.80} are said to pass, but of the {self.n} "
+                f"with a label alone {passed} pass and {self.n - passed} fail. Count those with a label, too."
+            )
+        found = corrected_rate(
+            VerdictCounts(
+                passed_both=counts.passes_kept,
+                passed_by_judge_only=counts.fails_missed,
+                passed_by_people_only=counts.passes_missed,
+                failed_both=counts.fails_caught,
+                judged_passed=judged_passed,
+                judged=judged,
+            ),
+            confidence=self.confidence,
+        )
+        assert found is not None  # which only a calibration without rows would be
+        return found
+
+    @property
+    def disagreements(self) -> tuple[LabelledVerdict, ...]:
+        """The rows on which judge and people differ."""
+        return tuple(row for row in self.rows if not row.agrees)
+
+    def to_markdown(self) -> str:
+        """Return the figures as Markdown tables."""
+        return markdown(self)
+
+
+def shortage(labels: Sequence[bool], *, minimum: int, folds: int) -> str | None:
+    """Say what is missing for a calibration, None if nothing is."""
+    good = sum(labels)
+    bad = len(labels) - good
+    if len(labels) >= minimum and min(good, bad) >= folds:
+        return None
+    return (
+        f"needs at least {counted(minimum, 'labelled row')} with {folds} of each label; "
+        f"there are {len(labels)}: {good} that people pass and {bad} that they fail."
+    )
+
+
+def _checked_rows(rows: Iterable[Any]) -> tuple[LabelledVerdict, ...]:
+    kept = tuple(rows)
+    for place, row in enumerate(kept, start=1):
+        if fault := _fault(row):
+            raise ConfigurationError(f"Row {place}: {fault}")
+    return kept
+
+
+def _fault(row: Any) -> str | None:
+    """Say what is wrong with a row, None if nothing is."""
+    if type(row) is not LabelledVerdict:
+        return f"it must be a LabelledVerdict, not {row!r:.80}."
+    label: Any = row.label
+    verdict: Any = row.verdict
+    grade: Any = row.grade
+    score: Any = row.score
+    if not isinstance(label, bool) or not isinstance(verdict, bool):
+        return f"label and verdict must be True or False, not {label!r:.80} and {verdict!r:.80}."
+    if not is_number(grade) or not 0 <= grade <= 1:
+        return f"grade must be a number in 0..1, not {grade!r:.80}."
+    if not is_number(score) or not math.isfinite(score):
+        return f"score must be a finite number, not {score!r:.80}."
+    return None
+
+
+def _confusion(rows: Sequence[LabelledVerdict]) -> Confusion:
+    pairs = [(row.label, row.verdict) for row in rows]
+    return Confusion(
+        passes_kept=pairs.count((True, True)),
+        passes_missed=pairs.count((True, False)),
+        fails_missed=pairs.count((False, True)),
+        fails_caught=pairs.count((False, False)),
+    )
+
+
+def _rate(count: int, n: int, options: FigureOptions, *, exact: bool) -> Estimate:
+    interval = clopper_pearson_interval if exact else wilson_interval
+    return Estimate(count / n, interval(count, n, confidence=options.confidence))
+
+
+def _resampled(
+    rows: Sequence[LabelledVerdict],
+    statistic: Callable[[Sequence[LabelledVerdict]], float | None],
+    options: FigureOptions,
+) -> Estimate:
+    interval = bootstrap_interval(
+        rows, statistic, confidence=options.confidence, resamples=options.resamples, seed=options.seed
+    )
+    return Estimate(statistic(rows), interval)
+
+
+def _kappa(rows: Sequence[LabelledVerdict]) -> float | None:
+    return cohen_kappa([row.label for row in rows], [row.verdict for row in rows])
+
+
+def _alpha(level: Level, *, lower: bool) -> Callable[[Sequence[LabelledVerdict]], float | None]:
+    if level == "nominal":
+        return lambda rows: krippendorff_alpha([(row.label, row.verdict) for row in rows])
+    return lambda rows: krippendorff_alpha([(row.grade, _goodness(row, lower)) for row in rows], level=level)
+
+
+def _advice(
+    rows: Sequence[LabelledVerdict], current: float, options: FigureOptions, *, lower: bool
+) -> ThresholdAdvice:
+    scores, labels = [_goodness(row, lower) for row in rows], [row.label for row in rows]
+    near = complement(current) if lower else current
+    best = best_threshold(scores, labels, near=near)
+    return ThresholdAdvice(
+        threshold=complement(best.value) if lower else best.value,
+        balanced_accuracy=best.balanced_accuracy,
+        cross_validated=cross_validated_accuracy(
+            scores, labels, folds=options.folds, near=near, seed=options.seed
+        ),
+        current=balanced_accuracy([float(row.verdict) for row in rows], labels, DEFAULT_THRESHOLD),
+    )
+
+
+def _goodness(row: LabelledVerdict, lower: bool) -> float:
+    return complement(row.score) if lower else row.score
