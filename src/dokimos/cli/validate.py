@@ -53,6 +53,8 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
         found["with an id"] += example.id is not None
         found["with an expected output"] += bool(example.expected_outputs)
         found["with recorded outputs"] += example.actual_outputs is not None
+        if example.actual_error is not None:
+            found["with a recorded error"] += 1
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
     echo(f"{stream.name}: {counted(found['examples'], 'example')}")

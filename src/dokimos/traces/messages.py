@@ -47,7 +47,7 @@ def parse_messages(
         found = history.read(content, role)
     else:
         found = read_recorded(content, role)
-    if not found and content and isinstance(value, str) and value.strip():
+    if not found and content and isinstance(value, str) and value.strip() and not _are_messages(content):
         found = [ToldMessage(role, value)]  # JSON that somebody said
     return tuple(found) if choices else _joined(found)
 
@@ -60,6 +60,12 @@ def text_of(value: Any) -> str:
 def result_text(value: Any) -> str | None:
     """Return what a tool returned as text; a structure, also one told as JSON text, as compact JSON."""
     return text_form(structured(told.result_text(structured(value))))
+
+
+def _are_messages(content: Any) -> bool:
+    """Say whether these are messages that tell nothing, as where their content was not captured."""
+    messages = content if isinstance(content, list) else [content]
+    return all(isinstance(each, dict) and "role" in each for each in messages)
 
 
 def _joined(messages: Sequence[ToldMessage]) -> tuple[ToldMessage, ...]:

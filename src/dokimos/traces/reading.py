@@ -182,6 +182,9 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
     )
 
 
+NO_MESSAGE: Final = "error"
+"""The error of a span whose status says nothing more."""
+
 _LARGEST: Final = 1e300
 _NO_CALL: Final = ToldCall("")
 _NO_RESULT: Final = ToldResult(None)
@@ -333,12 +336,12 @@ def _conversation(source: SpanSource) -> str | None:
 
 
 def _error(span: Span) -> str | None:
-    """Return what went wrong: the status, the exception that was recorded, or the type of error alone."""
+    """Return what went wrong: the status, the exception recorded last, or the type of error alone."""
     kind = span.attributes.get("error.type")
     if span.status != "error" and kind is None:
         return None
-    raised = next((e.attributes.get("exception.message") for e in span.events if e.name == "exception"), None)
-    return str(span.status_message or raised or kind or "error")
+    raised = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
+    return str(span.status_message or raised.get("exception.message") or kind or NO_MESSAGE)
 
 
 def _plain(source: SpanSource, keys: Iterable[str]) -> str | None:

@@ -21,6 +21,7 @@ from dokimos.traces.semconv import (
     FLAT_INPUTS,
     FLAT_OUTPUTS,
     FLATTENED,
+    HIDDEN,
     INPUT_MESSAGES,
     OUTPUT_MESSAGES,
     PLAIN_INPUTS,
@@ -44,6 +45,8 @@ class SpanSource:
             if event.name in DETAILS:
                 body = event.body if isinstance(event.body, dict) else {}
                 attributes = {**body, **event.attributes, **attributes}
+        if "openinference.span.kind" in attributes and HIDDEN in attributes.values():
+            attributes = {key: value for key, value in attributes.items() if value != HIDDEN}
         if adk.EVENT_ID in attributes:
             attributes = adk.conventional(attributes)
         return cls(span, attributes, history)

@@ -8,14 +8,15 @@ from typing import Any, TypeVar
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.example import Example
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, RETRIEVED, TOOLS
+from dokimos.core.keys import CONTEXT, INPUT, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.traces.calls import made_calls
+from dokimos.traces.ending import find_ending, has_run, outermost_agents
 from dokimos.traces.reading import Document
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span, group_by_trace
-from dokimos.traces.transcript import Thread, Transcript
+from dokimos.traces.transcript import Transcript
 
 TRACE_ID = "traceId"
 SPAN_ID = "spanId"
@@ -29,15 +30,18 @@ def to_agent_trace(spans: Iterable[Span]) -> AgentTrace:
 
     The calls of all agents are there in order of time, but none that only stands in the history that the
     model was sent. The final response is what the outermost agent or the root says it is, else the last
-    message of the model. The metadata has the trace id, and the model, the conversation and the retrieved
-    context where they are known. Raises `ValueError` for spans of several traces or none.
+    message of the model; a run that failed without one has an `error`, and `errors` are what else failed. Of
+    an answer that nobody recorded the trace says so (`has_unknown_response`). The metadata has the trace id,
+    and the model, the conversation and the retrieved context where they are known. Raises `ValueError` for
+    spans of several traces or none.
     """
     return _trace_of(_only(spans))
 
 
 def to_agent_traces(spans: Iterable[Span]) -> dict[str, AgentTrace]:
-    """Return the agent trace of each trace, by trace id."""
-    return {key: _trace_of(Transcript.of(found)) for key, found in group_by_trace(spans).items()}
+    """Return the agent trace of each trace in which anything ran, by trace id."""
+    transcripts = ((key, Transcript.of(found)) for key, found in group_by_trace(spans).items())
+    return {key: _trace_of(each) for key, each in transcripts if has_run(each)}
 
 
 def call_metrics(spans: Iterable[Span], prices: PriceTable | None = None) -> CallMetrics:
@@ -52,7 +56,7 @@ def call_metrics(spans: Iterable[Span], prices: PriceTable | None = None) -> Cal
 def to_test_case(spans: Iterable[Span], prices: PriceTable | None = None) -> EvalTestCase:
     """Return one trace as a case: input, output, calls, retrieved context, tools and metrics.
 
-    There is no output where the last call of a model was recorded without what it answered.
+    There is no output where nobody recorded the answer, and an error where the run failed without one.
     """
     return _case_of(_only(spans), prices)
 
@@ -60,9 +64,11 @@ def to_test_case(spans: Iterable[Span], prices: PriceTable | None = None) -> Eva
 def to_examples(spans: Iterable[Span], prices: PriceTable | None = None) -> list[Example]:
     """Return each trace as a row with recorded outputs and metrics, for an experiment over `recorded_task()`.
 
-    Its id is the trace id.
+    Its id is the trace id. A run that failed is a row with the error, which no evaluator scores. A trace in
+    which nothing ran, such as one that only sets an agent up, is no row.
     """
-    return [_example_of(key, Transcript.of(found), prices) for key, found in group_by_trace(spans).items()]
+    transcripts = ((key, Transcript.of(found)) for key, found in group_by_trace(spans).items())
+    return [_example_of(key, each, prices) for key, each in transcripts if has_run(each)]
 
 
 def _only(spans: Iterable[Span]) -> Transcript:
@@ -77,11 +83,15 @@ def _only(spans: Iterable[Span]) -> Transcript:
 
 def _trace_of(transcript: Transcript) -> AgentTrace:
     calls = [call for call in made_calls(transcript) if not call.earlier]
+    ending = find_ending(transcript)
+    unknown = {} if ending.is_recorded else {UNKNOWN_RESPONSE: True}
     return AgentTrace(
         tuple(call.finished() for call in calls),
-        _final_response(transcript),
+        ending.answer,
         reasoning_steps=tuple(_reasoning(transcript)),
-        metadata=dict(_metadata(transcript)),
+        metadata={**dict(_metadata(transcript)), **unknown},
+        error=ending.error,
+        errors=ending.errors,
     )
 
 
@@ -132,47 +142,6 @@ def _unique(items: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(items))
 
 
-def _final_response(transcript: Transcript) -> str | None:
-    """Return what was answered; None where the last thing that happened is a call without an answer."""
-    declared = _declared_response(transcript)
-    if declared is not None:
-        return declared
-    main = transcript.main
-    said = _said_last(main) if main is not None else None
-    if said is not None or transcript.threads:
-        return said
-    texts = [transcript.reading(span).output_text for span in transcript.tree.roots]
-    return next((text for text in reversed(texts) if text is not None), None)
-
-
-def _said_last(thread: Thread) -> str | None:
-    for entry in reversed(thread.entries):
-        if entry.message.role == "assistant" and (entry.message.text or entry.message.calls):
-            return entry.message.text if entry.message.text and not entry.message.calls else None
-    return None
-
-
-def _declared_response(transcript: Transcript) -> str | None:
-    """Return what the last of the outermost agents, or the root, says is its answer, if that is prose."""
-    outermost = [s for s in transcript.spans_of(SpanRole.AGENT) if not transcript.above(s, SpanRole.AGENT)]
-    roots = [s for s in transcript.tree.roots if transcript.reading(s).role in _HOLDERS]
-    for span in (*reversed(outermost), *reversed(roots)):
-        reading = transcript.reading(span)
-        if reading.outputs and reading.outputs[-1].text:
-            return reading.outputs[-1].text.rstrip("\n")
-        if reading.output_text is not None and not _is_state(reading.output_text):
-            return reading.output_text
-    return None
-
-
-_HOLDERS = (SpanRole.AGENT, SpanRole.STEP, SpanRole.OTHER)
-
-
-def _is_state(text: str) -> bool:
-    """Say whether text is the state of a program, in JSON, rather than an answer."""
-    return text.lstrip()[:1] in ("{", "[")
-
-
 def _input(transcript: Transcript) -> str | None:
     """Return what the user asked last, else what the root was given."""
     main = transcript.main
@@ -194,18 +163,15 @@ def _tools(transcript: Transcript) -> list[ToolDefinition]:
 
 def _case_of(transcript: Transcript, prices: PriceTable | None) -> EvalTestCase:
     example = _example_of(None, transcript, prices)
-    return EvalTestCase(
-        example.inputs, example.actual_outputs or {}, metadata=example.metadata, metrics=example.metrics
-    )
+    return example.to_test_case(example.actual_outputs, metrics=example.metrics, error=example.actual_error)
 
 
 def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable | None) -> Example:
     trace = _trace_of(transcript)
     given, tools = _input(transcript), _tools(transcript)
     outputs = {**trace.to_outputs(), **dict(_retrieved(transcript))}
-    if trace.final_response is None and _is_silent_at_its_end(transcript):
-        del outputs[OUTPUT]
-    kept = {key: value for key, value in trace.metadata.items() if key not in outputs}
+    known = (*outputs, UNKNOWN_RESPONSE)
+    kept = {key: value for key, value in trace.metadata.items() if key not in known}
     metadata = {**kept, SPAN_ID: _judged_span(transcript).span_id}
     return Example(
         {} if given is None else {INPUT: given},
@@ -213,23 +179,13 @@ def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable
         id=identity,
         actual_outputs=outputs,
         metrics=_metrics_of(transcript, prices),
+        actual_error=trace.error,
     )
-
-
-def _is_silent_at_its_end(transcript: Transcript) -> bool:
-    """Say whether the last call of a model tells neither what it answered nor an error."""
-    models = transcript.spans_of(SpanRole.MODEL)
-    outermost = [span for span in models if not transcript.above(span, SpanRole.MODEL)]
-    if not outermost:
-        return False
-    last = outermost[-1]
-    within = [span for span in models if span is last or last in transcript.above(span, SpanRole.MODEL)]
-    return not any(transcript.reading(span).outputs or transcript.reading(span).error for span in within)
 
 
 def _judged_span(transcript: Transcript) -> Span:
     """Return the span that stands for a trace: the last outermost agent, else the first root."""
-    outermost = [s for s in transcript.spans_of(SpanRole.AGENT) if not transcript.above(s, SpanRole.AGENT)]
+    outermost = outermost_agents(transcript)
     return outermost[-1] if outermost else (transcript.tree.roots or transcript.tree.spans)[0]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.core.keys import CALL_ERROR, END_REASON
 from dokimos.traces.calls import made_calls
+from dokimos.traces.ending import find_ending, has_run
 from dokimos.traces.span import Span, group_by_trace
 from dokimos.traces.to_agent_trace import conversation_id, to_agent_trace
 from dokimos.traces.transcript import Entry, Thread, Transcript
@@ -26,6 +29,8 @@ def to_conversations(spans: Iterable[Span]) -> dict[str, ConversationTrajectory]
     grouped: dict[str, list[Transcript]] = {}
     for found in _in_order(spans):
         transcript = Transcript.of(found)
+        if not has_run(transcript):
+            continue
         key = conversation_id(transcript) or transcript.tree.spans[0].trace_id
         grouped.setdefault(key, []).append(transcript)
     return {key: _conversation_of(transcripts) for key, transcripts in grouped.items()}
@@ -48,9 +53,18 @@ def _conversation_of(transcripts: Sequence[Transcript]) -> ConversationTrajector
         known = before.new_in(thread.keys[: thread.start]) if before is not None else None
         messages += _messages(thread.entries[known or 0 :], _calls_by_entry(transcript))
         before = thread
+    return ConversationTrajectory(tuple(messages), metadata=dict(_metadata(transcripts)))
+
+
+def _metadata(transcripts: Sequence[Transcript]) -> Iterator[tuple[str, Any]]:
     named = (conversation_id(transcript) for transcript in transcripts)
     identity = next((each for each in named if each is not None), None)
-    return ConversationTrajectory(tuple(messages), metadata={"conversationId": identity} if identity else {})
+    if identity is not None:
+        yield "conversationId", identity
+    error = find_ending(transcripts[-1]).error if transcripts else None
+    if error is not None:
+        yield END_REASON, "error"
+        yield CALL_ERROR, error
 
 
 def _calls_by_entry(transcript: Transcript) -> dict[int, list[ToolCall]]:

@@ -1,6 +1,6 @@
 """Record what real instrumentations say about one scripted conversation, as OTLP JSON.
 
-    python tests/data/traces/record.py INSTRUMENTATION > tests/data/traces/INSTRUMENTATION.json
+    python tests/data/traces/record.py INSTRUMENTATION [MODE] > tests/data/traces/INSTRUMENTATION[-MODE].json
 
 Large ones are kept with `gzip -9n`. Each needs an environment of its own with `openai`, `opentelemetry-sdk`,
 `opentelemetry-exporter-otlp-json-http`, `aiohttp`, `wrapt<2` and what it is named after:
@@ -15,6 +15,10 @@ Large ones are kept with `gzip -9n`. Each needs an environment of its own with `
   captures no content): google-adk, litellm, mcp
 - `langgraph-openinference`: langchain, langchain-openai, openinference-instrumentation-langchain
 - `langgraph-openllmetry`: langchain, langchain-openai, opentelemetry-instrumentation-langchain
+
+`openai-v2`, `openinference`, `openllmetry` and `pydantic-ai` have modes: with `crash` the second call of the
+model is refused, with `silent` no content is captured, and with `stream` there is one call, whose answer is
+streamed (not `pydantic-ai`).
 
 The conversation has two turns, parallel calls whose results come back in another order, a tool that fails, a
 retrieval and a call without a result, except where the agent of a framework answers every call. No model is
@@ -35,6 +39,7 @@ SCRIPTED = Path(__file__).parents[2] / "servers" / "scripted.py"
 SYSTEM = "You plan journeys. Use the tools."
 FIRST = "What shall I pack for Paris and Rome?"
 SECOND = "Book a taxi for eight and tell Ana."
+MODE = ""
 
 
 def tool(name, *parameters):
@@ -95,7 +100,12 @@ def talk(url, run_tool):
     """Hold the conversation with the OpenAI SDK, as an application would."""
     from openai import OpenAI
 
-    client = OpenAI(base_url=f"{url}/v1", api_key="none")
+    client = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    if MODE == "stream":
+        asked = [{"role": "user", "content": FIRST}]
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        stream = client.chat.completions.create(model="scripted", messages=asked, **options)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
     messages = [{"role": "system", "content": SYSTEM}]
     for question in (FIRST, SECOND):
         messages.append({"role": "user", "content": question})
@@ -110,6 +120,28 @@ def talk(url, run_tool):
                     result = run_tool(call.function.name, call.id, json.loads(call.function.arguments))
                     messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
     return messages[-1]["content"]
+
+
+def stream_of(index, text):
+    """Write an answer as the events of a stream."""
+    head = {"id": f"chatcmpl-{index}", "object": "chat.completion.chunk", "created": 1_700_000_000}
+    head["model"] = "scripted-1"
+    deltas = [{"index": 0, "delta": {"content": word}, "finish_reason": None} for word in text.split(" ")]
+    chunks = [{**head, "choices": [delta]} for delta in deltas]
+    chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    chunks.append({**head, "choices": [], "usage": usage})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+@contextlib.contextmanager
+def surviving():
+    """Let the run that is to crash end without ending the recording."""
+    try:
+        yield
+    except Exception:
+        if MODE != "crash":
+            raise
 
 
 def providers():
@@ -138,12 +170,12 @@ def answer_directly(name, key, arguments):
 
 
 def record_openai_v2(url):
-    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "true"
+    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = str(MODE != "silent").lower()
     from opentelemetry.instrumentation.openai_v2 import OpenAIInstrumentor
 
     tracing, logging, spans, logs = providers()
     OpenAIInstrumentor().instrument(tracer_provider=tracing, logger_provider=logging)
-    with tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
+    with surviving(), tracing.get_tracer("journeys").start_as_current_span("plan a journey"):
         talk(url, answer_directly)
     return spans, logs
 
@@ -154,12 +186,14 @@ def record_openinference(url):
     from opentelemetry.trace import Status, StatusCode
 
     tracing, _, spans, logs = providers()
-    OpenAIInstrumentor().instrument(tracer_provider=tracing)
-    tracer = OITracer(tracing.get_tracer("journeys"), TraceConfig())
+    config = TraceConfig(hide_inputs=MODE == "silent", hide_outputs=MODE == "silent")
+    OpenAIInstrumentor().instrument(tracer_provider=tracing, config=config)
+    tracer = OITracer(tracing.get_tracer("journeys"), config)
 
     def run_tool(name, key, arguments):
         with tracer.start_as_current_span(name, openinference_span_kind="tool") as span:
-            span.set_tool(name=name, parameters={"type": "object"})
+            described = next(t["function"] for t in TOOLS if t["function"]["name"] == name)
+            span.set_tool(name=name, description=described["description"], parameters=described["parameters"])
             span.set_attribute("tool.id", key)
             span.set_input(arguments)
             span.set_output(RESULTS[key])
@@ -176,7 +210,7 @@ def record_openinference(url):
                 span.set_attribute(f"retrieval.documents.{index}.document.content", text)
                 span.set_attribute(f"retrieval.documents.{index}.document.id", f"guide-{index}")
 
-    with tracer.start_as_current_span("journeys", openinference_span_kind="agent") as span:
+    with surviving(), tracer.start_as_current_span("journeys", openinference_span_kind="agent") as span:
         span.set_input(FIRST)
         span.set_output(talk(url, run_tool))
     return spans, logs
@@ -190,6 +224,7 @@ def record_openllmetry(url):
     from traceloop.sdk.decorators import workflow
     from traceloop.sdk.instruments import Instruments
 
+    os.environ["TRACELOOP_TRACE_CONTENT"] = str(MODE != "silent").lower()
     spans = InMemorySpanExporter()
     Traceloop.init(
         app_name="journeys",
@@ -213,7 +248,8 @@ def record_openllmetry(url):
     def plan(question):
         return talk(url, run_tool)
 
-    plan(FIRST)
+    with surviving():
+        plan(FIRST)
     return spans, None
 
 
@@ -227,7 +263,7 @@ def record_pydantic_ai(url):
     from pydantic_ai.providers.openai import OpenAIProvider
 
     tracing, _, spans, logs = providers()
-    settings = InstrumentationSettings(tracer_provider=tracing)
+    settings = InstrumentationSettings(tracer_provider=tracing, include_content=MODE != "silent")
     provider = OpenAIProvider(base_url=f"{url}/v1", api_key="none")
     model = OpenAIChatModel("scripted", provider=provider)
     agent = Agent(model, name="journeys", system_prompt=SYSTEM)
@@ -255,7 +291,8 @@ def record_pydantic_ai(url):
             first = await agent.run(FIRST)
             await agent.run(SECOND, message_history=first.all_messages())
 
-    asyncio.run(plan())
+    with surviving():
+        asyncio.run(plan())
     return spans, logs
 
 
@@ -383,16 +420,35 @@ def as_otlp(spans, logs):
     return tree
 
 
+def without_stacktraces(tree):
+    """Return an export without the paths of the machine that it was recorded on."""
+    if isinstance(tree, dict):
+        return {key: without_stacktraces(value) for key, value in tree.items()}
+    if not isinstance(tree, list):
+        return tree
+    told = (each for each in tree if not isinstance(each, dict) or each.get("key") != "exception.stacktrace")
+    return [without_stacktraces(each) for each in told]
+
+
+def script(scripted):
+    """Return how the server answers, in order."""
+    if MODE == "stream":
+        return [scripted["raw"](stream_of(0, REPLIES[2]["content"]))]
+    replies = [scripted["raw"](json.dumps(completion(*each))) for each in enumerate(REPLIES)]
+    return [replies[0], *[scripted["too_many"](0)] * 4] if MODE == "crash" else replies
+
+
 def main(name):
     scripted = runpy.run_path(str(SCRIPTED), run_name="scripted")
     with scripted["ScriptedServer"]() as server:
-        server.then(*(scripted["raw"](json.dumps(completion(*each))) for each in enumerate(REPLIES)))
+        server.then(*script(scripted))
         with contextlib.redirect_stdout(sys.stderr):
             spans, logs = globals()[f"record_{name.replace('-', '_')}"](server.url)
-        tree = as_otlp(spans, logs)
+        tree = without_stacktraces(as_otlp(spans, logs))
     text = json.dumps({"recordedWith": versions(), **tree}, ensure_ascii=False, separators=(",", ":"))
     print(text.replace(server.url, "http://model.example"))
 
 
 if __name__ == "__main__":
+    MODE = "".join(sys.argv[2:3])
     main(sys.argv[1])

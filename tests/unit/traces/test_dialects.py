@@ -151,9 +151,10 @@ def recorded(request, recordings):
 
 
 def test_every_recording_is_tested(recordings):
-    assert sorted(path.name.partition(".")[0] for path in recordings.glob("*.json*")) == sorted(
-        [*RECORDINGS, SILENT]
-    )
+    names = {path.name.partition(".")[0] for path in recordings.glob("*.json*")}
+    names -= {name for name in names if name.endswith(("-crash", "-silent", "-stream")) and name != SILENT}
+
+    assert sorted(names) == sorted([*RECORDINGS, SILENT])
 
 
 def test_what_real_instrumentations_recorded_gives_the_same_calls_and_answer(recorded):

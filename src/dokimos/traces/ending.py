@@ -1,0 +1,223 @@
+"""How the run in a trace ended: with an answer, by a failure, or in a way that nobody recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dokimos.traces.reading import NO_MESSAGE
+from dokimos.traces.semconv import SpanRole
+from dokimos.traces.span import Span
+from dokimos.traces.transcript import Entry, Thread, Transcript
+
+_HOLDERS: Final = frozenset((SpanRole.STEP, SpanRole.OTHER))
+_ANSWERING: Final = frozenset((SpanRole.AGENT, SpanRole.MODEL))
+_ACTING: Final = _ANSWERING | {SpanRole.TOOL, SpanRole.RETRIEVAL}
+_REPORTED: Final = _ANSWERING | {SpanRole.STEP, SpanRole.RETRIEVAL}
+"""The roles whose failures are told in `errors`, as are those of roots; a tool's stands in its call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended."""
+
+    answer: str | None = None
+    error: str | None = None
+    """The failure that ended it in the place of an answer."""
+    errors: tuple[str, ...] = ()
+    """All other failures, in order."""
+    is_recorded: bool = True
+    """Whether the spans say how it ended; a recorded run without answer and error ended with a call."""
+
+
+def find_ending(transcript: Transcript) -> Ending:
+    """Find out how a run ended.
+
+    The answer is what the last agent, or the root, says that it is, else the last message of the model,
+    unless that was only an intermediate step of a run that failed.
+    """
+    failures = _find_failures(transcript)
+    answer = _declared_answer(transcript)
+    if answer is not None:
+        return Ending(answer, errors=_texts(transcript, failures))
+    said, last = _last_said(transcript.main), _last_model(transcript)
+    fatal = _fatal_failure(transcript, said, last)
+    if fatal is not None:
+        others = [span for span in failures if span is not _cause_of(transcript, fatal)]
+        return Ending(error=_text(transcript, fatal), errors=_texts(transcript, others))
+    errors = _texts(transcript, failures)
+    if last is not None and _is_silent(transcript, last):
+        return Ending(errors=errors, is_recorded=False)
+    if said is not None:
+        return Ending(said.message.text if _is_answer(said) else None, errors=errors)
+    answer = None if transcript.threads else _text_of_roots(transcript)
+    return Ending(answer, errors=errors, is_recorded=answer is not None)
+
+
+def has_run(transcript: Transcript) -> bool:
+    """Say whether anything ran in a trace, and did not only make an agent for later, say."""
+    created = False
+    for span in transcript.tree.spans:
+        reading = transcript.reading(span)
+        if span.attributes.get("gen_ai.operation.name") == "create_agent":
+            created = True
+        elif reading.role is not SpanRole.OTHER or reading.input_text or reading.output_text:
+            return True
+    return not created and any(transcript.reading(root).error for root in transcript.tree.roots)
+
+
+def outermost_agents(transcript: Transcript) -> list[Span]:
+    """Return the agents that no other agent called, in order."""
+    agents = transcript.spans_of(SpanRole.AGENT)
+    return [span for span in agents if not transcript.above(span, SpanRole.AGENT)]
+
+
+def _declared_answer(transcript: Transcript) -> str | None:
+    """Return what the last of the outermost agents, or the root, says is its answer, if that is prose."""
+    roots = [s for s in transcript.tree.roots if transcript.reading(s).role in _HOLDERS]
+    for span in (*_agents_that_count(transcript), *reversed(roots)):
+        reading = transcript.reading(span)
+        if reading.outputs and reading.outputs[-1].text:
+            return reading.outputs[-1].text.rstrip("\n")
+        if reading.output_text is not None and not _is_state(reading.output_text):
+            return reading.output_text
+    return None
+
+
+def _agents_that_count(transcript: Transcript) -> Iterator[Span]:
+    """Yield the outermost agents, the last first, up to one that failed with nobody taking over."""
+    for agent in reversed(outermost_agents(transcript)):
+        yield agent
+        if _failed_for_good(transcript, agent):
+            return
+
+
+def _is_state(text: str) -> bool:
+    """Say whether text is the state of a program, in JSON, rather than an answer."""
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _last_said(thread: Thread | None) -> Entry | None:
+    """Return the model's last message in answer to the last message of the user."""
+    for entry in () if thread is None else reversed(thread.entries[thread.start :]):
+        if entry.message.role == "user":
+            return None
+        if entry.message.role == "assistant":
+            return entry
+    return None
+
+
+def _is_answer(said: Entry) -> bool:
+    return bool(said.message.text) and not said.message.calls
+
+
+def _last_model(transcript: Transcript) -> Span | None:
+    """Return the last call of a model that belongs to the run itself, and not to one of its tools."""
+    models = transcript.spans_of(SpanRole.MODEL)
+    own = [s for s in models if not transcript.above(s, SpanRole.MODEL, SpanRole.TOOL)]
+    return own[-1] if own else None
+
+
+def _is_silent(transcript: Transcript, model: Span) -> bool:
+    """Say whether a call of a model, with those that it wraps, tells neither its answer nor an error."""
+    if _tells(transcript, model):
+        return False
+    models = (span for span in transcript.spans_of(SpanRole.MODEL) if _tells(transcript, span))
+    return not any(model is above for span in models for above in transcript.tree.ancestors(span))
+
+
+def _tells(transcript: Transcript, model: Span) -> bool:
+    reading = transcript.reading(model)
+    return bool(reading.outputs or reading.error)
+
+
+def _fatal_failure(transcript: Transcript, said: Entry | None, last: Span | None) -> Span | None:
+    """Return the span whose failure left the run without an answer; None if it has one or did not fail."""
+    agents = outermost_agents(transcript)
+    if agents and _failed_for_good(transcript, agents[-1]):
+        return agents[-1]
+    answer = said if said is not None and _is_answer(said) else None
+    for root in reversed(_roots_that_count(transcript, last)):
+        is_step = answer is None or _any_since(transcript, answer.time_ns, _ACTING)
+        if is_step and _failed_for_good(transcript, root):
+            return root
+    if last is None or answer is not None or transcript.reading(last).outputs:
+        return None
+    return None if transcript.reading(last).error is None else last
+
+
+def _roots_that_count(transcript: Transcript, last: Span | None) -> list[Span]:
+    """Return the roots whose failure ends a run: no call of a model before the last, nor a tool of it."""
+    roots = [
+        s for s in transcript.tree.roots if s is last or transcript.reading(s).role is not SpanRole.MODEL
+    ]
+    return [s for s in roots if transcript.reading(s).role is not SpanRole.TOOL] or roots
+
+
+def _failed_for_good(transcript: Transcript, span: Span) -> bool:
+    """Say whether a span failed and no agent or model was asked after it."""
+    if transcript.reading(span).error is None:
+        return False
+    return not _any_since(transcript, math.inf if span.end_ns is None else span.end_ns, _ANSWERING)
+
+
+def _any_since(transcript: Transcript, time_ns: float, roles: frozenset[SpanRole]) -> bool:
+    return any(
+        span.start_ns is not None and span.start_ns >= time_ns and transcript.reading(span).role in roles
+        for span in transcript.tree.spans
+    )
+
+
+def _text_of_roots(transcript: Transcript) -> str | None:
+    texts = [transcript.reading(span).output_text for span in transcript.tree.roots]
+    return next((text for text in reversed(texts) if text is not None), None)
+
+
+def _find_failures(transcript: Transcript) -> list[Span]:
+    """Return what failed, once for each failure, however far it was passed on to the spans above."""
+    failed = [span for span in transcript.tree.spans if _is_reported(transcript, span)]
+    passed_on = {id(above) for span in failed for above in _passed_to(transcript, span)}
+    return [span for span in failed if id(span) not in passed_on]
+
+
+def _is_reported(transcript: Transcript, span: Span) -> bool:
+    reading = transcript.reading(span)
+    if reading.error is None:
+        return False
+    if reading.role not in _REPORTED:
+        return reading.role is not SpanRole.TOOL and transcript.tree.parent(span) is None
+    return not transcript.above(span, SpanRole.TOOL)
+
+
+def _passed_to(transcript: Transcript, span: Span) -> Iterator[Span]:
+    """Yield the spans above that failed by the same error."""
+    error = transcript.reading(span).error or ""
+    for above in transcript.tree.ancestors(span):
+        other = transcript.reading(above).error
+        if other is not None and (error in other or other in error):
+            yield above
+
+
+def _cause_of(transcript: Transcript, fatal: Span) -> Span:
+    """Return the failure, of those that are reported, that was passed on to a span."""
+    for span in reversed(_find_failures(transcript)):
+        if any(above is fatal for above in _passed_to(transcript, span)):
+            return span
+    return fatal
+
+
+def _texts(transcript: Transcript, spans: Iterable[Span]) -> tuple[str, ...]:
+    return tuple(_text(transcript, span) for span in spans)
+
+
+def _text(transcript: Transcript, span: Span) -> str:
+    """Return a failure as `Type: message`, as far as it is known."""
+    raised = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
+    full_name = str(raised.get("exception.type") or span.attributes.get("error.type") or "")
+    kind = full_name.rpartition(".")[2]
+    message = (transcript.reading(span).error or "").strip()
+    if not message or message in (NO_MESSAGE, full_name):
+        return kind or f"The span {span.name!r} has the status ERROR, without a message."
+    return message if not kind or kind in message else f"{kind}: {message}"
