@@ -137,12 +137,31 @@ def test_suspicious_items_are_run_again(run, capsys, monkeypatch):
     run("b", 1)
     monkeypatch.setenv("BROKEN", "0")
 
-    assert dokimos("gate", "b.json", "-b", "a.json") == 1
-    assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3", "--rerun", "evals.py") == 0
+    assert dokimos("gate", "b.json", "-b", "a.json", "--severity", "any") == 1
+    assert dokimos("gate", "b.json", "-b", "a.json", "--rerun", "evals.py") == 0
     assert "did not confirm id0 (Exact Match)" in capsys.readouterr().out
     monkeypatch.setenv("BROKEN", "1")
+    assert dokimos("gate", "b.json", "-b", "a.json", "--rerun", "evals.py") == 1
     assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3", "--rerun", "evals.py") == 1
     assert dokimos("gate", "b.json", "-b", "a.json", "--confirm", "3") == 2
+
+
+def test_a_lone_drop_of_single_runs_is_inconclusive_until_the_noise_is_known(
+    run, project, capsys, monkeypatch
+):
+    run("a")
+    run("b", 1)
+
+    assert dokimos("gate", "b.json", "-b", "a.json") == 0
+    assert "Eval gate INCONCLUSIVE (passes)" in capsys.readouterr().out
+    power = ("--require-power", "0.1", "--detect-drop", "0.9")
+    assert dokimos("gate", "b.json", "-b", "a.json", *power) == 4
+    monkeypatch.setenv("BROKEN", "0")
+    assert dokimos("noise", "evals.py", "-k", "3", "-o", "noise.json") == 0
+    assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "noise.json") == 1
+    assert "it is deterministic and 3 runs of dokimos noise did not vary" in capsys.readouterr().out
+    (project / "broken.json").write_text("{}")
+    assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "broken.json") == 2
 
 
 def test_a_missing_baseline_in_ci(run, monkeypatch, project):

@@ -41,10 +41,24 @@ def false_alarms(config, *, pairs, items, repeats, evaluators, spread=(3, 1)):
             GateConfig(alpha=0.2, severity="off"),
             {"items": 30, "repeats": (1, 6), "evaluators": 1, "spread": (60, 2)},
         ),
+        (GateConfig(alpha=0.2), {"items": 20, "repeats": (1, 1), "evaluators": 3}),
+        (GateConfig(alpha=0.2), {"items": 20, "repeats": (3, 3), "evaluators": 3}),
+        (GateConfig(alpha=0.2), {"items": 20, "repeats": (3, 1), "evaluators": 3}),
+        (GateConfig(alpha=0.2), {"items": 20, "repeats": (5, 5), "evaluators": 1, "spread": (1, 1)}),
         (GateConfig.calibrated(0.2), {"items": 4, "repeats": (6, 6), "evaluators": 1}),
         (GateConfig.calibrated(0.2), {"items": 20, "repeats": (1, 1), "evaluators": 3}),
     ],
-    ids=["one run", "three runs", "one run and six", "calibrated, many runs", "calibrated, one run"],
+    ids=[
+        "one run",
+        "three runs",
+        "one run and six",
+        "default, one run",
+        "default, three runs",
+        "default, three runs and one",
+        "default, five runs",
+        "calibrated, many runs",
+        "calibrated, one run",
+    ],
 )
 def test_a_gate_fails_an_unchanged_system_at_most_as_often_as_it_says(config, design):
     pairs = 250
@@ -54,5 +68,7 @@ def test_a_gate_fails_an_unchanged_system_at_most_as_often_as_it_says(config, de
     assert rate <= 0.2 + 3 * (0.2 * 0.8 / pairs) ** 0.5
 
 
-def test_by_default_guard_2_fires_on_noise_alone():
-    assert false_alarms(GateConfig(), pairs=30, items=20, repeats=(1, 1), evaluators=2) > 0.9
+def test_the_documented_guard_2_fires_on_noise_alone():
+    config = GateConfig(severity="any")
+
+    assert false_alarms(config, pairs=30, items=20, repeats=(1, 1), evaluators=2) > 0.9

@@ -56,20 +56,30 @@ def gate() -> None:
 @test_options
 @click.option(
     "--severity-margin", type=click.FloatRange(0, 1), default=0.15, show_default=True,
-    help="Fail where the score of a single item drops by more than this.",
+    help="A drop of a single item by more than this is suspicious; --severity says what counts.",
 )  # fmt: skip
 @click.option(
-    "--severity", type=click.Choice(["any", "confirmed", "calibrated", "off"]), default="any",
-    show_default=True, help="Which drops of single items count.",
+    "--severity", type=click.Choice(["auto", "any", "confirmed", "calibrated", "off"]), default="auto",
+    show_default=True,
+    help="Which drops of single items count. auto: any, where a deterministic evaluator did not vary in 3 "
+    "repeats; those that stand out, where repeats vary; with one repeat, those that --rerun confirms, else "
+    "the verdict is INCONCLUSIVE, which passes without --require-power. any: any, noise or not.",
 )  # fmt: skip
 @click.option(
     "--confirm", type=click.IntRange(min=0), default=0, metavar="N",
-    help="Run suspicious items N times again, and let the majority decide; needs --rerun.",
+    help="Run suspicious items N times again, and let the majority decide; needs --rerun.  "
+    "[default: 3 with --rerun and --severity auto]",
 )  # fmt: skip
 @click.option("--rerun", metavar="TARGET", help="The experiment to run suspicious items with, as in 'run'.")
 @click.option(
+    "--noise", type=click.Path(dir_okay=False, exists=True), metavar="FILE",
+    help="What 'dokimos noise -o FILE' saw of the unchanged system.  [default: NAME.noise.json beside the "
+    "baseline, if there]",
+)  # fmt: skip
+@click.option(
     "--require-power", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="SHARE",
-    help="Exit with 4 where a drop of --detect-drop would not have been seen with this chance.",
+    help="Exit with 4 where a drop of --detect-drop would not have been seen with this chance, or where the "
+    "drop of a single item cannot be told from noise.",
 )  # fmt: skip
 @click.option(
     "--detect-drop", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
@@ -91,6 +101,7 @@ def check(
     result: str,
     baseline: str | None,
     rerun: str | None,
+    noise: str | None,
     output: str | None,
     run_dir: str | None,
     quiet: bool,
@@ -99,7 +110,7 @@ def check(
     """Compare RESULT with its baseline.
 
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report. Exit status: 0 passed,
-    1 failed, 2 wrong usage, 4 inconclusive.
+    1 failed, 2 wrong usage, 4 inconclusive and power is required.
     """
     import logging
 
@@ -116,13 +127,15 @@ def check(
     if baseline is not None and _is_run(baseline):
         if config.update_baseline:
             raise click.UsageError(f"--update-baseline writes a file, and {baseline} is a run.")
-        verdict = RegressionGate(config=config, rerun=again).check_against(
+        verdict = RegressionGate(config=config, rerun=again, noise=noise).check_against(
             candidate, load_side(baseline, run_dir).snapshot
         )
     else:
         place = None if baseline is None else Path(baseline)
         accept = _accept_command()
-        verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again).check(candidate)
+        verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again, noise=noise).check(
+            candidate
+        )
     if output is not None:
         _write(verdict, Path(output))
     echo(verdict.headline if quiet else verdict.message)

@@ -142,6 +142,9 @@ class Snapshot:
     status: RunStatus = RunStatus.COMPLETED
     label: str = ""
     """How to name this side to a person: a run id or a file."""
+    records_repeats: bool = True
+    """Whether it tells repeats and which evaluators are deterministic; baselines of other implementations
+    do not."""
 
     @classmethod
     def of(cls, results: ExperimentResult | Sequence[ExperimentResult]) -> Self:

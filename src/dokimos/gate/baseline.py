@@ -117,6 +117,7 @@ def baseline_text(baseline: Baseline) -> str:
         "dataset": _without_none({"name": snapshot.dataset_name, "itemCount": len(items)}),
         "pairing": baseline.pairing.value,
         "runsPerItem": 1,
+        "repeats": snapshot.runs if snapshot.runs > 1 else None,
         "evaluators": [_facts_tree(facts) for _, facts in sorted(snapshot.evaluators.items())],
         "items": [_item_tree(item, item.id if by_id else item.index_key) for item in items],
         "provenance": dict(baseline.provenance),
@@ -129,7 +130,7 @@ def _facts_tree(facts: EvaluatorFacts) -> dict[str, Any]:
         {
             "name": facts.name,
             "direction": _LOWER if facts.lower_is_better else None,
-            "deterministic": None if facts.deterministic else False,
+            "deterministic": facts.deterministic,
             "fingerprint": facts.fingerprint or None,
         }
     )
@@ -209,6 +210,8 @@ class _Reading:
             runs=max(1, *(len(seen) for item in items for seen in (item.verdicts, *item.scores.values()))),
             dataset_name=dataset.get("name") if isinstance(dataset, dict) else None,
             label=self.path.name,
+            # Other implementations list evaluators with their items only.
+            records_repeats="evaluators" in tree,
         )
         return Baseline(
             snapshot=snapshot,

@@ -13,7 +13,7 @@ from dokimos.core import checks
 from dokimos.core.checks import is_count
 from dokimos.errors import ConfigurationError
 
-Severity: TypeAlias = Literal["any", "confirmed", "calibrated", "off"]
+Severity: TypeAlias = Literal["auto", "any", "confirmed", "calibrated", "off"]
 RemovedEvaluator: TypeAlias = Literal["fail", "warn"]
 NoBaseline: TypeAlias = Literal["pass", "fail"]
 
@@ -29,14 +29,20 @@ class GateConfig:
     """Whether the first run on a developer's machine, which writes the baseline, passes."""
     severity_margin: float = SEVERITY_MARGIN
     """Guard 2 fires where the score of a single item drops by more than this, or more repeats error."""
-    severity: Severity = "any"
-    """Which drops guard 2 takes seriously. `any`: every one. `confirmed`: of an evaluator that is not
-    deterministic, only where at least two repeats all lie below the baseline's by more than the margin (in
-    `n` and `m` repeats noise alone does that to at most one score in `comb(n + m, n)`). `calibrated`: only
-    those that the repeats make certain at alpha. `off`: none. An error is worse than any score."""
+    severity: Severity = "auto"
+    """Which drops guard 2 takes seriously. `auto`: every one of a deterministic evaluator whose repeats do
+    not vary; of one whose repeats vary, those that stand out from that; with a single repeat and nothing
+    known, those that running the item again confirms, else the drop is listed and the verdict is
+    INCONCLUSIVE, which passes unless power is required. Below six items, or where the baseline says nothing
+    of repeats, `auto` is `any`. `any`: every one, noise or not (the documented guard).
+    `confirmed`: of an evaluator that is not deterministic, only where at least two repeats all lie below the
+    baseline's by more than the margin (in `n` and `m` repeats noise alone does that to at most one score in
+    `comb(n + m, n)`). `calibrated`: only those that the repeats make certain at alpha. `off`: none. An error
+    is worse than any score."""
     confirm: int = 0
     """Run the items that guard 2 suspects this often again, and let the majority decide; needs `rerun`.
-    Nothing is run where the verdict does not depend on them."""
+    Nothing is run where the verdict does not depend on them. Under `auto`, a gate that has `rerun` runs them
+    3 times unless told otherwise."""
     pairing: PairingChoice = "auto"
     """`auto` pairs by id where every item has one, else by position."""
     fail_on_regression: bool = True
@@ -55,7 +61,8 @@ class GateConfig:
     permutation_iterations: int = 10_000
     bootstrap_iterations: int = 10_000
     require_power: float | None = None
-    """The chance with which a drop of `detect_drop` must be seen; with less the verdict is INCONCLUSIVE."""
+    """The chance with which a drop of `detect_drop` must be seen; with less the verdict is INCONCLUSIVE, and
+    no INCONCLUSIVE verdict passes."""
     detect_drop: float = DETECT_DROP
     """The drop, of the pass rate or of a mean score, that the gate must be able to see."""
     allow_errors: bool = False

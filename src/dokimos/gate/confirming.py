@@ -1,4 +1,4 @@
-"""Running suspicious items again, and letting the majority decide."""
+"""Running suspicious items again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.core.example import Example
-from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult, ItemResult
 from dokimos.errors import ConfigurationError
-from dokimos.gate.severity import Drop
+from dokimos.gate.severity import Drop, Reruns, RerunScores
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
@@ -20,51 +19,44 @@ Rerun: TypeAlias = "Experiment | Callable[[Sequence[Example]], ExperimentResult]
 """The experiment, or a function that runs some examples once, in the given order."""
 
 
-def unconfirmed(
-    drops: Sequence[Drop],
-    items: Mapping[str, ItemSnapshot],
-    rerun: Rerun,
-    *,
-    times: int,
-    margin: float,
-    lower_is_better: frozenset[str],
-) -> frozenset[tuple[str, str]]:
-    """Run the items of some drops again and return those drops that most repeats do not show.
+def run_again(
+    drops: Sequence[Drop], items: Mapping[str, ItemSnapshot], rerun: Rerun, *, times: int
+) -> Reruns:
+    """Run the items of some drops again and return what the evaluators of these drops gave.
 
     What made an item suspicious has no vote: it was chosen for being low.
 
     Args:
-        drops: What guard 2 found.
+        drops: What is suspicious.
         items: The candidate's items by key.
         rerun: How to run them.
         times: How often.
-        margin: What counts as a drop.
-        lower_is_better: The evaluators whose scores are to be kept low.
     """
     keys = list(dict.fromkeys(drop.key for drop in drops))
     examples = [_example(items[key]) for key in keys]
     repeats = _repeats(rerun, examples, times)
-    cleared = set()
-    for drop in drops:
-        place = keys.index(drop.key)
-        sign = 1 if drop.evaluator in lower_is_better else -1
-        shown = sum(_shows(drop, repeat[place], sign, margin) for repeat in repeats)
-        if 2 * shown <= len(repeats):
-            cleared.add((drop.key, drop.evaluator))
-    return frozenset(cleared)
+    place_of = {key: place for place, key in enumerate(keys)}
+    return {
+        (drop.key, drop.evaluator): _seen([repeat[place_of[drop.key]] for repeat in repeats], drop.evaluator)
+        for drop in drops
+    }
+
+
+def _seen(repeats: Sequence[ItemResult], evaluator: str) -> RerunScores:
+    results = [(repeat, repeat.result(evaluator)) for repeat in repeats]
+    scores = tuple(found.score for _, found in results if found is not None and found.score is not None)
+    errors = sum(
+        item.error is not None or found is None or found.error is not None
+        for item, found in results
+        if found is None or found.score is None
+    )
+    return RerunScores(times=len(repeats), scores=scores, errors=errors)
 
 
 def _example(item: ItemSnapshot) -> Example:
     if item.example is None:
         raise ConfigurationError(f"{item.index_key} cannot be run again: its example was not kept.")
     return item.example
-
-
-def _shows(drop: Drop, item: ItemResult, sign: int, margin: float) -> bool:
-    found = item.result(drop.evaluator)
-    if found is None or found.score is None:
-        return item.error is not None or found is None or found.error is not None
-    return half_up(sign * (found.score - drop.baseline_mean)) > margin
 
 
 def _repeats(rerun: Rerun, examples: Sequence[Example], times: int) -> list[tuple[ItemResult, ...]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -17,7 +17,9 @@ from dokimos.comparison.wording import change_sentence, points, share
 from dokimos.core.results import RunStatus
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
-from dokimos.gate.severity import Drop, Level, drops_of
+from dokimos.gate.item_guards import ItemGuards, choose_guards
+from dokimos.gate.severity import Drop, Level, Reruns, drops_of
+from dokimos.gate.variation import NoiseFigures
 
 MOSTLY: Final = 0.5
 """A candidate of which more than this share errored says nothing."""
@@ -49,7 +51,9 @@ class Fired:
     reason: str
     """A sentence."""
     fails: bool = True
-    """Whether it fails the gate, or is only reported."""
+    """Whether it keeps the gate from passing, or is only reported."""
+    inconclusive: bool = False
+    """Whether it says that the comparison cannot tell, not that something got worse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +66,30 @@ class Decision:
     """What made guard 2 fire, the worst first."""
     cleared: tuple[Drop, ...] = ()
     """What would have made it fire, had running the items again confirmed it."""
+    explained: tuple[Drop, ...] = ()
+    """What fell by more than the margin, but does not stand out from what repeats vary by."""
+    unclear: tuple[Drop, ...] = ()
+    """What fell by more than the margin and cannot be told from noise with the repeats there are."""
+    guards: ItemGuards = field(default_factory=ItemGuards)
+    """Which form of guard 2 each evaluator got under `severity="auto"`, and why."""
     warnings: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
-        return any(one.fails and one.guard is not Guard.POWER for one in self.fired)
+        return any(one.fails and not one.inconclusive for one in self.fired)
 
     @property
     def rests_on_drops(self) -> bool:
-        """Whether the gate fails for single items and for nothing else."""
-        return {one.guard for one in self.fired if one.fails} == {Guard.SEVERITY}
+        """Whether the verdict depends on single items and on nothing else."""
+        return {one.guard for one in self.fired if one.fails or one.inconclusive} == {Guard.SEVERITY}
 
     @property
     def inconclusive(self) -> bool:
-        return not self.failed and any(one.guard is Guard.POWER for one in self.fired)
+        return not self.failed and any(one.inconclusive for one in self.fired)
+
+    @property
+    def passed(self) -> bool:
+        return not any(one.fails for one in self.fired)
 
 
 def decide(
@@ -84,7 +98,8 @@ def decide(
     config: GateConfig,
     *,
     pairing: Pairing | None = None,
-    cleared: Collection[tuple[str, str]] = (),
+    reruns: Reruns | None = None,
+    noise: NoiseFigures | None = None,
 ) -> Decision:
     """Compare a candidate with its baseline and say which guards fire.
 
@@ -93,28 +108,39 @@ def decide(
         candidate: What is to be let through.
         config: The gate's options.
         pairing: How the baseline says that items are paired.
-        cleared: Item key and evaluator of drops that running the items again did not confirm.
+        reruns: What running suspicious items again gave.
+        noise: What `dokimos noise` saw of the unchanged system, for `severity="auto"`.
     """
     level = Level.of(baseline, candidate, config)
     comparison = compare_runs(
         baseline, candidate, config=config.comparison(pairing=pairing, alpha=level.regression)
     )
-    drops = drops_of(comparison, candidate, config, level)
-    kept = tuple(drop for drop in drops if (drop.key, drop.evaluator) not in cleared)
+    guards = choose_guards(comparison, baseline, candidate, config, noise)
+    drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=noise)
     fired = [
         *_unusable(candidate, comparison),
         *_regressions(comparison, config),
-        *_severity(kept, config, level),
+        *_severity(drops.counted, config, level),
+        *_unclear(drops.unclear, config, guards),
         *_removed(comparison, config),
     ]
-    if not any(one.fails for one in fired):
+    if not any(one.fails and not one.inconclusive for one in fired):
         fired += _powerless(comparison, config)
     return Decision(
         comparison=comparison,
         fired=tuple(fired),
-        drops=kept,
-        cleared=tuple(drop for drop in drops if (drop.key, drop.evaluator) in cleared),
-        warnings=(*comparison.warnings, *_removals(comparison, config), *level.notes),
+        drops=drops.counted,
+        cleared=drops.cleared,
+        explained=drops.explained,
+        unclear=drops.unclear,
+        guards=guards,
+        warnings=(
+            *comparison.warnings,
+            *_removals(comparison, config),
+            *level.notes,
+            *guards.warnings,
+            *_explained(drops.explained, config),
+        ),
     )
 
 
@@ -172,8 +198,6 @@ def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fire
 def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterator[Fired]:
     if not drops:
         return
-    shown = "; ".join(drop.sentence for drop in drops[:3])
-    more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
     how = {
         "confirmed": f", by a deterministic evaluator or in all repeats{level.chance}",
         "calibrated": f", p below {level.drop or 0:.2g}",
@@ -181,9 +205,37 @@ def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterat
     rule = f"more than {points(config.severity_margin)}{how.get(config.severity, '')}"
     yield Fired(
         Guard.SEVERITY,
-        f"{counted(len(drops), 'score')} of single items dropped by {rule}: {shown}{more}.",
+        f"{_scores_dropped(drops)} by {rule}: {_shown(drops)}.",
         config.fail_on_regression,
     )
+
+
+def _unclear(drops: Sequence[Drop], config: GateConfig, guards: ItemGuards) -> Iterator[Fired]:
+    if drops:
+        yield Fired(
+            Guard.SEVERITY,
+            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, which {guards.too_few} "
+            f"on each side, or let the gate run such items again (rerun): {_shown(drops)}.",
+            fails=config.require_power is not None and config.fail_on_regression,
+            inconclusive=config.fail_on_regression,
+        )
+
+
+def _explained(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
+    if drops:
+        yield (
+            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, but no further than "
+            f"repeats vary anyway, so guard 2 does not count them: {_shown(drops)}."
+        )
+
+
+def _scores_dropped(drops: Sequence[Drop]) -> str:
+    return f"{counted(len(drops), 'score of a single item', 'scores of single items')} dropped"
+
+
+def _shown(drops: Sequence[Drop]) -> str:
+    more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
+    return "; ".join(drop.sentence for drop in drops[:3]) + more
 
 
 def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
@@ -211,7 +263,9 @@ def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]
         return
     blind = [metric for metric in comparison.metrics if metric.n and _is_blind(metric, config)]
     if not any(metric.n for metric in comparison.metrics):
-        yield Fired(Guard.POWER, "No metric was compared, so no drop could have been seen.")
+        yield Fired(
+            Guard.POWER, "No metric was compared, so no drop could have been seen.", inconclusive=True
+        )
     elif blind:
         worst = max(blind, key=lambda metric: metric.detectable_drop or math.inf)
         needed = _most([metric.items_needed(config.detect_drop, config.require_power) for metric in blind])
@@ -223,6 +277,7 @@ def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]
             f"A drop of {points(config.detect_drop)} must be seen with {share(config.require_power)} "
             f"power. Of the drops of the {title(worst)}, {counted(worst.n, 'item')} show {smallest}; "
             f"{decides} items would decide.",
+            inconclusive=True,
         )
 
 

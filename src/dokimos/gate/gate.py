@@ -7,7 +7,7 @@ import json
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import pair
@@ -17,11 +17,17 @@ from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, RegressionError
 from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
 from dokimos.gate.config import GateConfig
-from dokimos.gate.confirming import Rerun, unconfirmed
+from dokimos.gate.confirming import Rerun, run_again
 from dokimos.gate.decision import Decision, Fired, Guard, decide
+from dokimos.gate.item_guards import RERUNS
 from dokimos.gate.places import Surroundings, file_stem, keep_out_of_git, write_atomically
+from dokimos.gate.variation import NoiseFigures
 from dokimos.gate.verdict import GateStatus, GateVerdict
 
+if TYPE_CHECKING:
+    from dokimos.gate.noise import NoiseReport
+
+NOISE_SUFFIX: Final = ".noise.json"
 _log: Final = logging.getLogger("dokimos.gate")
 
 
@@ -36,6 +42,8 @@ class RegressionGate:
         verdict_dir: Where verdicts are written; `.dokimos/verdicts` unless given.
         accept_command: The command that accepts a change; found out unless given.
         rerun: How to run suspicious items again: the experiment, or a function of examples.
+        noise: What is known of the unchanged system: the file that `dokimos noise -o` wrote, or a
+            `NoiseReport`. Unless given, the file `NAME.noise.json` beside the baseline, if there is one.
     """
 
     baseline: str | Path | None
@@ -44,6 +52,7 @@ class RegressionGate:
     verdict_dir: Path
     accept_command: str
     rerun: Rerun | None
+    noise: Path | NoiseReport | None
 
     def __init__(
         self,
@@ -54,6 +63,7 @@ class RegressionGate:
         verdict_dir: Path | None = None,
         accept_command: str | None = None,
         rerun: Rerun | None = None,
+        noise: str | Path | NoiseReport | None = None,
     ) -> None:
         config = config or GateConfig()
         surroundings = Surroundings.here(root)
@@ -65,6 +75,7 @@ class RegressionGate:
             "verdict_dir": verdict_dir or surroundings.verdict_dir,
             "accept_command": accept_command or surroundings.accept_command(),
             "rerun": rerun,
+            "noise": Path(noise) if isinstance(noise, str) else noise,
         }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
@@ -84,7 +95,8 @@ class RegressionGate:
         check_owner(baseline, path, self._name(result))
         check_pairing(baseline, path, self.config)
         candidate = Snapshot.of(result)
-        decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun)
+        noise = self._figures(path)
+        decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun, noise)
         return self._kept(
             verdict_of(
                 decision,
@@ -101,7 +113,7 @@ class RegressionGate:
         Raises:
             ConfigurationError: where the items of the two cannot be paired.
         """
-        decision = decided(run, Snapshot.of(result), self.config, None, self.rerun)
+        decision = decided(run, Snapshot.of(result), self.config, None, self.rerun, self._figures())
         name = f"{result.name} against a run"
         return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
 
@@ -112,6 +124,13 @@ class RegressionGate:
         if not verdict.passed:
             raise RegressionError(verdict.message, verdict)
         return verdict
+
+    def _figures(self, baseline: Path | None = None) -> NoiseFigures | None:
+        """Return what is known of the noise of the unchanged system."""
+        if self.noise is not None:
+            return NoiseFigures.read(self.noise) if isinstance(self.noise, Path) else self.noise.figures
+        beside = None if baseline is None else baseline.with_suffix(NOISE_SUFFIX)
+        return NoiseFigures.read(beside) if beside is not None and beside.is_file() else None
 
     def _name(self, result: ExperimentResult) -> str | None:
         """Return the name that the baseline's file is found by, None where its path is given."""
@@ -200,6 +219,7 @@ def assert_no_regression(
     verdict_dir: Path | None = None,
     accept_command: str | None = None,
     rerun: Rerun | None = None,
+    noise: str | Path | NoiseReport | None = None,
 ) -> GateVerdict:
     """Return the verdict of a `RegressionGate` if it passes; takes the same arguments.
 
@@ -215,6 +235,7 @@ def assert_no_regression(
         verdict_dir=verdict_dir,
         accept_command=accept_command,
         rerun=rerun,
+        noise=noise,
     )
     return gate.verify(result)
 
@@ -225,25 +246,20 @@ def decided(
     config: GateConfig,
     pairing: Pairing | None = None,
     rerun: Rerun | None = None,
+    noise: NoiseFigures | None = None,
 ) -> Decision:
-    """Decide, and decide again without what running suspicious items again did not confirm."""
-    first = decide(baseline, candidate, config, pairing=pairing)
-    if not (config.confirm and first.drops and rerun is not None):
+    """Decide, and decide again with what running suspicious items again gave."""
+    first = decide(baseline, candidate, config, pairing=pairing, noise=noise)
+    times = config.confirm or (RERUNS if config.severity == "auto" else 0)
+    suspects = [*first.drops, *first.unclear]
+    if not suspects or rerun is None or not times:
         return first
     if not first.rests_on_drops:
         note = "Suspicious items were not run again, as the verdict does not depend on them."
         return replace(first, warnings=(*first.warnings, note))
     items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
-    lower = frozenset(metric.name for metric in first.comparison.evaluators if metric.lower_is_better)
-    cleared = unconfirmed(
-        first.drops,
-        items,
-        rerun,
-        times=config.confirm,
-        margin=config.severity_margin,
-        lower_is_better=lower,
-    )
-    return decide(baseline, candidate, config, pairing=pairing, cleared=cleared) if cleared else first
+    reruns = run_again(suspects, items, rerun, times=times)
+    return decide(baseline, candidate, config, pairing=pairing, reruns=reruns, noise=noise)
 
 
 def verdict_of(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean, variance
 from typing import Any, Final, Self
 
@@ -15,6 +15,7 @@ from dokimos.core.results import ExperimentResult
 from dokimos.errors import ConfigurationError
 from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Guard, decide
+from dokimos.gate.variation import NoiseFigures, spread
 from dokimos.stats.bootstrap import percentile
 from dokimos.stats.intervals import Interval, wilson_interval
 
@@ -41,6 +42,8 @@ class EvaluatorNoise:
     own_doing: int
     """Those of them whose outputs are the same in all repeats, so that the evaluator alone differs."""
     items: int
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    """Of the items whose repeats differ, by id or position: the largest difference between two of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,15 @@ class NoiseReport:
         last = self.guard2[-1]
         return max(last.repeats + 1, math.ceil(last.repeats * (last.margin / self.severity_margin) ** 2))
 
+    @property
+    def figures(self) -> NoiseFigures:
+        """What a gate uses of it, see `RegressionGate(noise=...)`."""
+        return NoiseFigures(
+            runs=self.runs,
+            evaluators=tuple(one.name for one in self.evaluators),
+            spreads={one.name: one.spreads for one in self.evaluators},
+        )
+
     def tree(self) -> dict[str, Any]:
         """Return the report as JSON."""
         return {
@@ -123,6 +135,7 @@ class NoiseReport:
                     "unstableItems": one.unstable_items,
                     "sameOutputs": one.own_doing,
                     "items": one.items,
+                    "spreads": {key: half_up(size) for key, size in one.spreads.items()},
                 }
                 for one in self.evaluators
             ],
@@ -283,6 +296,11 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 unstable_items=sum(_differ(item, name) for item in repeated),
                 own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
+                spreads={
+                    item.id or item.index_key: spread(item.scores[name])
+                    for item in repeated
+                    if _differ(item, name)
+                },
             )
 
 

@@ -109,20 +109,32 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
         yield f"The candidate's pass rate is {percent(tree['candidatePassRate'])}.\n"
     if tree.get("note"):
         yield f"{plain(str(tree['note']), _TEXT)}\n"
-    for reason in tree.get("reasons", [])[:MAX_SHOWN]:
-        yield f"- {plain(str(reason), _TEXT)}"
-    if tree.get("reasons"):
-        yield ""
+    yield from _reasons(tree)
     if tree.get("pairing", "none") != "none":
         yield from _movement(tree)
         yield from _regressed(tree)
         yield from _cases(tree)
+        yield from _unclear_drops(tree)
         yield from _evidence(tree)
     for warning in tree.get("warnings", [])[:MAX_SHOWN]:
         yield f"> Warning: {plain(str(warning), _TEXT)}\n"
     if verdict.status == "FAIL" and tree.get("acceptCommand"):
         yield "To accept the change, run this and commit the baseline:\n"
         yield f"{fenced(str(tree['acceptCommand']))}\n"
+
+
+def _reasons(tree: Tree) -> Iterator[str]:
+    unclear = [
+        str(one.get("reason"))
+        for one in tree.get("guards") or []
+        if one.get("inconclusive") and not one.get("fails")
+    ]
+    found = [*map(str, tree.get("reasons", [])[:MAX_SHOWN]), *unclear]
+    yield from (f"- {plain(reason, _TEXT)}" for reason in found)
+    if found:
+        yield ""
+    if unclear and tree["status"] == "INCONCLUSIVE":
+        yield "An inconclusive gate passes unless power is required (`require_power`).\n"
 
 
 def _movement(tree: Tree) -> Iterator[str]:
@@ -188,6 +200,24 @@ def _cases(tree: Tree) -> Iterator[str]:
     yield ""
 
 
+def _unclear_drops(tree: Tree) -> Iterator[str]:
+    listed = {_place(case, drop) for case in tree.get("cases") or [] for drop in case["evaluatorDrops"]}
+    drops = [drop for drop in tree.get("unclearDrops") or [] if _place(drop, drop) not in listed]
+    if not drops:
+        return
+    yield "### Drops of single items that cannot be told from noise\n"
+    for drop in drops[:MAX_SHOWN]:
+        yield f"- {_case({**drop, 'evaluatorDrops': [drop]})}"
+    total = int(tree.get("unclearCount") or 0)
+    if total > len(tree["unclearDrops"]):
+        yield f"\n_Of {total:,} such drops._"
+    yield ""
+
+
+def _place(item: Tree, drop: Tree) -> tuple[Any, Any]:
+    return item.get("datasetItemId", item.get("index")), drop.get("evaluator")
+
+
 def _case(case: Tree) -> str:
     item = case.get("datasetItemId")
     name = f"item {code(str(item))}" if item is not None else f"row {code(str(case.get('index', '?')))}"
@@ -230,6 +260,8 @@ def _evidence(tree: Tree) -> Iterator[str]:
         f"- guard 2: single items by more than {points(tree.get('severityMargin') or 0)}, "
         f"{plain(str(tree.get('severity')), _NAME)}"
     )
+    for sentence in tree.get("itemGuardsInWords") or []:
+        yield f"  - {plain(str(sentence), _TEXT)}"
     yield "\n</details>\n"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 from dokimos.comparison.diff import ItemChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
@@ -14,6 +15,8 @@ from dokimos.core.figures import score as score_text
 from dokimos.core.means import complement
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
+from dokimos.gate.item_guards import ItemGuard, ItemGuards, can_judge, judged_among, noise_can_judge
+from dokimos.gate.variation import NoiseFigures, Variation
 from dokimos.stats.permutation import exchange_p
 
 _ERRORED: Final = -1.0
@@ -47,6 +50,20 @@ class Drop:
         now = [] if self.candidate_mean is None else [score_text(self.candidate_mean)]
         now += [f"error ({self.error:.80})"] if self.error else []
         return f"{self.name}: {self.evaluator} {score_text(self.baseline_mean)} -> {' and '.join(now)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RerunScores:
+    """What running a suspicious item again gave."""
+
+    times: int
+    scores: tuple[float, ...] = ()
+    errors: int = 0
+    """Runs that errored, or in which the evaluator gave no result."""
+
+
+Reruns: TypeAlias = Mapping[tuple[str, str], RerunScores]
+"""By item key and evaluator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +118,42 @@ def _repeats(side: Snapshot) -> int:
     return max((item.repeats for item in side.items), default=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drops:
+    """The single items that got worse by more than the margin, each kind with the worst first."""
+
+    counted: tuple[Drop, ...] = ()
+    """Those that make guard 2 fire."""
+    cleared: tuple[Drop, ...] = ()
+    """Those that running the items again did not confirm."""
+    explained: tuple[Drop, ...] = ()
+    """Those that do not stand out from what repeats vary by."""
+    unclear: tuple[Drop, ...] = ()
+    """Those that cannot be told from noise with the repeats there are."""
+
+
 def drops_of(
-    comparison: RunComparison, candidate: Snapshot, config: GateConfig, level: Level
-) -> tuple[Drop, ...]:
-    """Return the single items that guard 2 takes seriously, the worst first."""
+    comparison: RunComparison,
+    candidate: Snapshot,
+    config: GateConfig,
+    level: Level,
+    *,
+    guards: ItemGuards | None = None,
+    reruns: Reruns | None = None,
+    noise: NoiseFigures | None = None,
+) -> Drops:
+    """Sort the drops of single items by what they mean."""
     if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
-        return ()
+        return Drops()
     lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
     watch = _Watch(config, level, candidate, lower)
-    found = [drop for item in comparison.items for drop in watch.drops(item)]
-    return tuple(sorted(found, key=lambda drop: -drop.size))
+    found = [found for item in comparison.items for found in watch.drops(item)]
+    found.sort(key=lambda pair: -pair[0].size)
+    judge = _Judge(config, guards or ItemGuards(), lower, reruns or {}, noise, comparison.items)
+    sorted_by_kind: dict[str, list[Drop]] = {}
+    for drop, item in found:
+        sorted_by_kind.setdefault(judge.kind(drop, item), []).append(drop)
+    return Drops(**{kind: tuple(drops) for kind, drops in sorted_by_kind.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +165,13 @@ class _Watch:
     candidate: Snapshot
     lower_is_better: frozenset[str]
 
-    def drops(self, item: ItemChange) -> Iterator[Drop]:
+    def drops(self, item: ItemChange) -> Iterator[tuple[Drop, ItemChange]]:
         before, now = item.baseline, item.candidate
         if before is None or now is None:
             return
         for score in item.evaluators:
             if score.baseline_mean is not None and self.is_severe(score, before, now):
-                yield Drop(
+                drop = Drop(
                     key=item.key,
                     dataset_item_id=item.dataset_item_id,
                     evaluator=score.name,
@@ -137,16 +180,17 @@ class _Watch:
                     error=_error(now, score.name),
                     size=self.size(score, now),
                 )
+                yield drop, item
 
     def is_severe(self, score: ScoreChange, before: ItemSnapshot, now: ItemSnapshot) -> bool:
         name, margin = score.name, self.config.severity_margin
-        more_errors = _errored_share(now, name) > _errored_share(before, name)
+        more_errors = _has_more_errors(before, now, name)
         if not more_errors and half_up(self.fall(score)) <= margin:
             return False
         befores, nows = self.repeats(before, name), self.repeats(now, name)
         if self.config.severity == "calibrated":
             return exchange_p(befores, nows) <= (self.level.drop or 0.0)
-        if self.config.severity == "any" or self.is_deterministic(name) or score.candidate_mean is None:
+        if self.config.severity != "confirmed" or self.is_deterministic(name) or score.candidate_mean is None:
             return True
         return len(nows) > 1 and half_up(min(befores) - max(nows)) > margin
 
@@ -167,6 +211,94 @@ class _Watch:
         scores = item.scores.get(evaluator, ())
         good = [*map(complement, scores)] if evaluator in self.lower_is_better else list(scores)
         return good + [_ERRORED] * item.errored_repeats(evaluator)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Says what a drop means by the form of guard 2 that its evaluator has."""
+
+    config: GateConfig
+    guards: ItemGuards
+    lower_is_better: frozenset[str]
+    reruns: Reruns
+    noise: NoiseFigures | None
+    items: Sequence[ItemChange]
+
+    def kind(self, drop: Drop, item: ItemChange) -> str:
+        """Return the field of `Drops` that a drop belongs to."""
+        guard = self.guards.of(drop.evaluator)
+        again = self.reruns.get((drop.key, drop.evaluator))
+        assert item.baseline is not None, "what dropped was there before"
+        assert item.candidate is not None, "what dropped is there now"
+        # An error is no variation of a score: it counts as documented, whatever the scores vary by.
+        errors = _has_more_errors(item.baseline, item.candidate, drop.evaluator)
+        if guard in (None, ItemGuard.DOCUMENTED) or errors:
+            return "counted" if again is None or self.is_shown(drop, again) else "cleared"
+        if again is not None:
+            return "counted" if self.is_confirmed(drop, item, again) else "cleared"
+        return self.judged(drop, item)
+
+    def is_shown(self, drop: Drop, again: RerunScores) -> bool:
+        """Say whether most of the runs made again show a drop."""
+        fell = [self.fall(drop, score) > self.config.severity_margin for score in again.scores]
+        return 2 * (sum(fell) + again.errors) > again.times
+
+    def is_confirmed(self, drop: Drop, item: ItemChange, again: RerunScores) -> bool:
+        """Say whether even the best of the runs made again lies below by more than the variation."""
+        if 2 * again.errors > again.times or not again.scores:
+            return again.errors > 0
+        before, now = self.scores(item, drop.evaluator)
+        least = min(self.fall(drop, score) for score in again.scores)
+        repeats = len(before), len(again.scores)
+        return least > self.config.severity_margin and self.stands_out(
+            drop, least, before, (*now, *again.scores), repeats
+        )
+
+    def judged(self, drop: Drop, item: ItemChange) -> str:
+        before, now = self.scores(item, drop.evaluator)
+        repeats, alpha = (len(before), len(now)), self.config.alpha
+        runs = self.noise.runs if self.noise and drop.evaluator in self.noise.evaluators else 0
+        if not can_judge(*repeats, alpha) and not noise_can_judge(runs, alpha):
+            return "unclear"
+        fall = self.fall(drop, drop.candidate_mean or 0.0)
+        return "counted" if self.stands_out(drop, fall, before, now, repeats) else "explained"
+
+    def stands_out(
+        self,
+        drop: Drop,
+        fall: float,
+        before: Sequence[float],
+        now: Sequence[float],
+        repeats: tuple[int, int],
+    ) -> bool:
+        apart = max(before) < min(now) if drop.evaluator in self.lower_is_better else max(now) < min(before)
+        among = judged_among(self.guards, drop.evaluator, *repeats, self.config.alpha)
+        return apart and self.variation.stands_out(fall, drop.evaluator, drop.key, among)
+
+    @cached_property
+    def variation(self) -> Variation:
+        judged = self.guards.with_guard(ItemGuard.VARIATION, ItemGuard.UNKNOWN)
+        return Variation.of(
+            self.items,
+            dict.fromkeys(judged, self.config.severity_margin),
+            lower_is_better=self.lower_is_better,
+            reruns={key: again.scores for key, again in self.reruns.items()},
+            noise=self.noise,
+        )
+
+    def scores(self, item: ItemChange, evaluator: str) -> tuple[Sequence[float], Sequence[float]]:
+        assert item.baseline is not None, "what dropped was there before"
+        assert item.candidate is not None, "what dropped is there now"
+        return item.baseline.scores.get(evaluator, ()), item.candidate.scores.get(evaluator, ())
+
+    def fall(self, drop: Drop, score: float) -> float:
+        """How much worse a score is than the baseline's mean."""
+        fall = drop.baseline_mean - score
+        return half_up(-fall if drop.evaluator in self.lower_is_better else fall)
+
+
+def _has_more_errors(before: ItemSnapshot, now: ItemSnapshot, evaluator: str) -> bool:
+    return _errored_share(now, evaluator) > _errored_share(before, evaluator)
 
 
 def _error(item: ItemSnapshot, evaluator: str) -> str | None:

@@ -27,7 +27,8 @@ class GateStatus(StrEnum):
     FAIL = "FAIL"
     NO_BASELINE = "NO_BASELINE"
     INCONCLUSIVE = "INCONCLUSIVE"
-    """Nothing fired, but the comparison could not have seen the drop that it has to see."""
+    """Nothing fired, but a drop cannot be told from noise, which passes unless power is required, or the
+    comparison could not have seen the drop that it has to see, which does not pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,12 @@ class GateVerdict:
 
     @property
     def passed(self) -> bool:
-        """What CI branches on: false for FAIL, INCONCLUSIVE, and a missing baseline that is required."""
+        """What CI branches on: false for FAIL, a missing baseline that is required, and INCONCLUSIVE where
+        power is required.
+        """
         if self.status is GateStatus.NO_BASELINE:
             return self.no_baseline is None or not self.no_baseline.fails
-        return self.status is GateStatus.PASS
+        return self.decision is None or self.decision.passed
 
     @property
     def comparison(self) -> RunComparison | None:
@@ -77,7 +80,11 @@ class GateVerdict:
         """What a reader has to know although it does not fail the gate."""
         if self.decision is None:
             return ()
-        reported = [f"{one.reason} (reported only)" for one in self.decision.fired if not one.fails]
+        reported = [
+            f"{one.reason} (reported only)"
+            for one in self.decision.fired
+            if not one.fails and not one.inconclusive
+        ]
         return (*reported, *_cleared(self.decision), *self.decision.warnings)
 
     @property
@@ -89,16 +96,22 @@ class GateVerdict:
         yield self.headline
         if self.note:
             yield self.note
-        yield from (f"  {_GUARD_NAMES[one.guard]}: {one.reason}" for one in self._shown())
+        yield from (f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._shown())
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
+        yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
         yield from (f"  Warning: {warning}" for warning in self.warnings)
         if self.status is GateStatus.FAIL and self.accept_command:
             place = f", then commit {self.baseline}" if self.baseline else ""
             yield f"To accept the change: {self.accept_command}{place}"
 
     def _shown(self) -> list[Fired]:
-        return [one for one in self.fired if one.fails][:MAX_REASONS]
+        return [one for one in self.fired if one.fails or one.inconclusive][:MAX_REASONS]
+
+    @property
+    def item_guards(self) -> tuple[str, ...]:
+        """What makes the drop of a single item count, for each evaluator, and why, as sentences."""
+        return () if self.decision is None else tuple(self.decision.guards.sentences)
 
     @property
     def headline(self) -> str:
@@ -107,7 +120,7 @@ class GateVerdict:
             GateStatus.PASS: "passed",
             GateStatus.FAIL: "FAILED",
             GateStatus.NO_BASELINE: "has no baseline",
-            GateStatus.INCONCLUSIVE: "INCONCLUSIVE",
+            GateStatus.INCONCLUSIVE: "INCONCLUSIVE (passes)" if self.passed else "INCONCLUSIVE",
         }
         rate = None if self.comparison is None else self.comparison.pass_rate
         if rate is None or rate.delta is None:
@@ -130,7 +143,13 @@ class GateVerdict:
             "baseline": self.baseline,
             "reasons": list(self.reasons),
             "guards": [
-                {"guard": one.guard.value, "reason": one.reason, "fails": one.fails} for one in self.fired
+                {
+                    "guard": one.guard.value,
+                    "reason": one.reason,
+                    "fails": one.fails,
+                    **({"inconclusive": True} if one.inconclusive else {}),
+                }
+                for one in self.fired
             ],
         }
         if self.decision is None:
@@ -170,6 +189,10 @@ _COUNTS: Final = (
 )
 
 
+def _outcome(one: Fired) -> str:
+    return "INCONCLUSIVE: " if one.inconclusive and one.guard is Guard.SEVERITY else ""
+
+
 def _cleared(decision: Decision) -> Iterator[str]:
     if decision.cleared:
         names = ", ".join(f"{drop.name} ({drop.evaluator})" for drop in decision.cleared[:5])
@@ -200,7 +223,21 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "itemsNeeded": _needed(decision, config),
         "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
         "clearedCount": len(decision.cleared),
+        "explainedCount": len(decision.explained),
+        "unclearCount": len(decision.unclear),
+        "unclearDrops": [_unclear_tree(drop) for drop in decision.unclear[:MAX_CASES]],
+        "itemGuards": [choice.tree() for choice in decision.guards.choices],
+        "itemGuardsInWords": list(decision.guards.sentences),
     }
+
+
+def _unclear_tree(drop: Drop) -> dict[str, Any]:
+    item = {"index": drop.key} if drop.dataset_item_id is None else {"datasetItemId": drop.dataset_item_id}
+    means = {
+        "baselineMean": half_up(drop.baseline_mean),
+        "candidateMean": half_up(drop.candidate_mean or 0.0),
+    }
+    return {**item, "evaluator": drop.evaluator, **means}
 
 
 def _needed(decision: Decision, config: GateConfig) -> int | None:

@@ -12,6 +12,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
 from dokimos.gate.decision import Guard, decide
 from dokimos.gate.gate import verdict_of
+from dokimos.gate.severity import RerunScores
 
 
 def decided(before, now, **options):
@@ -358,7 +359,7 @@ def test_a_calibrated_gate_with_enough_repeats_splits_alpha_and_finds_a_broken_i
 def test_what_running_again_did_not_confirm_is_set_aside(result):
     before, now = Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 0]}))
 
-    decision = decide(before, now, GateConfig(), cleared={("q-1", "A")})
+    decision = decide(before, now, GateConfig(), reruns={("q-1", "A"): RerunScores(3, (1.0, 0.0, 1.0))})
 
     assert not decision.failed
     assert [drop.key for drop in decision.cleared] == ["q-1"]

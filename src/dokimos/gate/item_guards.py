@@ -1,0 +1,261 @@
+"""Which form of guard 2 judges the single items of each evaluator under severity="auto", and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final
+
+from dokimos.comparison.diff import MetricChange, RunComparison
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.comparison.wording import points
+from dokimos.core.figures import score as score_text
+from dokimos.core.text import counted
+from dokimos.gate.config import GateConfig
+from dokimos.gate.variation import NoiseFigures, spread
+from dokimos.stats.permutation import EXACT_ITEMS
+
+FEWEST_ITEMS: Final = 6
+"""Below so many items the documented guard stays: guard 1 does not see even a total collapse."""
+QUIET_REPEATS: Final = 3
+RERUNS: Final = 3
+_MOST_NAMES: Final = 5
+_NOISE_RUNS_TIMES_ALPHA: Final = 0.25
+"""What it takes of `dokimos noise` to judge a single run: 5 runs at alpha = 0.05."""
+
+
+class ItemGuard(StrEnum):
+    """What makes the drop of a single item count."""
+
+    DOCUMENTED = "documented"
+    """Every drop by more than the margin counts: `severity="any"`."""
+    VARIATION = "variation"
+    """Drops by more than the margin that stand out from what repeats vary by."""
+    UNKNOWN = "unknown"
+    """None does until its item is run again: there are too few repeats to tell it from noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardChoice:
+    """The form of guard 2 that one evaluator got."""
+
+    evaluator: str
+    guard: ItemGuard
+    reason: str
+    """Why, to go on a sentence with."""
+
+    def tree(self) -> dict[str, Any]:
+        return {"evaluator": self.evaluator, "guard": self.guard.value, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemGuards:
+    """The choices for all evaluators; empty unless severity is auto."""
+
+    choices: tuple[GuardChoice, ...] = ()
+    warnings: tuple[str, ...] = ()
+    margin: float = 0.0
+    repeats: tuple[int, int] = (1, 1)
+    alpha: float = 0.05
+
+    def of(self, evaluator: str) -> ItemGuard | None:
+        return next((one.guard for one in self.choices if one.evaluator == evaluator), None)
+
+    def with_guard(self, *guards: ItemGuard) -> tuple[str, ...]:
+        return tuple(one.evaluator for one in self.choices if one.guard in guards)
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """Say for each evaluator, those with one reason together, what counts and why."""
+        groups: dict[tuple[ItemGuard, str], list[str]] = {}
+        for one in self.choices:
+            groups.setdefault((one.guard, one.reason), []).append(one.evaluator)
+        for (guard, reason), names in groups.items():
+            yield f"{_names(names)}: {self._rule(guard)}, since {reason}."
+
+    def _rule(self, guard: ItemGuard) -> str:
+        return {
+            ItemGuard.DOCUMENTED: f"any drop by more than {points(self.margin)} counts",
+            ItemGuard.VARIATION: (
+                f"a drop by more than {points(self.margin)} counts where it stands out from the variation"
+            ),
+            ItemGuard.UNKNOWN: (
+                f"a drop by more than {points(self.margin)} counts where running the item again confirms it"
+            ),
+        }[guard]
+
+    @property
+    def too_few(self) -> str:
+        """Say why the drops of an evaluator without known variation are inconclusive, and what helps."""
+        before, now = self.repeats
+        have = "one repeat" if before == now == 1 else f"{before} and {now} repeats"
+        return f"cannot be told from noise with {have}; run {repeats_needed(self.alpha)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def choose_guards(
+    comparison: RunComparison,
+    baseline: Snapshot,
+    candidate: Snapshot,
+    config: GateConfig,
+    noise: NoiseFigures | None = None,
+) -> ItemGuards:
+    """Choose the form of guard 2 for each evaluator by what its repeats showed, not by whether it dropped."""
+    if config.severity != "auto":
+        return ItemGuards()
+    chooser = _Chooser(comparison, baseline, candidate, config, noise)
+    choices = tuple(
+        chooser.choice(metric) for metric in comparison.evaluators if _is_on_both(metric, chooser)
+    )
+    return ItemGuards(
+        choices=choices,
+        warnings=(_foreign_warning(config),) if choices and not baseline.records_repeats else (),
+        margin=config.severity_margin,
+        repeats=(chooser.repeats(0), chooser.repeats(1)),
+        alpha=config.alpha,
+    )
+
+
+def _is_on_both(metric: MetricChange, chooser: _Chooser) -> bool:
+    sides = (chooser.baseline.evaluators, chooser.candidate.evaluators)
+    return all(metric.name in side for side in sides)
+
+
+def _foreign_warning(config: GateConfig) -> str:
+    return (
+        "The baseline has neither repeats nor a word on which evaluators are deterministic, as other "
+        "implementations of dokimos write it, so the documented guard is kept: any drop of a single item by "
+        f"more than {points(config.severity_margin)} fails the gate, noise or not. Accept a new baseline to "
+        "have drops judged by what repeats vary by."
+    )
+
+
+def repeats_needed(alpha: float) -> int:
+    """Return how many repeats on each side can make the drop of a single item certain at alpha."""
+    repeats = QUIET_REPEATS
+    while not can_judge(repeats, repeats, alpha):
+        repeats += 1
+    return repeats
+
+
+def can_judge(before: int, now: int, alpha: float, evaluators: int = 1) -> bool:
+    """Say whether repeats part exactly between two sides by chance alone with at most alpha.
+
+    That is one in the number of ways to deal them out, for each evaluator that is judged by itself.
+    """
+    return math.comb(before + now, before) * alpha >= evaluators * (1 - 1e-9)
+
+
+def noise_can_judge(runs: int, alpha: float) -> bool:
+    """Say whether so many runs of `dokimos noise` show nearly all items that could drop by chance.
+
+    An item that varies stays unseen in all of them, and drops in the one run that is compared, with a chance
+    of at most 1 in e * (runs + 2); that no other item is seen to vary meanwhile takes that below alpha.
+    """
+    return runs * alpha >= _NOISE_RUNS_TIMES_ALPHA - 1e-9
+
+
+def smallest_p(items: int, tests: int, config: GateConfig) -> float:
+    """Return the adjusted p-value that guard 1 has where every item of a metric falls alike."""
+    p = min(1.0, 2.0 ** (1 - items))
+    if items > EXACT_ITEMS:
+        p = max(p, 1 / (config.permutation_iterations + 1))
+    return min(1.0, p * tests) if config.correction in ("holm", "bh") else p
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """Looks at what is known of the noise of each evaluator."""
+
+    comparison: RunComparison
+    baseline: Snapshot
+    candidate: Snapshot
+    config: GateConfig
+    noise: NoiseFigures | None
+
+    def choice(self, metric: MetricChange) -> GuardChoice:
+        guard, reason = self._guard(metric)
+        return GuardChoice(evaluator=metric.name, guard=guard, reason=reason)
+
+    def _guard(self, metric: MetricChange) -> tuple[ItemGuard, str]:
+        if not self.baseline.records_repeats:
+            return ItemGuard.DOCUMENTED, "the baseline says nothing of repeats or of determinism"
+        tests = 1 + len(self.comparison.evaluators)
+        if metric.n < FEWEST_ITEMS or smallest_p(metric.n, tests, self.config) >= self.config.alpha:
+            return ItemGuard.DOCUMENTED, (
+                f"guard 1 could not see even the collapse of all its {counted(metric.n, 'shared item')} at "
+                f"alpha = {self.config.alpha:g}"
+            )
+        varied, known = self._seen(metric.name)
+        before, now = self.repeats(0, metric.name), self.repeats(1, metric.name)
+        runs = self.noise_runs(metric.name)
+        if not varied and max(before, now, runs) >= QUIET_REPEATS and self._is_deterministic(metric.name):
+            return ItemGuard.DOCUMENTED, f"it is deterministic and {known} did not vary"
+        if can_judge(before, now, self.config.alpha) or noise_can_judge(runs, self.config.alpha):
+            amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
+            return ItemGuard.VARIATION, f"{known} {amount}"
+        if before == now == 1:
+            return (
+                ItemGuard.UNKNOWN,
+                "there is one repeat on each side and nothing else is known of its noise",
+            )
+        return ItemGuard.UNKNOWN, f"{before} and {now} repeats are too few to know its noise"
+
+    def _seen(self, evaluator: str) -> tuple[float, str]:
+        """Return the largest spread that was seen of an evaluator, and in what."""
+        sides = [spread(side.scores.get(evaluator, ())) for pair in self.shared for side in pair]
+        repeats, runs = (
+            max(self.repeats(0, evaluator), self.repeats(1, evaluator)),
+            self.noise_runs(evaluator),
+        )
+        if self.noise is not None:
+            sides += self.noise.spreads.get(evaluator, {}).values()
+        known = f"{runs} runs of dokimos noise" if runs > repeats else counted(repeats, "repeat")
+        return max(sides, default=0.0), known
+
+    def noise_runs(self, evaluator: str) -> int:
+        return self.noise.runs if self.noise is not None and evaluator in self.noise.evaluators else 0
+
+    def repeats(self, side: int, evaluator: str | None = None) -> int:
+        """Return how often the shared items of a side were run, at the least."""
+        found = [
+            _scored_repeats(pair[side], evaluator)
+            for pair in self.shared
+            if evaluator is None or evaluator in pair[side].scores
+        ]
+        return min(found, default=1)
+
+    @cached_property
+    def shared(self) -> list[tuple[ItemSnapshot, ItemSnapshot]]:
+        return [
+            (item.baseline, item.candidate)
+            for item in self.comparison.items
+            if item.baseline is not None and item.candidate is not None
+        ]
+
+    def _is_deterministic(self, evaluator: str) -> bool:
+        sides = (self.baseline.evaluators, self.candidate.evaluators)
+        return all(side.get(evaluator, EvaluatorFacts(name=evaluator)).deterministic for side in sides)
+
+
+def _scored_repeats(item: ItemSnapshot, evaluator: str | None) -> int:
+    if evaluator is None:
+        return item.repeats
+    return len(item.scores[evaluator]) + item.errored_repeats(evaluator)
+
+
+def judged_among(guards: ItemGuards, evaluator: str, before: int, now: int, alpha: float) -> tuple[str, ...]:
+    """Return the evaluators whose variation a drop is held against.
+
+    All that are judged share one error rate. With repeats enough for each of them to have its part of alpha,
+    an evaluator stands by itself; else a spread that stands out in any speaks against the drop.
+    """
+    judged = guards.with_guard(ItemGuard.VARIATION, ItemGuard.UNKNOWN)
+    return (evaluator,) if can_judge(before, now, alpha, len(judged)) else judged

@@ -1,0 +1,164 @@
+"""How far the scores of an unchanged item lie apart, as far as repeats show it, and which drops stand out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import nlargest
+from pathlib import Path
+from typing import Any, Final, Self
+
+from dokimos.comparison.diff import ItemChange
+from dokimos.core.checks import is_count, is_number
+from dokimos.errors import ConfigurationError
+
+_DIGITS: Final = 9
+"""Where differences are cut, so that binary fractions leave no dust."""
+OWN_SPREADS: Final = 2.0
+"""A drop has to be larger than the spread of the item's own repeats by this factor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFigures:
+    """What `dokimos noise` saw of an unchanged system, as far as a gate uses it."""
+
+    runs: int
+    evaluators: tuple[str, ...]
+    spreads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By evaluator and item: the largest difference between two runs; only of items that varied."""
+
+    def spread(self, evaluator: str, item: str) -> float:
+        return self.spreads.get(evaluator, {}).get(item, 0.0)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the JSON that `dokimos noise -o` wrote.
+
+        Raises:
+            ConfigurationError: where it cannot be read, or holds something else.
+        """
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as cause:
+            raise ConfigurationError(f"Cannot read the noise figures {path}: {cause}.") from cause
+        try:
+            return cls.of_tree(tree)
+        except (KeyError, TypeError, AttributeError, ValueError) as cause:
+            raise ConfigurationError(
+                f"{path} does not hold the figures of dokimos noise ({cause!r:.80}). "
+                "Write it with: dokimos noise TARGET -o FILE"
+            ) from cause
+
+    @classmethod
+    def of_tree(cls, tree: Any) -> Self:
+        """Take the figures from the tree of a `NoiseReport`."""
+        runs = tree["runs"]
+        if not is_count(runs) or runs < 2:
+            raise ValueError(f"runs is {runs!r:.80}")
+        entries = {str(entry["evaluator"]): dict(entry["spreads"]) for entry in tree["evaluators"]}
+        values = [value for spreads in entries.values() for value in spreads.values()]
+        if not all(is_number(value) and 0 <= value < float("inf") for value in values):
+            raise ValueError("a spread is not a number")
+        return cls(runs=runs, evaluators=tuple(entries), spreads=entries)
+
+
+def spread(scores: Sequence[float]) -> float:
+    """Return how far the scores of repeats lie apart; 0.0 for a single one."""
+    return round(max(scores) - min(scores), _DIGITS) if len(scores) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The spread of each item's repeats, by evaluator and item key."""
+
+    spreads: Mapping[str, Mapping[str, float]]
+    margins: Mapping[str, float]
+    """By evaluator: variation up to the severity margin, in the unit of its scores, counts as this much."""
+
+    @classmethod
+    def of(
+        cls,
+        items: Iterable[ItemChange],
+        margins: Mapping[str, float],
+        *,
+        lower_is_better: Iterable[str] = (),
+        reruns: Mapping[tuple[str, str], Sequence[float]] | None = None,
+        noise: NoiseFigures | None = None,
+    ) -> Self:
+        """Collect what was seen of the evaluators that have a margin, on the items of both sides."""
+        lower, spreads = frozenset(lower_is_better), {name: dict[str, float]() for name in margins}
+        for item in items:
+            if item.baseline is None or item.candidate is None:
+                continue
+            for name in margins:
+                before = item.baseline.scores.get(name, ())
+                now = item.candidate.scores.get(name, ())
+                again = (reruns or {}).get((item.key, name), ())
+                known = 0.0 if noise is None else noise.spread(name, item.dataset_item_id or item.key)
+                rise = _rise(before, now, name in lower)
+                largest = max(spread(before), spread((*now, *again)), known, rise)
+                if largest:
+                    spreads[name][item.key] = largest
+        return cls(spreads, margins)
+
+    def largest(self, evaluator: str) -> float:
+        return max(self.spreads[evaluator].values(), default=0.0)
+
+    def own(self, evaluator: str, key: str) -> float:
+        return self.spreads[evaluator].get(key, 0.0)
+
+    def around(self, evaluator: str, key: str) -> float:
+        """Return the largest spread of any other item, and no less than the margin."""
+        first, second, place = self._largest[evaluator]
+        return max(self.margins[evaluator], second if place == key else first)
+
+    def prominence(self, evaluators: Iterable[str]) -> float:
+        """Return how far any item's spread exceeds those of the others of its evaluator, 1.0 at least."""
+        found = [1.0]
+        for name in evaluators:
+            first, second, _ = self._largest[name]
+            beside = max(self.margins[name], second)
+            found.append(first / beside if beside else math.inf if first else 1.0)
+        return max(found)
+
+    @cached_property
+    def _largest(self) -> Mapping[str, tuple[float, float, str]]:
+        """By evaluator: the two largest spreads, and whose the first is."""
+        found = {}
+        for name, spreads in self.spreads.items():
+            ranked = nlargest(2, ((size, key) for key, size in spreads.items()))
+            (first, place), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
+            found[name] = (first, second, place)
+        return found
+
+    def stands_out(self, fall: float, evaluator: str, key: str, among: Iterable[str]) -> bool:
+        """Say whether a fall is more than what was seen of noise.
+
+        It has to exceed twice the spread of the item's own repeats, and the spreads of the other items by a
+        larger factor than any spread that was seen exceeds those beside it. So an unchanged item gives an
+        alarm only where its repeats part exactly between the two sides, and no other item shows such noise.
+
+        Args:
+            fall: How much the mean score fell.
+            evaluator: Whose score it is.
+            key: Of which item.
+            among: The evaluators whose spreads count.
+        """
+        if round(fall - OWN_SPREADS * self.own(evaluator, key), _DIGITS) <= 0:
+            return False
+        around = self.around(evaluator, key)
+        return not around or round(fall / around - self.prominence(among), _DIGITS) > 0
+
+
+def _rise(before: Sequence[float], now: Sequence[float], lower_is_better: bool) -> float:
+    """Return how much a score rose where a side has but one repeat.
+
+    Noise raises a score as easily as it lowers one, so where repeats are too few to show it, rises do.
+    """
+    if not before or not now or min(len(before), len(now)) > 1:
+        return 0.0
+    change = sum(now) / len(now) - sum(before) / len(before)
+    return max(0.0, round(-change if lower_is_better else change, _DIGITS))
