@@ -195,6 +195,14 @@ class TooManyErrors(RunError):
         super().__init__(message)
 
 
+class RunFailedError(RunError):
+    """A run did not come to its end, or every item errored; `result` holds what there is."""
+
+    def __init__(self, message: str, result: ExperimentResult) -> None:
+        self.result = result
+        super().__init__(message)
+
+
 class BudgetExceededError(RunError):
     """A call was not made because the budget of its run is spent."""
 

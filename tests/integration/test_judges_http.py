@@ -13,7 +13,7 @@ from typing import Literal
 
 import pytest
 
-from dokimos import Budget, Dataset, Example, Experiment, evaluate, judge, model_task
+from dokimos import Budget, Dataset, Example, Experiment, evaluate, judge, model_task, to_json
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import ExactMatch
@@ -652,8 +652,8 @@ def test_a_key_that_the_server_sends_back_is_written_nowhere(server, tmp_path, m
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) >= 8
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
-    assert KEY not in repr(result)
-    assert "[secret]" in repr(result)
+    assert KEY not in to_json(result) + str(result)
+    assert "[secret]" in to_json(result)
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY} "])

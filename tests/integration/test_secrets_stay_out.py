@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dokimos import Dataset, Example, Experiment, judge
+from dokimos import Dataset, Example, Experiment, judge, to_json
 from dokimos.evaluators import LLMJudge
 from dokimos.exporters.base import export
 
@@ -48,4 +48,4 @@ def test_a_key_in_an_exception_is_nowhere_in_what_is_kept(tmp_path, monkeypatch,
     assert "401 for key" in json.dumps(list(result.warnings))
     kept = written_in(tmp_path)
     assert kept.count("401 for key [secret]") > 5
-    assert KEY not in kept + repr(result)
+    assert KEY not in kept + to_json(result)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from statistics import stdev
 from typing import Any
 
+from dokimos.core.endings import describe_counts, describe_failure
 from dokimos.core.eval_result import (
     CONTESTED,
     DEFAULT_THRESHOLD,
@@ -21,18 +22,17 @@ from dokimos.core.eval_result import (
     lowest_score,
     worst_kind,
 )
-from dokimos.core.example import Example
+from dokimos.core.item_result import ItemResult, RunResult
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.outcome import SUCCESS, Outcome, decide_outcome, find_culprits
 from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.quick_init import quick_init
 from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.rows import row_of
-from dokimos.core.summary import EvaluatorSummary, RunSummary, Tally
-from dokimos.core.test_case import EvalTestCase
+from dokimos.core.summary import EvaluatorSummary, RunSummary
 from dokimos.core.unjudged import describe_unjudged
+from dokimos.core.views import views
+from dokimos.errors import RunFailedError
 
 __all__ = [
     "CONTESTED",
@@ -50,122 +50,6 @@ __all__ = [
     "lowest_score",
     "worst_kind",
 ]
-
-
-@quick_init
-@dataclass(frozen=True, slots=True)
-class ItemResult:
-    """What one run found for one example."""
-
-    index: int
-    """0-based position in the data set."""
-    example: Example
-    _: KW_ONLY
-    actual_outputs: Mapping[str, Any] = field(default_factory=dict)
-    eval_results: tuple[EvalResult, ...] = ()
-    metrics: CallMetrics | None = None
-    error: str | None = None
-    """Why the task gave no answer; the outputs hold how far it came, if that is known."""
-
-    __pydantic_config__ = WIRE_CONFIG
-
-    @property
-    def key(self) -> str:
-        """The example's id, else its position."""
-        return self.index_key if self.example.id is None else self.example.id
-
-    @property
-    def index_key(self) -> str:
-        return f"item-{self.index}"
-
-    @property
-    def outcome(self) -> Outcome:
-        return decide_outcome(self.error, self.eval_results)
-
-    @property
-    def success(self) -> bool | None:
-        """True if all that judged it are content, False if one is not or it errored, None if none judged."""
-        return SUCCESS.get(self.outcome)
-
-    @property
-    def errored(self) -> bool:
-        """Whether there is an error in place of an answer, or of every verdict."""
-        return self.outcome is Outcome.ERRORED
-
-    @property
-    def culprits(self) -> tuple[EvalResult, ...]:
-        """The results that keep the item from passing."""
-        return find_culprits(self.error, self.eval_results)
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Why the item is errored: the task's error, or those of its evaluators."""
-        task = () if self.error is None else (self.error,)
-        return task + tuple(result.error_text for result in self.culprits if result.error is not None)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Errors of evaluators that leave the item's outcome to the others."""
-        counted = self.culprits
-        return tuple(r.error_text for r in self.eval_results if r.error is not None and r not in counted)
-
-    @property
-    def actual_output(self) -> str | None:
-        """The text form of `actual_outputs["output"]`, None when absent."""
-        return text_form(self.actual_outputs.get("output"))
-
-    def result(self, name: str) -> EvalResult | None:
-        """The result of the evaluator called `name`, None if it gave none."""
-        return next((r for r in self.eval_results if r.name == name), None)
-
-    def to_test_case(self, run_index: int = 0) -> EvalTestCase:
-        return self.example.to_test_case(
-            self.actual_outputs, metrics=self.metrics, run_index=run_index, error=self.error
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """One pass over the data set."""
-
-    index: int = 0
-    item_results: tuple[ItemResult, ...] = ()
-    """In dataset order; empty when the experiment ran with `keep_results=False`."""
-    summary: RunSummary = None  # type: ignore[assignment] # always set: computed from the items if not given
-
-    __pydantic_config__ = WIRE_CONFIG
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "item_results", tuple(self.item_results))
-        if self.summary is None:
-            object.__setattr__(self, "summary", Tally.of(self.item_results).summary())
-
-    @property
-    def total_count(self) -> int:
-        return self.summary.total
-
-    @property
-    def pass_count(self) -> int:
-        return self.summary.passed
-
-    @property
-    def fail_count(self) -> int:
-        """Items that failed, errored ones included."""
-        return self.summary.failed
-
-    @property
-    def error_count(self) -> int:
-        return self.summary.errored
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Share of the judged items that passed, None if none was judged."""
-        return self.summary.pass_rate
-
-    def average_score(self, name: str) -> float | None:
-        """Mean of an evaluator's scores, errors and skips left out; None if nothing was scored."""
-        found = self.summary.evaluator(name)
-        return None if found is None else found.mean
 
 
 class RunStatus(StrEnum):
@@ -210,6 +94,37 @@ class ExperimentResult:
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
+
+    def __repr__(self) -> str:
+        return f"<ExperimentResult {self.name!r:.60}: {describe_counts(self)}>"
+
+    def __str__(self) -> str:
+        text: str = views().result_text(self)
+        return text
+
+    def _repr_html_(self) -> str:
+        html: str = views().result_html(self)
+        return html
+
+    def print(self, *, verbose: bool = False) -> None:
+        """Print the result as the command does: verdict, evaluators, and the items to look at first.
+
+        Args:
+            verbose: Whether to print all items that did not pass, and not only the first five.
+        """
+        views().print_result(self, verbose=verbose)
+
+    def raise_for_status(self) -> None:
+        """Raise unless the run came to its end and at least one item was not errored.
+
+        Whether items passed is another question: see `dokimos.testing.assert_scores`.
+
+        Raises:
+            RunFailedError: where it did not; its `result` is this one.
+        """
+        problem = describe_failure(self)
+        if problem is not None:
+            raise RunFailedError(problem, self)
 
     @property
     def notices(self) -> tuple[str, ...]:

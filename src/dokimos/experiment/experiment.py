@@ -86,14 +86,28 @@ class Experiment:
         Works where an event loop is already running, too. Raises `RunInterrupted` on Ctrl-C, `TooManyErrors`
         by `max_errors`, both with the partial result; `ConfigurationError`, `JournalError` and
         `RunLockedError` before anything has run.
+
+        On a terminal and in a notebook it shows its progress and, in the end, the result; anywhere it says
+        on standard error and to the logger `dokimos` that the run broke or that every item errored.
+        `quiet=True` keeps all of that back.
         """
-        return self._launch(None, keywords)
+        result = self._launch(None, keywords)
+        self._tell_ending(result, keywords)
+        return result
 
     async def run_async(self, **keywords: Unpack[RunOptionKeywords]) -> ExperimentResult:
-        """Carry the experiment out on the event loop that is running."""
+        """Carry the experiment out on the event loop that is running; tells how it ended, as `run` does."""
         from dokimos.experiment.runner import Runner
 
-        return await Runner(self, with_keywords(self.options, keywords)).run()
+        result = await Runner(self, with_keywords(self.options, keywords)).run()
+        self._tell_ending(result, keywords)
+        return result
+
+    def _tell_ending(self, result: ExperimentResult, keywords: Mapping[str, Any]) -> None:
+        from dokimos.experiment.ending import tell_ending
+
+        if not keywords.get("quiet", self.options.quiet):
+            tell_ending(result)
 
     def _launch(self, launch: Launch | None, keywords: Mapping[str, Any]) -> ExperimentResult:
         from dokimos.experiment.runner import Runner

@@ -15,7 +15,15 @@ from dokimos.http.breaker import PATIENCE
 from dokimos.judges.budget import Budget
 from dokimos.judges.mode import CassetteMode
 
-_FLAGS: Final = ("journal", "retry_errors", "force", "keep_results", "auto_close_reporters", "fail_fast")
+_FLAGS: Final = (
+    "journal",
+    "retry_errors",
+    "force",
+    "keep_results",
+    "auto_close_reporters",
+    "fail_fast",
+    "quiet",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ class RunOptions:
     changed evaluators score again."""
     keep_results: bool = True
     """Keep every item in the result; without it only the totals are kept."""
+    quiet: bool = False
+    """Print nothing: no progress, and not how the run ended."""
     progress: bool | None = None
     """Show progress on standard error; None decides by what standard error is."""
     auto_close_reporters: bool = False
@@ -114,6 +124,7 @@ class RunOptionKeywords(CallOptionKeywords, total=False):
     retry_errors: bool
     force: bool
     keep_results: bool
+    quiet: bool
     progress: bool | None
     auto_close_reporters: bool
     redact: Callable[[str], str] | None

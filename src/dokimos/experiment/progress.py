@@ -155,7 +155,7 @@ class LiveProgress:
 
 def make_progress(plan: Experiment, options: RunOptions) -> Progress:
     """Choose by the options and by what standard error is; `NO_COLOR` asks for plain lines, too."""
-    if options.progress is False or sys.stderr is None:
+    if options.quiet or options.progress is False or sys.stderr is None:
         return Silent()
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
     if sys.stderr.isatty() and not plain:

@@ -76,6 +76,14 @@ def print_result(
     view.print_warnings()
 
 
+def print_summary(result: ExperimentResult, console: Console) -> None:
+    """Print what a result is of, its evaluators and its verdict, without any items."""
+    view = _View(result, console, signs_for(console))
+    view.print_head()
+    view.print_evaluators()
+    view.print_verdict((), None)
+
+
 def verdict_line(
     result: ExperimentResult, misses: Sequence[str], wanted: str | None, console: Console
 ) -> Text:

@@ -98,7 +98,7 @@ def test_a_repeat_that_is_through_has_no_time_left(numbers: Numbers, monkeypatch
 def test_a_stream_of_unknown_length_has_a_count_and_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(tty=False))
     run(DatasetStream(lambda: [Example.of(str(i)) for i in range(3)]))
-    assert terminal.shown().splitlines()[-1].startswith("3 · ")
+    assert terminal.shown().splitlines()[-2].startswith("3 · ")
     assert "left" not in terminal.shown()
 
 

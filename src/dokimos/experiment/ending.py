@@ -1,0 +1,40 @@
+"""Telling how a run ended to whoever started it from Python."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dokimos.core.endings import describe_failure
+from dokimos.core.visible import print_line, visible
+
+if TYPE_CHECKING:
+    from dokimos.core.results import ExperimentResult
+
+_log = logging.getLogger("dokimos")
+
+
+def tell_ending(result: ExperimentResult) -> None:
+    """Show a result on a terminal or in a notebook; say everywhere that a run broke or found nothing out.
+
+    That goes to standard error and to the logger `dokimos`. It is no Python warning, which would become an
+    exception under `-W error`, and a run that is paid for would be lost.
+    """
+    problem = describe_failure(result)
+    if problem is not None:
+        print_line(problem)
+        if _log.hasHandlers():  # without one, Python would write the line once more
+            _log.error(visible(problem))
+    notebook = _notebook()
+    if notebook is not None:
+        notebook.display.display(result)
+    elif sys.stdout is not None and sys.stdout.isatty():
+        result.print()
+
+
+def _notebook() -> Any:
+    """Return IPython where this runs in a notebook, else None."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return ipython if hasattr(shell, "kernel") else None
