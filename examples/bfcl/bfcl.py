@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dokimos import Dataset, Example, ToolCall, ToolDefinition
+from dokimos.evaluators import one_of
 from dokimos.evaluators.json_schema import compiled, schema_text
 
 QUICKSTART = Path(__file__).parents[1] / "quickstart"
@@ -46,10 +47,16 @@ def wheel_data(path: str | Path) -> ReadText:
 
 def load(read: ReadText, category: str) -> Dataset:
     """Return the cases of a category that have an answer; the expected calls hold the accepted values."""
+    return Dataset(
+        [_example(row, answer, category) for row, answer in raw_rows(read, category)], name=category
+    )
+
+
+def raw_rows(read: ReadText, category: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield the rows of a category that have an answer, with it, as they stand in the data."""
     name = f"BFCL_v4_{category}.json"
     answers = {row["id"]: row["ground_truth"] for row in _rows(read(f"possible_answer/{name}"))}
-    rows = (row for row in _rows(read(name)) if row["id"] in answers)
-    return Dataset([_example(row, answers[row["id"]], category) for row in rows], name=category)
+    return ((row, answers[row["id"]]) for row in _rows(read(name)) if row["id"] in answers)
 
 
 def committed_rows() -> Dataset:
@@ -81,53 +88,59 @@ def recorded_calls(example: Example) -> list[ToolCall]:
         return [ToolCall("(none)")]
 
 
-def accepted(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
-    """Match arguments with accepted values: `""` among them means that the argument may be left out."""
-    return expected.keys() >= actual.keys() and all(
-        any(_same(option, actual[name]) for option in _options(options)) if name in actual else "" in options
-        for name, options in expected.items()
-    )
+def expected_call(name: str, answer: Mapping[str, Any]) -> ToolCall:
+    """Return the expected call: the answer of the data has a list of accepted values for each argument."""
+    return ToolCall(name, _accepted(answer))
+
+
+def _accepted(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return accepted values as the library has them: `""` among them says that there may be none.
+
+    Where `""` is the only one there must be none. A few maps of the data hold plain values, or an empty list,
+    which is a value then.
+    """
+    listed = {
+        name: options if isinstance(options, list) and options else [options]
+        for name, options in answer.items()
+    }
+    return {
+        name: one_of(*[_value(option) for option in options if option != ""], optional="" in options)
+        for name, options in listed.items()
+        if options != [""]
+    }
+
+
+def _value(option: Any) -> Any:
+    """Maps inside an accepted value hold accepted values too."""
+    if isinstance(option, dict):
+        return _accepted(option)
+    return [_value(element) for element in option] if isinstance(option, list) else option
 
 
 def _true_call(call: ToolCall, tool: ToolDefinition) -> ToolCall:
     chosen = {}
-    for name, options in call.arguments.items():
-        if "" in options and name not in tool.parameters:
+    for name, form in call.arguments.items():
+        values, optional = _choices(form)
+        if optional and name not in tool.parameters:
             continue
-        values = [_without_options(option) for option in _options(options) if option != ""]
         validator = compiled(schema_text(tool.schema_of(name)))
         allowed = [value for value in values if validator.is_valid(value)]
-        if allowed or (values and ("" not in options or name in tool.required)):
+        if allowed or not optional or name in tool.required:
             chosen[name] = (allowed or values)[0]
     return ToolCall(call.name, chosen)
 
 
-def _without_options(value: Any) -> Any:
-    """Maps inside an accepted value hold accepted values too: take the first of each."""
+def _choices(form: Mapping[str, Any]) -> tuple[list[Any], bool]:
+    """Return the accepted values of an argument in their first variants, and whether it may be left out."""
+    optional = "optional" in form
+    values = (form["optional"] if optional else form)["one_of"]
+    return [_first(value) for value in values], optional
+
+
+def _first(value: Any) -> Any:
     if isinstance(value, dict):
-        first = {name: [o for o in _options(options) if o != ""][:1] for name, options in value.items()}
-        return {name: _without_options(found[0]) for name, found in first.items() if found}
-    return [_without_options(element) for element in value] if isinstance(value, list) else value
-
-
-def _options(options: Any) -> list[Any]:
-    """Return a list of accepted values; a few maps of the data hold plain values, or an empty list."""
-    return options if isinstance(options, list) and options else [options]
-
-
-def _same(option: Any, value: Any) -> bool:
-    """Compare as the data's authors do: texts without case and punctuation, maps by accepted values."""
-    if isinstance(option, str) and isinstance(value, str):
-        return _plain(option) == _plain(value)
-    if isinstance(option, list) and isinstance(value, list | tuple):
-        return len(option) == len(value) and all(map(_same, option, value))
-    if isinstance(option, dict) and isinstance(value, dict):
-        return accepted(option, value)
-    return (isinstance(option, bool) is isinstance(value, bool)) and option == value
-
-
-def _plain(text: str) -> str:
-    return "".join(character for character in text.lower() if character not in " ,./-_*^'\"")
+        return {name: _choices(form)[0][0] for name, form in value.items()}
+    return [_first(element) for element in value] if isinstance(value, list) else value
 
 
 def _rows(text: str) -> Iterator[dict[str, Any]]:
@@ -150,7 +163,7 @@ def _made(
     tools: Sequence[ToolDefinition],
     metadata: Mapping[str, Any],
 ) -> Example:
-    calls = [ToolCall(name, arguments) for call in answer for name, arguments in call.items()]
+    calls = [expected_call(name, arguments) for call in answer for name, arguments in call.items()]
     return Example(
         {"input": question},
         {"toolCalls": calls},

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bfcl import accepted
-
 from dokimos import Example, ToolCall, ToolDefinition
+from dokimos.evaluators import ArgumentMatcher
 
 Calls = Sequence[ToolCall]
 Perturb = Callable[[Calls, Example, random.Random], list[ToolCall] | None]
 """Returns the calls with a fault in them, None where there is no room for it."""
+
+_MATCHER = ArgumentMatcher()
 
 OF_ANOTHER_TYPE: dict[str, Any] = {
     "string": 12345,
@@ -92,7 +93,7 @@ def duplicated(calls: Calls, example: Example, rng: random.Random) -> list[ToolC
 
 
 def _fits(expected: ToolCall, call: ToolCall) -> bool:
-    return expected.name == call.name and accepted(expected.arguments, call.arguments)
+    return expected.name == call.name and _MATCHER(expected.arguments, call.arguments)
 
 
 def _changed(calls: Calls, index: int, change: Callable[[ToolCall], ToolCall]) -> list[ToolCall]:

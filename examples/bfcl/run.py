@@ -16,7 +16,6 @@ from pathlib import Path
 from bfcl import (
     CATEGORIES,
     LIVE_CATEGORIES,
-    accepted,
     committed_rows,
     installed_data,
     load,
@@ -31,8 +30,8 @@ from dokimos.evaluators import ToolCallValidity, ToolCorrectness, ToolEfficiency
 
 EVALUATORS: list[Evaluator] = [
     ToolCallValidity(strict=True),
-    ToolCorrectness(match="names_and_args", arguments=accepted),
-    ToolTrajectory(mode="strict", arguments=accepted),
+    ToolCorrectness(match="names_and_args", arguments="exact"),
+    ToolTrajectory(mode="strict", arguments="exact"),
     ToolEfficiency(),
 ]
 NAMES = [evaluator.name for evaluator in EVALUATORS]

@@ -119,6 +119,11 @@ class ToolCall(_Told):
         text = getattr(self, "_text", None)
         return text is not None and text == getattr(other, "_text", None)
 
+    def mentions(self, word: str) -> bool:
+        """Say whether a word may be in the arguments; True where there is no text of them to search."""
+        text = getattr(self, "_text", None)
+        return text is None or word in text or "\\u" in text
+
     @property
     def invalid_arguments(self) -> str | None:
         """What the model wrote in the place of arguments where that is no JSON object, else None."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.evaluators.registry import BUILT_IN
 
 if TYPE_CHECKING:
+    from dokimos.evaluators.agent.accepted_values import one_of as one_of
     from dokimos.evaluators.agent.argument_matching import ArgumentMatcher as ArgumentMatcher
     from dokimos.evaluators.agent.plans import PlanAdherence as PlanAdherence
     from dokimos.evaluators.agent.plans import PlanQuality as PlanQuality
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
 
 _TARGET_OF: Final[dict[str, str]] = {
     "Evaluator": "dokimos.evaluators.base:Evaluator",
+    "one_of": "dokimos.evaluators.agent.accepted_values:one_of",
     "ArgumentMatcher": "dokimos.evaluators.agent.argument_matching:ArgumentMatcher",
     "evaluator": "dokimos.evaluators.function:evaluator",
     "CRITERIA": "dokimos.evaluators.conversation.criteria:CRITERIA",

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.patterns import find
-from dokimos.core.text import quoted
+from dokimos.core.text import listed, quoted
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.accepted_values import ONE_OF, OPTIONAL, read_value
 from dokimos.evaluators.agent.value_matching import as_value_matcher
 from dokimos.evaluators.agent.values import same_value
 
@@ -23,13 +24,19 @@ _DROPPED: Final = str.maketrans("", "", ",_\u202f")
 def argument_check(wanted: Any) -> Check:
     """Return the check for a literal value or a matcher such as `{fuzzy: "60.94"}`.
 
-    A map with one of the forms as its only key is a matcher; `{literal: ...}` says that it is not.
+    A map with one of the forms as its only key is a matcher; `{literal: ...}` says that it is not. Of
+    `{one_of: [...]}` each entry is a value or a matcher; inside a value it holds values.
 
     Raises:
         ConfigurationError: for a matcher whose content is of the wrong kind.
     """
+    if may_be_absent(wanted):
+        return argument_check(wanted[OPTIONAL])
+    if _is_one_of(wanted):
+        return _one_of(wanted[ONE_OF])
     if not isinstance(wanted, Mapping) or not set(wanted) & set(FORMS):
-        return lambda actual: same_value(wanted, actual)
+        value = read_value(wanted, "the value")
+        return lambda actual: same_value(value, actual)
     if len(wanted) != 1:
         keys = ", ".join(sorted(map(str, wanted)))
         raise ConfigurationError(
@@ -37,6 +44,37 @@ def argument_check(wanted: Any) -> Check:
         )
     ((form, content),) = wanted.items()
     return _MAKERS[form](content)
+
+
+def may_be_absent(wanted: Any) -> bool:
+    """Say whether an argument may be left out: it is `{optional: ...}` around a matcher."""
+    if not isinstance(wanted, Mapping) or wanted.keys() != {OPTIONAL}:
+        return False
+    inner = wanted[OPTIONAL]
+    return isinstance(inner, Mapping) and len(inner) == 1 and not {*FORMS, ONE_OF}.isdisjoint(inner)
+
+
+def describe_wanted(wanted: Any) -> str:
+    """Return what is expected of an argument as it stands in a reason."""
+    if may_be_absent(wanted):
+        return f"{describe_wanted(wanted[OPTIONAL])} or nothing"
+    return f"one of {listed(wanted[ONE_OF])}" if _is_one_of(wanted) else quoted(wanted)
+
+
+def _is_one_of(wanted: Any) -> bool:
+    return isinstance(wanted, Mapping) and wanted.keys() == {ONE_OF}
+
+
+def _one_of(content: Any) -> Check:
+    if not isinstance(content, list) or not content:
+        raise ConfigurationError(
+            f"one_of takes a list of accepted values that is not empty, not {quoted(content)}; a value that "
+            "looks like it goes under literal."
+        )
+    if any(map(may_be_absent, content)):
+        raise ConfigurationError("optional goes around one_of, not into it: {optional: {one_of: [...]}}.")
+    checks = [argument_check(each) for each in content]
+    return lambda actual: any(check(actual) for check in checks)
 
 
 def _literal(content: Any) -> Check:

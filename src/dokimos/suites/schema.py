@@ -53,7 +53,9 @@ class ExpectedTool(Block):
 
     name: Text
     args: dict[str, Any] | None = None
-    """Values or matchers of arguments; others are not looked at."""
+    """Of arguments a value, {one_of: [...]} for several accepted ones, {optional: {one_of: [...]}} where it
+    may be left out, or a matcher (fuzzy, regex, contains, range, not); {literal: ...} is a value that looks
+    like one of these. Other arguments are not looked at."""
     count: Annotated[int, Field(ge=1)] = 1
     """The least number of calls that match."""
     max_count: Annotated[int, Field(ge=0)] | None = None

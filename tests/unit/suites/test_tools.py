@@ -65,6 +65,19 @@ def test_calls_that_differ_fail_with_the_difference(expected, reason):
     assert reason in found.reason
 
 
+def test_an_optional_argument_may_be_left_out_or_has_one_of_its_values():
+    expected = [{"name": "lookup", "args": {"unit": {"optional": {"one_of": ["km", "mi"]}}}}]
+    turn = Turn.model_validate({"input": "x", "expected_tools": expected})
+    evaluator = ToolsCalled.of(turn.expected_tools, [])
+
+    def found(arguments):
+        return evaluator.evaluate(EvalTestCase({}, {"toolCalls": [ToolCall("lookup", arguments)]}))
+
+    assert found({"city": "Paris"}).success is found({"unit": "mi"}).success is True
+    assert found({"unit": "m"}).success is found({"unit": None}).success is False
+    assert found({"unit": "m"}).reason.endswith("unit is 'm', expected one of 'km', 'mi' or nothing.")
+
+
 def test_a_forbidden_tool_must_not_be_called():
     assert result([], ["lookup"]).success is False
     assert result([], ["delete"]).success is True
@@ -103,6 +116,28 @@ def test_an_empty_list_expects_nothing():
         ({"not": "Oslo"}, "Paris", True),
         ({"literal": {"regex": "x"}}, {"regex": "x"}, True),
         ({"literal": {"regex": "x"}}, "x", False),
+        ({"one_of": ["km", "mi"]}, "mi", True),
+        ({"one_of": ["km", "mi"]}, '"mi"', False),
+        ({"one_of": [1, None]}, 1.0, True),
+        ({"one_of": [1, None]}, None, True),
+        ({"one_of": [1, None]}, True, False),
+        ({"one_of": [1, "2"]}, 2, False),
+        ({"one_of": [{"fuzzy": "60.94"}, "none"]}, "60.940", True),
+        ({"one_of": [{"fuzzy": "60.94"}, "none"]}, "None", False),
+        ({"one_of": [{"literal": {"one_of": [1]}}]}, {"one_of": [1]}, True),
+        ({"not": {"one_of": ["km", "mi"]}}, "mi", False),
+        ({"not": {"one_of": ["km", "mi"]}}, "m", True),
+        ({"optional": {"one_of": ["km"]}}, "km", True),
+        ({"optional": {"one_of": ["km"]}}, "", False),
+        ({"optional": {"regex": "k."}}, "km", True),
+        ({"optional": True}, {"optional": True}, True),
+        ({"optional": True}, True, False),
+        ({"optional": {"one_of": ["x"], "note": 1}}, {"optional": {"one_of": ["x"], "note": 1}}, True),
+        ({"one_of": ["x"], "note": 1}, {"one_of": ["x"], "note": 1}, True),
+        ({"who": {"one_of": ["Ann", "Anna"]}}, {"who": "Anna"}, True),
+        ({"who": "Ann", "age": {"optional": {"one_of": [7]}}}, {"who": "Ann"}, True),
+        ({"who": "Ann", "age": {"optional": {"one_of": [7]}}}, {"who": "Ann", "age": 8}, False),
+        ([{"one_of": [1, 2]}, 3], [2, 3], True),
     ],
 )
 def test_an_argument_is_compared_as_the_suite_says(wanted, actual, fits):
@@ -118,6 +153,14 @@ def test_an_argument_is_compared_as_the_suite_says(wanted, actual, fits):
         ({"fuzzy": "a", "regex": "b"}, "a matcher has one key"),
         ({"regex": "a", "other": 1}, "a matcher has one key"),
         ({"range": "1-7"}, "range"),
+        ({"one_of": []}, "one_of takes a list .*, not \\[\\]; a value that looks like it goes under literal"),
+        ({"one_of": "km"}, "one_of takes a list"),
+        ({"one_of": [{"one_of": []}]}, "one_of takes a list"),
+        ({"one_of": [{"regex": "("}]}, "not a regular expression"),
+        ({"one_of": [{"optional": {"one_of": [1]}}]}, "optional goes around one_of"),
+        ({"optional": {"one_of": "km"}}, "one_of takes a list"),
+        ({"optional": {"fuzzy": 3}}, "fuzzy takes a text"),
+        ({"a": [{"one_of": 5}]}, r"the value.a\[0\]: .one_of. takes a list"),
     ],
 )
 def test_a_matcher_that_cannot_work_is_refused(wanted, message):

@@ -15,23 +15,39 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from dokimos.core.jsonable import text_form
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators.agent.accepted_values import describe_expected, read_values
 from dokimos.evaluators.agent.value_matching import (
     ValueMatcher,
     ValueMatching,
     as_value_matcher,
 )
-from dokimos.evaluators.agent.values import ABSENT, Normalise, contains_entries, same_mapping, value_key
+from dokimos.evaluators.agent.values import (
+    ABSENT,
+    AcceptedValues,
+    Normalise,
+    contains_entries,
+    is_contained,
+    same_mapping,
+    value_key,
+)
 from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.named_code import import_named
 
 Arguments: TypeAlias = Mapping[str, Any]
-ArgumentMode: TypeAlias = Literal["exact", "subset", "superset", "ignore"]
+ArgumentMode: TypeAlias = Literal[
+    "exact", "expected_in_actual", "actual_in_expected", "subset", "superset", "ignore"
+]
 ArgumentCheck: TypeAlias = Callable[[Arguments, Arguments], bool]
 """A function of (expected arguments, actual arguments)."""
 ArgumentMatching: TypeAlias = ArgumentCheck | str | Mapping[str, Any]
 """A check, or its data form: a mode, a map of the fields of `ArgumentMatcher`, or `module:function`."""
 
 MODES: Final = get_args(ArgumentMode)
+DOCUMENTED_WORDS: Final[dict[str, ArgumentMode]] = {
+    "expected_in_actual": "subset",
+    "actual_in_expected": "superset",
+}
+"""The older words for two modes; "subset" and "superset" of a trajectory mean the opposite."""
 
 ARGUMENTS_SCHEMA: Final[dict[str, Any]] = {
     "oneOf": [
@@ -59,8 +75,8 @@ class ArgumentMatcher:
     """
 
     mode: ArgumentMode = "exact"
-    """"exact": the same arguments; "subset": at least those expected; "superset": none but those expected;
-    "ignore": any."""
+    """"exact": the same arguments; "expected_in_actual" (also "subset"): at least those expected;
+    "actual_in_expected" (also "superset"): none but those expected; "ignore": any."""
     _: KW_ONLY
     trim_strings: bool = False
     """Leave out white space at both ends of texts."""
@@ -79,12 +95,23 @@ class ArgumentMatcher:
         _ = self._matchers  # what is wrong with them is said now
 
     def __call__(self, expected: Arguments, actual: Arguments) -> bool:
-        """Say whether the actual arguments will do."""
+        """Say whether the actual arguments will do; the expected ones may hold accepted values as data."""
+        return self.compare(read_values(expected), actual)
+
+    def compare(self, expected: Arguments, actual: Arguments) -> bool:
+        """Say the same of expected arguments whose accepted values were read already."""
         if self._matchers:
             return self._with_matchers(expected, actual)
         if self.mode == "exact":
             return same_mapping(expected, actual, self._normalise)
         return self._by_mode(expected, actual)
+
+    def explain(self, expected: Arguments, actual: Arguments) -> list[str]:
+        """Return what is wrong with each argument that is not as expected; none where all are."""
+        names = dict.fromkeys((*self._matchers, *expected, *actual))
+        return [
+            self._fault(name, expected, actual) for name in names if not self._fits(name, expected, actual)
+        ]
 
     @property
     def names_only(self) -> bool:
@@ -104,16 +131,18 @@ class ArgumentMatcher:
     def identity(self) -> str:
         """The data form as text, the same from run to run."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["mode"] = self._documented_mode
         values["arguments"] = {name: _described(matching) for name, matching in self.arguments.items()}
         return text_form(values) or ""
 
     def _by_mode(self, expected: Arguments, actual: Arguments) -> bool:
-        if self.mode == "ignore":
+        mode = self._documented_mode
+        if mode == "ignore":
             return True
-        if self.mode == "subset":
+        if mode == "subset":
             return contains_entries(actual, expected, self._normalise)
-        if self.mode == "superset":
-            return contains_entries(expected, actual, self._normalise)
+        if mode == "superset":
+            return is_contained(actual, expected, self._normalise)
         return same_mapping(expected, actual, self._normalise)
 
     def _with_matchers(self, expected: Arguments, actual: Arguments) -> bool:
@@ -123,10 +152,36 @@ class ArgumentMatcher:
             if wanted is ABSENT and matcher.needs_expected:
                 continue
             settled.add(name)
-            may_be_absent = given is ABSENT and self.mode == "superset"
-            if not may_be_absent and not matcher.matches(wanted, given):
+            if not self._suits(matcher, wanted, given):
                 return False
         return self._by_mode(_without(expected, settled), _without(actual, settled))
+
+    def _suits(self, matcher: ValueMatcher, wanted: Any, given: Any) -> bool:
+        may_be_absent = self._documented_mode == "superset" or (
+            isinstance(wanted, AcceptedValues) and wanted.may_be_absent
+        )
+        return (given is ABSENT and may_be_absent) or matcher.matches(wanted, given)
+
+    def _fits(self, name: str, expected: Arguments, actual: Arguments) -> bool:
+        matcher = self._matchers.get(name)
+        if matcher is not None and (name in expected or not matcher.needs_expected):
+            return self._suits(matcher, expected.get(name, ABSENT), actual.get(name, ABSENT))
+        return self._by_mode(_only(expected, name), _only(actual, name))
+
+    def _fault(self, name: str, expected: Arguments, actual: Arguments) -> str:
+        if name not in actual:
+            return f"{name} is missing"
+        if name not in expected and name not in self._matchers:
+            return f"{name} is not expected"
+        wanted = describe_expected(expected[name]) if name in expected else ""
+        if name in self._matchers:
+            form = quoted(_described(self.arguments[name]))
+            wanted = f"{form} of {wanted}" if wanted and self._matchers[name].needs_expected else form
+        return f"{name} is {quoted(actual[name])}, expected {wanted}"
+
+    @property
+    def _documented_mode(self) -> ArgumentMode:
+        return DOCUMENTED_WORDS.get(self.mode, self.mode)
 
     @cached_property
     def _normalise(self) -> Normalise | None:
@@ -162,6 +217,15 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     )
 
 
+def in_documented_words(matching: Any) -> Any:
+    """Return the data form of a check with the older words for its modes, anything else as it is."""
+    if isinstance(matching, str):
+        return DOCUMENTED_WORDS.get(matching, matching)
+    if isinstance(matching, Mapping) and matching.get("mode") in DOCUMENTED_WORDS:
+        return {**matching, "mode": DOCUMENTED_WORDS[matching["mode"]]}
+    return matching
+
+
 def ignores_arguments(check: ArgumentCheck) -> bool:
     """Say whether a check lets any arguments pass."""
     return isinstance(check, ArgumentMatcher) and check.names_only
@@ -187,6 +251,10 @@ def _checked(check: Any) -> ArgumentCheck:
 
 def _without(arguments: Arguments, names: set[str]) -> Arguments:
     return {name: value for name, value in arguments.items() if name not in names}
+
+
+def _only(arguments: Arguments, name: str) -> Arguments:
+    return {name: arguments[name]} if name in arguments else {}
 
 
 def _described(matching: ValueMatching) -> Any:

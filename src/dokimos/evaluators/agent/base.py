@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
 
 from dokimos.core.agent import ToolCall, ToolDefinition, tool_calls_from, tool_definitions_from
 from dokimos.core.keys import TOOL_CALLS, TOOLS
+from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
-from dokimos.evaluators.agent.argument_matching import ArgumentMatching, as_argument_check
+from dokimos.evaluators.agent.accepted_values import read_expected
+from dokimos.evaluators.agent.argument_matching import (
+    ArgumentMatching,
+    as_argument_check,
+    in_documented_words,
+)
 from dokimos.evaluators.agent.call_matching import CallMatcher
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_text
@@ -42,6 +48,21 @@ class CallsEvaluator(Evaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_keys(self, outputs="tool_calls_key")
+
+    def info(self) -> EvaluatorInfo:
+        """Describe the configuration; of two words for one mode, either gives the same fingerprint."""
+        info, documented = super().info(), self._in_documented_words()
+        return info if documented == self else replace(info, fingerprint=documented.info().fingerprint)
+
+    def _in_documented_words(self) -> Self:
+        words: dict[str, Any] = {}
+        if hasattr(self, "arguments"):
+            words["arguments"] = in_documented_words(self.arguments)
+        if hasattr(self, "tool_arguments"):
+            words["tool_arguments"] = {
+                name: in_documented_words(each) for name, each in self.tool_arguments.items()
+            }
+        return replace(self, **words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +106,7 @@ def calls_made(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...
 
 def expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
     """Return the calls that were expected. Raises `EvaluationError` where they cannot be read."""
-    return tool_calls_from(case.expected_outputs.get(key), key=key)
+    return tuple(map(read_expected, tool_calls_from(case.expected_outputs.get(key), key=key)))
 
 
 def tools_given(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.agent import ToolCall
+from dokimos.evaluators.agent.accepted_values import arguments_as_written
 from dokimos.evaluators.agent.argument_matching import ArgumentCheck, ArgumentMatcher, ignores_arguments
 from dokimos.evaluators.agent.values import same_mapping
 from dokimos.evaluators.bipartite import maximum_matching
@@ -19,6 +20,8 @@ BY_NAME: Final = ArgumentMatcher("ignore")
 _EXACT: Final = ArgumentMatcher("exact")
 _FEW: Final = 16
 """Up to so many calls, comparing them one by one takes less time than making keys of them."""
+
+_MOST_FAULTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,11 @@ class CallMatcher:
             return same_mapping(expected.arguments, actual.arguments) and _is_readable(actual)
         if ignores_arguments(check):
             return True
-        return _is_readable(actual) and bool(check(expected.arguments, actual.arguments))
+        if not _is_readable(actual):
+            return False
+        if isinstance(check, ArgumentMatcher):
+            return check.compare(expected.arguments, actual.arguments)
+        return bool(check(arguments_as_written(expected), actual.arguments))
 
     def key(self, call: ToolCall, *, expected: bool = True) -> Hashable:
         """Return what is equal for two calls exactly where one is the other, when that was expected.
@@ -59,6 +66,16 @@ class CallMatcher:
         except Exception:  # values of somebody else's
             return None
         return None if key is None else (call.name, key)
+
+    def explain(self, expected: ToolCall, actual: ToolCall) -> list[str]:
+        """Return what is wrong with each argument of a call of the expected tool, as far as that is known."""
+        check = self._check(expected.name)
+        if not _is_readable(actual):
+            return ["the arguments are not a JSON object"]
+        exact = _EXACT if check is None else check
+        if not isinstance(exact, ArgumentMatcher):
+            return []
+        return exact.explain(expected.arguments, actual.arguments)
 
     def is_by_name(self, expected: ToolCall) -> bool:
         """Say whether any call of its tool is the expected one."""
@@ -101,6 +118,25 @@ def pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int
         if len(found) == min(len(expected), len(actual)):
             return found
     return _most_pairs(expected, actual, matcher)
+
+
+def explain_nearest(expected: Calls, actual: Calls, matcher: CallMatcher) -> str:
+    """Say how the first expected call that was made with other arguments differs from what was made.
+
+    Args:
+        expected: The calls that were not made.
+        actual: The calls that were not expected.
+        matcher: What compared them.
+
+    Returns: A clause such as "convert: unit is 'm', expected 'km'"; empty where there is no such call.
+    """
+    for wanted in expected:
+        named = [call for call in actual if call.name == wanted.name][:_FEW]
+        faults = min((matcher.explain(wanted, call) for call in named), key=len, default=[])
+        if faults:
+            more = f" and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+            return f"{wanted.name}: {', '.join(faults[:_MOST_FAULTS])}{more}"
+    return ""
 
 
 def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, int]:

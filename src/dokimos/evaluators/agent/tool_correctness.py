@@ -66,11 +66,15 @@ class ToolCorrectness(ExpectedCallsEvaluator):
     def _by_arguments(self, expected: Calls, actual: Calls) -> Score:
         require_compared(expected, actual, self._matcher)
         paired = call_matching.pairs(expected, actual, self._matcher)
-        missing = [call.name for index, call in enumerate(expected) if index not in paired]
+        missing = [call for index, call in enumerate(expected) if index not in paired]
         made = set(paired.values())
-        redundant = [call.name for index, call in enumerate(actual) if index not in made]
+        redundant = [call for index, call in enumerate(actual) if index not in made]
         value = f1(len(paired), len(actual), len(expected))
-        return Score(value, _reason(missing, redundant, "calls"), metadata={"matchedCount": len(paired)})
+        reason = _reason(names_of(missing), names_of(redundant), "calls")
+        difference = call_matching.explain_nearest(missing, redundant, self._matcher)
+        if difference:
+            reason = f"{reason.removesuffix('.')}; {difference}."
+        return Score(value, reason, metadata={"matchedCount": len(paired)})
 
 
 def _by_names(expected: Calls, actual: Calls) -> Score:

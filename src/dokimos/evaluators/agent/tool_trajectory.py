@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
 from dokimos.evaluators.agent import call_matching
+from dokimos.evaluators.agent.accepted_values import arguments_as_written
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
 from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of, require_compared
 from dokimos.evaluators.agent.call_matching import CallMatcher, Calls
 from dokimos.evaluators.checks import check_option
 
 TrajectoryMode: TypeAlias = Literal[
-    "strict", "in_order", "any_order", "superset", "subset", "precision", "recall"
+    "strict",
+    "in_order",
+    "any_order",
+    "expected_in_actual",
+    "actual_in_expected",
+    "superset",
+    "subset",
+    "precision",
+    "recall",
 ]
+DOCUMENTED_WORDS: Final[dict[str, TrajectoryMode]] = {
+    "expected_in_actual": "superset",
+    "actual_in_expected": "subset",
+}
+"""The older words for two modes; "superset" and "subset" of arguments mean the opposite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,16 +42,19 @@ class ToolTrajectory(ExpectedCallsEvaluator):
 
     With n calls made, m expected, and k pairs (as many as possible): "strict" is 1 where each call is the one
     expected in its place; "in_order" the longest common subsequence / max(n, m); "any_order" k / max(n, m);
-    "superset" 1 where every expected call was made; "subset" 1 where every call made was expected;
-    "precision" k / n; "recall" k / m. Nothing made and nothing expected is 1.
+    "expected_in_actual" (also "superset") 1 where every expected call was made; "actual_in_expected" (also
+    "subset") 1 where every call made was expected; "precision" k / n; "recall" k / m. Nothing made and
+    nothing expected is 1.
     """
 
     mode: TrajectoryMode = "in_order"
-    """How to compare: "strict", "in_order", "any_order", "superset", "subset", "precision" or "recall"."""
+    """How to compare: "strict", "in_order", "any_order", "expected_in_actual" (also "superset"),
+    "actual_in_expected" (also "subset"), "precision" or "recall"."""
     arguments: ArgumentMatching | None = field(default=None, metadata={"json_schema": ARGUMENTS_SCHEMA})
-    """How to compare arguments: "exact", "subset", "superset", "ignore", a map with `mode`, `trim_strings`,
-    `ignore_case` and matchers for single `arguments`, or a function of (expected, actual). Unless given:
-    exact, but an expected call without arguments is matched by its name."""
+    """How to compare arguments: "exact", "expected_in_actual" (also "subset"), "actual_in_expected" (also
+    "superset"), "ignore", a map with `mode`, `trim_strings`, `ignore_case` and matchers for single
+    `arguments`, or a function of (expected, actual). Unless given: exact, but an expected call without
+    arguments is matched by its name."""
     tool_arguments: Mapping[str, ArgumentMatching] = field(
         default_factory=dict,
         metadata={"json_schema": {"type": "object", "additionalProperties": ARGUMENTS_SCHEMA}},
@@ -52,7 +69,7 @@ class ToolTrajectory(ExpectedCallsEvaluator):
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = self.both(case)
         require_compared(expected, actual, self._matcher)
-        value, matched = _RULES[self.mode](expected, actual, self._matcher)
+        value, matched = _RULES[self._documented_mode](expected, actual, self._matcher)
         metadata = {
             "matchMode": self.mode.upper(),
             "matchedCount": matched,
@@ -61,8 +78,18 @@ class ToolTrajectory(ExpectedCallsEvaluator):
             "actualTools": names_of(actual),
             "expectedTools": names_of(expected),
         }
-        reason = _success(self.mode, len(expected)) if value == 1 else self._reason(expected, actual, matched)
+        if value == 1:
+            reason = _success(self._documented_mode, len(expected))
+        else:
+            reason = self._reason(expected, actual, matched)
         return Score(value, reason, metadata=metadata)
+
+    @property
+    def _documented_mode(self) -> TrajectoryMode:
+        return DOCUMENTED_WORDS.get(self.mode, self.mode)
+
+    def _in_documented_words(self) -> Self:
+        return replace(super()._in_documented_words(), mode=self._documented_mode)
 
     @cached_property
     def _matcher(self) -> CallMatcher:
@@ -70,14 +97,16 @@ class ToolTrajectory(ExpectedCallsEvaluator):
 
     def _reason(self, expected: Calls, actual: Calls, matched: int) -> str:
         paired = call_matching.pairs(expected, actual, self._matcher)
-        missing = [_shown(call) for index, call in enumerate(expected) if index not in paired]
+        missing = [call for index, call in enumerate(expected) if index not in paired]
         made = set(paired.values())
-        surplus = [_shown(call) for index, call in enumerate(actual) if index not in made]
+        surplus = [call for index, call in enumerate(actual) if index not in made]
         faults = []
-        if missing and self.mode not in ("subset", "precision"):
+        if missing and self._documented_mode not in ("subset", "precision"):
             faults.append(f"not made: {_texts(missing)}")
-        if surplus and self.mode not in ("superset", "recall"):
+        if surplus and self._documented_mode not in ("superset", "recall"):
             faults.append(f"not expected: {_texts(surplus)}")
+        if difference := call_matching.explain_nearest(missing, surplus, self._matcher):
+            faults.append(difference)
         if not faults:
             faults.append(f"the order differs: made {listed(names_of(actual))}")
         share = f"{matched} of {counted(len(expected), 'expected call')}"
@@ -139,11 +168,12 @@ def _success(mode: str, expected: int) -> str:
 
 
 def _shown(call: ToolCall) -> str:
-    return f"{call.name}({quoted(dict(call.arguments), 60) if call.arguments else ''})"
+    arguments = arguments_as_written(call)
+    return f"{call.name}({quoted(dict(arguments), 60) if arguments else ''})"
 
 
-def _texts(calls: list[str]) -> str:
-    shown = ", ".join(calls[:3])
+def _texts(calls: list[ToolCall]) -> str:
+    shown = ", ".join(map(_shown, calls[:3]))
     return shown if len(calls) <= 3 else f"{shown} and {len(calls) - 3} more"
 
 

@@ -12,7 +12,8 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.patterns import find
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.values import ABSENT, Normalise, same_value
+from dokimos.evaluators.agent.accepted_values import read_value
+from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, Normalise, same_value
 from dokimos.evaluators.edit_distance import edit_distance
 
 ValueCheck: TypeAlias = Callable[[Any, Any], bool]
@@ -57,8 +58,19 @@ def as_value_matcher(matching: ValueMatching, normalise: Normalise | None = None
         if form in _FORMS:
             return _FORMS[form](content, normalise)
     if callable(matching):
-        return ValueMatcher(matching, needs_expected=False)
+        return ValueMatcher(_of_each(matching), needs_expected=False)
     raise ConfigurationError(f"The argument matcher {quoted(matching)} is not known; expected {FORMS}.")
+
+
+def _of_each(check: ValueCheck) -> ValueCheck:
+    """Return a check that passes where it does with one of the accepted values."""
+
+    def check_each(expected: Any, actual: Any) -> bool:
+        if isinstance(expected, AcceptedValues):
+            return any(check_each(value, actual) for value in expected.values)
+        return bool(check(expected, actual))
+
+    return check_each
 
 
 def _equals(value: Any, normalise: Normalise | None) -> ValueMatcher:
@@ -66,7 +78,7 @@ def _equals(value: Any, normalise: Normalise | None) -> ValueMatcher:
 
 
 def _one_of(values: Any, normalise: Normalise | None) -> ValueMatcher:
-    options = _list("one_of", values)
+    options = [read_value(value, "one_of") for value in _list("one_of", values)]
     return ValueMatcher(
         lambda expected, actual: any(same_value(value, actual, normalise) for value in options),
         needs_expected=False,
@@ -84,7 +96,7 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
         longest = max(len(left), len(right))
         return longest == 0 or (longest - edit_distance(left, right)) / longest >= least
 
-    return ValueMatcher(similar)
+    return ValueMatcher(_of_each(similar))
 
 
 def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
@@ -104,7 +116,7 @@ def _contains(wanted: Any, normalise: Normalise | None) -> ValueMatcher:
     if wanted == "":
         raise ConfigurationError('"contains" takes a text that is not blank: every text contains "".')
     if wanted is True:
-        return ValueMatcher(lambda expected, actual: _is_in(expected, actual, normalise))
+        return ValueMatcher(_of_each(lambda expected, actual: _is_in(expected, actual, normalise)))
     return ValueMatcher(lambda expected, actual: _is_in(wanted, actual, normalise), needs_expected=False)
 
 
@@ -147,7 +159,7 @@ def _within(tolerance: Any, normalise: Normalise | None) -> ValueMatcher:
             return same_value(expected, actual, normalise)
         return bool(abs(expected - actual) <= (room * abs(expected) if relative else room))
 
-    return ValueMatcher(near)
+    return ValueMatcher(_of_each(near))
 
 
 def _not(matching: Any, normalise: Normalise | None) -> ValueMatcher:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -23,8 +24,26 @@ class _Absent:
 ABSENT: Final = _Absent()
 """Stands for the value of an argument that is not there."""
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AcceptedValues:
+    """Stands in an expected value for several that are accepted; equal to nothing but by `same_value`."""
+
+    values: tuple[Any, ...]
+    may_be_absent: bool = False
+    """Whether the argument, or the key of a map, may also be left out."""
+
+    def accept(self, actual: Any, normalise: Normalise | None = None) -> bool:
+        """Say whether an actual value, or `ABSENT`, will do."""
+        if actual is ABSENT:
+            return self.may_be_absent
+        return any(same_value(each, actual, normalise) for each in self.values)
+
+
 _NUMBERS: Final = frozenset({int, float, Decimal})
 _PLAIN: Final = frozenset({str, bool, type(None), dict, list, _Absent}) | _NUMBERS
+_WITHOUT_KEY: Final = _PLAIN | {AcceptedValues}
+"""Kinds that `value_key` has no key for, once it has seen to those that it has one for."""
 _SIMPLE: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -32,7 +51,8 @@ def same_value(expected: Any, actual: Any, normalise: Normalise | None = None) -
     """Say whether two values are the same.
 
     1 equals 1.0 but neither "1" nor True; NaN equals NaN; lists are ordered; maps have the same keys at every
-    level; None equals only None. `normalise`, where given, is applied to both of two texts.
+    level; None equals only None. `normalise`, where given, is applied to both of two texts. `AcceptedValues`
+    anywhere in the expected value are the same as each of their values.
     """
     if expected is actual:
         return True
@@ -47,6 +67,9 @@ def same_value(expected: Any, actual: Any, normalise: Normalise | None = None) -
         return len(expected) == len(actual) and all(
             same_value(left, right, normalise) for left, right in zip(expected, actual, strict=True)
         )
+    if kind is AcceptedValues:
+        accepted: AcceptedValues = expected
+        return accepted.accept(actual, normalise)
     if kind in _PLAIN and other in _PLAIN:
         return False
     return same_value(_plain(expected), _plain(actual), normalise)
@@ -56,7 +79,7 @@ def same_mapping(
     expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None = None
 ) -> bool:
     """Say whether two maps have the same keys, and the same value under each."""
-    if len(expected) != len(actual):
+    if len(expected) < len(actual):
         return False
     try:
         # A fast comparison, which is true only for what is the same but for True and 1.
@@ -70,17 +93,21 @@ def same_mapping(
 def _same_entries(
     expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None
 ) -> bool:
+    left_out = 0
     for key, value in expected.items():
         other = actual.get(key, ABSENT)
         if value is not other and not same_value(value, other, normalise):
             return False
-    return True
+        if other is ABSENT:
+            left_out += 1
+    return len(expected) - left_out == len(actual)
 
 
 def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:
     """Return what is equal for two values exactly where `same_value` says that they are the same.
 
-    Raises `TypeError` for a value with a `Decimal` in it, which may equal two that differ from each other.
+    Raises `TypeError` for a value with a `Decimal` or `AcceptedValues` in it, which may equal two that differ
+    from each other.
     """
     kind = type(value)
     plain: Hashable = value
@@ -96,7 +123,7 @@ def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:
         return plain
     if kind is float:
         return (float, "nan") if math.isnan(value) else plain
-    if kind in _PLAIN:
+    if kind in _WITHOUT_KEY:
         raise TypeError(f"A {kind.__name__} has no key.")
     return value_key(_plain(value), normalise)
 
@@ -106,6 +133,13 @@ def contains_entries(
 ) -> bool:
     """Say whether a map has every entry of another; only the keys of the first level may be more."""
     return all(same_value(value, whole.get(key, ABSENT), normalise) for key, value in part.items())
+
+
+def is_contained(
+    part: Mapping[str, Any], whole: Mapping[str, Any], normalise: Normalise | None = None
+) -> bool:
+    """Say whether every entry of a map is one that another expects; some of those may be missing."""
+    return all(same_value(whole.get(key, ABSENT), value, normalise) for key, value in part.items())
 
 
 def _agree_in_bools(expected: Any, actual: Any) -> bool:

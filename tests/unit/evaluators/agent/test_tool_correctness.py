@@ -60,7 +60,8 @@ def test_names_and_args_counts_the_matches():
     assert result.metadata == {"matchedCount": 1}
     assert (
         result.reason
-        == "The agent does not call 'b' and calls 'b', which is not expected with these arguments."
+        == "The agent does not call 'b' and calls 'b', which is not expected with these arguments; "
+        "b: n is 1, expected 2."
     )
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dokimos import EvalTestCase, ToolCall
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators import ArgumentMatcher, ToolTrajectory
-from dokimos.evaluators.registry import build
+from dokimos.evaluators import ArgumentMatcher, ToolCorrectness, ToolEfficiency, ToolTrajectory
+from dokimos.evaluators.registry import build, schema
 
 MODES = ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall")
 
@@ -42,6 +42,79 @@ def score(mode, actual, expected, **options):
 )
 def test_every_mode(actual, expected, scores):
     assert [score(mode, actual, expected) for mode in MODES] == pytest.approx(list(scores))
+    assert score("expected_in_actual", actual, expected) == scores[3]
+    assert score("actual_in_expected", actual, expected) == scores[4]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "expected_in_actual", "actual_in_expected"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, 1, 0),
+        ({"a": 1, "b": 2}, {"a": 1}, 0, 1),
+        ({"a": 1}, {"a": 1}, 1, 1),
+        ({"a": 1}, {"b": 1}, 0, 0),
+    ],
+)
+def test_a_word_says_the_same_of_calls_and_of_their_arguments(
+    expected, actual, expected_in_actual, actual_in_expected
+):
+    scores = {"expected_in_actual": expected_in_actual, "actual_in_expected": actual_in_expected}
+    older = {"expected_in_actual": "subset", "actual_in_expected": "superset"}
+    one = EvalTestCase(
+        {}, {"toolCalls": [ToolCall("f", actual)]}, expected_outputs={"toolCalls": [ToolCall("f", expected)]}
+    )
+    of_calls = EvalTestCase(
+        {},
+        {"toolCalls": [ToolCall(name, {"n": n}) for name, n in actual.items()]},
+        expected_outputs={"toolCalls": [ToolCall(name, {"n": n}) for name, n in expected.items()]},
+    )
+    for word, value in scores.items():
+        assert ToolTrajectory(mode=word).evaluate(of_calls).score == value
+        for same in (word, older[word]):
+            for form in (same, {"mode": same}, ArgumentMatcher(same)):
+                assert ToolTrajectory(arguments=form).evaluate(one).score == value
+                assert ToolTrajectory(tool_arguments={"f": form}).evaluate(one).score == value
+
+
+def test_the_word_that_was_chosen_is_told_and_does_not_change_what_is_measured():
+    new = {"mode": "expected_in_actual", "arguments": "expected_in_actual"}
+    old = {"mode": "superset", "arguments": "subset"}
+    results = [build("tool_trajectory", words) for words in (new, old)]
+    parameters = [each.info().parameters for each in results]
+    assert [(given["mode"], given["arguments"]) for given in parameters] == [
+        tuple(new.values()),
+        tuple(old.values()),
+    ]
+    assert results[0].info().fingerprint == results[1].info().fingerprint
+    assert ToolTrajectory(**old).info().fingerprint != ToolTrajectory(mode="superset").info().fingerprint
+    assert results[0].evaluate(case("a1", "a1")).metadata["matchMode"] == "EXPECTED_IN_ACTUAL"
+    matchers = [ArgumentMatcher(word, ignore_case=True) for word in ("subset", "expected_in_actual")]
+    assert matchers[0].identity == matchers[1].identity
+    forms = ("actual_in_expected", {"mode": "superset", "ignore_case": True}, {"mode": "actual_in_expected"})
+    prints = [ToolCorrectness(tool_arguments={"f": form}).info().fingerprint for form in forms]
+    assert prints[1] != prints[2]
+    assert prints[0] == ToolCorrectness(tool_arguments={"f": "superset"}).info().fingerprint
+    assert (
+        ToolEfficiency(arguments="subset").info().fingerprint
+        == ToolEfficiency(arguments="expected_in_actual").info().fingerprint
+        != ToolEfficiency().info().fingerprint
+    )
+
+
+def test_reasons_are_those_of_the_older_word():
+    for word, older in (("expected_in_actual", "superset"), ("actual_in_expected", "subset")):
+        for actual, expected in (("a1", "a1"), ("a1", "b1"), ("a1 b1", "b1 c1")):
+            reasons = {ToolTrajectory(mode=w).evaluate(case(actual, expected)).reason for w in (word, older)}
+            assert len(reasons) == 1
+
+
+def test_a_wrong_word_is_answered_with_all_of_them():
+    for wrong in ({"mode": "contains"}, {"arguments": "contains"}, {"arguments": {"mode": "contains"}}):
+        with pytest.raises(ConfigurationError, match="'expected_in_actual', 'actual_in_expected'"):
+            ToolTrajectory(**wrong)
+    modes = schema("tool_trajectory")["properties"]
+    assert {"expected_in_actual", "superset"} <= set(modes["mode"]["enum"])
+    assert {"expected_in_actual", "subset"} <= set(modes["arguments"]["oneOf"][0]["enum"])
 
 
 def test_the_default_is_in_order_and_must_be_full():

@@ -1,0 +1,147 @@
+"""Several accepted values for an argument of an expected call, as data: `{"one_of": ["km", "kilometres"]}`.
+
+`{"optional": {"one_of": [...]}}` says that the argument may also be left out, and `{"literal": {...}}` around
+a map that would be read as one of these that the map itself is the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dokimos.core.agent import ToolCall
+from dokimos.core.text import listed, quoted
+from dokimos.errors import ConfigurationError, EvaluationError
+from dokimos.evaluators.agent.values import AcceptedValues
+
+ONE_OF: Final = "one_of"
+OPTIONAL: Final = "optional"
+LITERAL: Final = "literal"
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_HINT: Final = f'{{"{LITERAL}": ...}} around a map says that the map itself is the value'
+
+
+class ExpectedCall(ToolCall):
+    """A call of which several values of an argument are accepted; `arguments` holds `AcceptedValues`."""
+
+    __slots__ = ("written",)
+    written: Mapping[str, Any]
+    """The arguments as they stand in the data."""
+
+
+def one_of(*values: Any, optional: bool = False) -> dict[str, Any]:
+    """Return the data form of an argument of which each of the values is accepted.
+
+    ```python
+    ToolCall("convert", {"unit": one_of("km", "kilometres"), "digits": one_of(2, optional=True)})
+    ```
+
+    Args:
+        values: What is accepted; compared strictly, as every value is. One may hold such a form itself.
+        optional: Whether the argument may also be left out, which None among the values does not say.
+
+    Raises:
+        ConfigurationError: without any value.
+    """
+    if not values:
+        raise ConfigurationError("one_of takes at least one accepted value.")
+    form: dict[str, Any] = {ONE_OF: list(values)}
+    return {OPTIONAL: form} if optional else form
+
+
+def read_expected(call: ToolCall) -> ToolCall:
+    """Return the call with the accepted values that its arguments name, itself where there are none.
+
+    Raises:
+        EvaluationError: for a form that accepts nothing, or `optional` where nothing can be left out.
+    """
+    if not call.mentions(ONE_OF) or not _hold_form(call.arguments.values()):
+        return call
+    try:
+        arguments = read_values(call.arguments)
+    except ConfigurationError as error:
+        raise EvaluationError(f"The expected call of {call.name!r}: {error}") from None
+    expected = ExpectedCall(call.name, arguments, result=call.result, metadata=call.metadata)
+    object.__setattr__(expected, "written", call.arguments)
+    return expected
+
+
+def arguments_as_written(call: ToolCall) -> Mapping[str, Any]:
+    """Return the arguments of an expected call as they stand in the data."""
+    return call.written if isinstance(call, ExpectedCall) else call.arguments
+
+
+def read_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with `AcceptedValues` for the forms in them. Raises `ConfigurationError`."""
+    return {name: read_value(value, str(name), may_be_absent=True) for name, value in arguments.items()}
+
+
+def read_value(value: Any, place: str, *, may_be_absent: bool = False) -> Any:
+    """Return a value with `AcceptedValues` for the forms in it. Raises `ConfigurationError`."""
+    if isinstance(value, Mapping):
+        if not _is_form(value):
+            return {
+                key: read_value(each, f"{place}.{key}", may_be_absent=True) for key, each in value.items()
+            }
+        ((form, content),) = value.items()
+        if form == LITERAL:
+            return content
+        if form == ONE_OF:
+            return AcceptedValues(_options(content, place))
+        if not may_be_absent:
+            raise ConfigurationError(f'{place}: "{OPTIONAL}" has no meaning here; {_HINT}.')
+        return AcceptedValues(_options(content[ONE_OF], place), may_be_absent=True)
+    if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
+        return [read_value(each, f"{place}[{index}]") for index, each in enumerate(value)]
+    return value
+
+
+def _options(content: Any, place: str) -> tuple[Any, ...]:
+    if not isinstance(content, list | tuple) or not content:
+        raise ConfigurationError(
+            f'{place}: "{ONE_OF}" takes a list of accepted values that is not empty, not {quoted(content)}; '
+            f"{_HINT}."
+        )
+    return tuple(read_value(each, f"{place}.{ONE_OF}[{index}]") for index, each in enumerate(content))
+
+
+def _hold_form(values: Iterable[Any]) -> bool:
+    for value in values:
+        if type(value) in _SCALARS:
+            continue
+        if isinstance(value, Mapping):
+            if _is_form(value) or _hold_form(value.values()):
+                return True
+        elif isinstance(value, list | tuple) and _hold_form(value):
+            return True
+    return False
+
+
+def _is_form(value: Any) -> bool:
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return False
+    ((form, content),) = value.items()
+    if form == ONE_OF:
+        return True
+    if form == OPTIONAL:
+        return isinstance(content, Mapping) and content.keys() == {ONE_OF}
+    return form == LITERAL and _is_form(content)
+
+
+def describe_expected(value: Any) -> str:
+    """Return an expected value as it stands in a reason: `'km'`, or `one of 'km', 'kilometres'`."""
+    if not isinstance(value, AcceptedValues):
+        return quoted(as_data(value))
+    options = listed([as_data(each) for each in value.values])
+    wanted = f"one of {options}" if len(value.values) > 1 else options
+    return f"{wanted} or nothing" if value.may_be_absent else wanted
+
+
+def as_data(value: Any) -> Any:
+    """Return a value with the data form in the place of the `AcceptedValues` in it."""
+    if isinstance(value, AcceptedValues):
+        return one_of(*map(as_data, value.values), optional=value.may_be_absent)
+    if isinstance(value, Mapping):
+        return {key: as_data(each) for key, each in value.items()}
+    return [as_data(each) for each in value] if isinstance(value, list) else value
