@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
 from dokimos.comparison.markdown import verdict_text
-from dokimos.comparison.wording import change, evidence_sentence, interval, level, p_text
+from dokimos.comparison.wording import change, coverage_note, evidence_sentence, interval, level, p_text
 from dokimos.core.figures import known, one_line, score
 
 if TYPE_CHECKING:
@@ -48,7 +48,18 @@ def _print_metrics(comparison: RunComparison, console: Console) -> None:
     _line(console, f"{head}  {'95 % interval':>20}  {'adj. p':>8}", "dim")
     for metric in comparison.metrics:
         console.print(_metric_line(metric, room), no_wrap=True, overflow="ellipsis", crop=True)
+    for note, names in _coverage_notes(comparison).items():
+        console.print(f"  {note} ({', '.join(names)})", style="dim", soft_wrap=True, markup=False)
     _line(console)
+
+
+def _coverage_notes(comparison: RunComparison) -> dict[str, list[str]]:
+    """Return what is to be said of the intervals of few items, with the metrics that it holds for."""
+    notes: dict[str, list[str]] = {}
+    for metric in comparison.metrics:
+        if note := coverage_note(metric):
+            notes.setdefault(note.replace("covers", "the 95 % interval covers"), []).append(title(metric))
+    return notes
 
 
 def _metric_line(metric: MetricChange, room: int) -> Text:

@@ -14,7 +14,7 @@ from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
-from dokimos.stats.paired import mean_estimate, paired_rate_interval
+from dokimos.stats.paired import Estimate, mean_estimate, paired_rate_interval
 
 PASS_RATE: Final = ""
 """Stands for the pass rate where metrics are listed by evaluator; no evaluator has this name."""
@@ -111,7 +111,7 @@ class MetricChange:
 
         Tango's where every item changed by all of its score or not at all, as verdicts do: it has a width
         also where nothing changed. Else a percentile bootstrap, which is too narrow for few items: below
-        `FEW_ITEMS` it is Student's t.
+        `FEW_ITEMS` it is that of `mean_estimate`, Student's t widened by skewness.
         """
         values = list(self.deltas.values())
         if len(values) < 2:
@@ -120,11 +120,23 @@ class MetricChange:
             return paired_rate_interval(values.count(-1.0), values.count(1.0), len(values))
         if min(values) == max(values):
             return Interval(values[0], values[0])
-        if len(values) < FEW_ITEMS:
-            estimate = mean_estimate(values, within=(-1.0, 1.0))
-            return None if estimate is None else _within_scores(estimate.interval)
+        if self._estimate is not None:
+            return _within_scores(self._estimate.interval)
         config = self.config
         return bootstrap_mean_interval(values, resamples=config.bootstrap_iterations, seed=config.seed)
+
+    @property
+    def interval_coverage(self) -> float | None:
+        """How often an interval of so few items holds the true change, about; None where in 95 %."""
+        return None if self._estimate is None else self._estimate.coverage
+
+    @cached_property
+    def _estimate(self) -> Estimate | None:
+        """The mean change of few items whose scores changed by different amounts."""
+        values = list(self.deltas.values())
+        if len(values) >= FEW_ITEMS or set(values) <= {-1.0, 0.0, 1.0} or min(values) == max(values):
+            return None
+        return mean_estimate(values, within=(-1.0, 1.0))
 
     @cached_property
     def effect_size(self) -> float | None:

@@ -10,7 +10,17 @@ from typing import Final
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange, title
 from dokimos.comparison.markdown import verdict_text
 from dokimos.comparison.snapshot import ItemSnapshot
-from dokimos.comparison.wording import change, evidence_sentence, interval, level, p_text, points, signed
+from dokimos.comparison.wording import (
+    change,
+    coverage_note,
+    evidence_sentence,
+    interval,
+    interval_with_note,
+    level,
+    p_text,
+    points,
+    signed,
+)
 from dokimos.core.figures import UNKNOWN, cut, known, one_line, percent, score
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import ItemResult
@@ -64,7 +74,9 @@ def _cards(comparison: RunComparison) -> str:
     counts = {kind: f"{comparison.count(kind):,}" for kind in Change}
     drop = known(points, rate.detectable_drop)
     cards = [
-        card("Pass rate", safe(move), f"{safe(change(rate))}, 95 % interval {safe(interval(rate))}"),
+        card(
+            "Pass rate", safe(move), f"{safe(change(rate))}, 95 % interval {safe(interval_with_note(rate))}"
+        ),
         card("Regressed", counts[Change.REGRESSED], f"of {rate.n:,} items on both sides"),
         card("Improved", counts[Change.IMPROVED], f"{counts[Change.UNCHANGED]} unchanged"),
         card(
@@ -99,13 +111,18 @@ def _metric_row(metric: MetricChange) -> str:
         number_cell(metric.baseline_mean, level(metric, metric.baseline_mean)),
         number_cell(metric.candidate_mean, level(metric, metric.candidate_mean)),
         number_cell(metric.delta, safe(change(metric)), metric.change.value.lower()),
-        f'<td class="num">{safe(interval(metric))}</td>',
+        f'<td class="num">{safe(interval(metric))}{_coverage_note(metric)}</td>',
         f'<td class="num">{metric.worse:,} / {metric.better:,}</td>',
         number_cell(metric.p_value, safe(p_text(metric.p_value).removeprefix("= "))),
         number_cell(metric.adjusted_p_value, safe(p_text(metric.adjusted_p_value).removeprefix("= "))),
         number_cell(metric.n, f"{metric.n:,}"),
     ]
     return f"<tr>{''.join(cells)}</tr>\n"
+
+
+def _coverage_note(metric: MetricChange) -> str:
+    note = coverage_note(metric)
+    return f'<span class="rule">{safe(note)}</span>' if note else ""
 
 
 def _section(comparison: RunComparison, kind: Change) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
-from dokimos.comparison.wording import change, evidence_sentence, interval, level, p_text, points
+from dokimos.comparison.wording import change, evidence_sentence, interval_with_note, level, p_text, points
 from dokimos.core.figures import known, one_line, percent, score
 from dokimos.exporters.markdown import MAX_LENGTH, code, plain, table_row
 
@@ -67,7 +67,7 @@ def _metrics(comparison: RunComparison) -> Iterator[str]:
                 level(metric, metric.baseline_mean),
                 level(metric, metric.candidate_mean),
                 change(metric) + {Change.REGRESSED: " ✗", Change.IMPROVED: " ✓"}.get(metric.change, ""),
-                interval(metric),
+                interval_with_note(metric),
                 f"{metric.worse:,} / {metric.better:,}",
                 _p(metric.p_value),
                 _p(metric.adjusted_p_value),

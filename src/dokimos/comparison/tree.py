@@ -67,8 +67,12 @@ def rates_tree(comparison: RunComparison) -> dict[str, Any]:
 
 
 def metric_tree(metric: MetricChange) -> dict[str, Any]:
-    """Return the change of the pass rate (without a name) or of an evaluator."""
+    """Return the change of the pass rate (without a name) or of an evaluator.
+
+    `intervalCoverage` is there where the interval of few items covers the true change in less than 95 %.
+    """
     name = {"metric": "pass_rate"} if metric.name == PASS_RATE else {"evaluator": metric.name}
+    covered = metric.interval_coverage
     return {
         **name,
         "direction": "lower_is_better" if metric.lower_is_better else "higher_is_better",
@@ -78,6 +82,7 @@ def metric_tree(metric: MetricChange) -> dict[str, Any]:
         "candidateMean": half_up_or_none(metric.candidate_mean),
         "delta": half_up_or_none(metric.delta),
         "interval": interval_tree(metric),
+        **({} if covered is None else {"intervalCoverage": covered}),
         "effectSize": half_up_or_none(metric.effect_size),
         "worse": metric.worse,
         "better": metric.better,

@@ -52,6 +52,18 @@ def interval(metric: MetricChange) -> str:
     return f"{write(found.low).removesuffix(' pts')} to {write(found.high)}"
 
 
+def coverage_note(metric: MetricChange) -> str:
+    """Say how often an interval of few items covers the true change, where that is less than promised."""
+    covered = metric.interval_coverage
+    return "" if covered is None else f"n = {metric.n}: covers about {share(covered)}"
+
+
+def interval_with_note(metric: MetricChange) -> str:
+    """Write the interval of a change and, of few items, how often it covers the true one."""
+    note = coverage_note(metric)
+    return f"{interval(metric)} ({note})" if note else interval(metric)
+
+
 def change_sentence(metric: MetricChange) -> str:
     """Say how a metric changed and how certain that is."""
     name = "The pass rate" if metric.name == PASS_RATE else title(metric)
@@ -59,7 +71,7 @@ def change_sentence(metric: MetricChange) -> str:
     return (
         f"{name} {moved} from {level(metric, metric.baseline_mean)} to "
         f"{level(metric, metric.candidate_mean)} "
-        f"({change(metric)}, 95 % interval {interval(metric)}; p {p_text(metric.p_value)}, "
+        f"({change(metric)}, 95 % interval {interval_with_note(metric)}; p {p_text(metric.p_value)}, "
         f"adjusted {p_text(metric.adjusted_p_value)}; n = {metric.n}, {metric.worse} worse and "
         f"{metric.better} better)."
     )
@@ -74,5 +86,5 @@ def evidence_sentence(metric: MetricChange, family: int) -> str:
         f"Tested at alpha = {config.alpha:g} ({config.correction}, {family} metrics) on n = {metric.n} "
         f"items, "
         f"{metric.worse} worse and {metric.better} better: {title(metric)} {change(metric)}, "
-        f"95 % interval {interval(metric)}. With {share(config.power)} power it could see {could}."
+        f"95 % interval {interval_with_note(metric)}. With {share(config.power)} power it could see {could}."
     )

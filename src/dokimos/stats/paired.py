@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
+from typing import Final
 
 from dokimos.stats.intervals import Interval, clopper_pearson_interval, mid_p_interval
+from dokimos.stats.skewed_mean import MeanSummary, coverage_of_few
 from dokimos.stats.student import t_quantile
+
+_DUST: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,9 @@ class Estimate:
     value: float
     standard_error: float
     interval: Interval
+    coverage: float | None = None
+    """How often such an interval holds the true value, about, where few values make that less than asked for;
+    None where it holds as often."""
 
 
 def mean_estimate(
@@ -25,20 +32,45 @@ def mean_estimate(
 ) -> Estimate | None:
     """Return the mean with its interval; None for fewer than two values.
 
-    The interval is Student's t (Student, 1908), of verdicts (0 and 1) the mid-P one, which holds for few of
-    them and near 0 and 1 too. Values that are all the same have an interval with a width, see
-    `constant_interval`: `within` is the range that they could have.
+    The interval is Student's t, wider on the side to which the values are skewed and held within their range
+    (see `skewed_mean`), of verdicts (0 and 1) the mid-P one, which holds for few of them and near 0 and 1
+    too. Values that are all the same have an interval with a width, see `constant_interval`. With fewer than
+    14 scores it may still hold the mean less often than asked for, which `coverage` tells.
+
+    Args:
+        values: The scores of different items.
+        confidence: How often the interval holds the true mean.
+        within: The range that the values could have; values outside it have an interval without bounds.
+
+    Example:
+        >>> found = mean_estimate([1.0, 1.0, 0.9, 1.0, 0.4, 1.0, 0.8, 1.0])
+        >>> round(found.interval.low, 2), round(found.interval.high, 2), found.coverage
+        (0.64, 0.99, 0.9)
     """
     n = len(values)
     if n < 2:
         return None
     centre = fmean(values)
-    error = math.sqrt(variance(values, centre) / n)
+    error = _off_dust(math.sqrt(variance(values, centre) / n))
     if set(values) <= {0.0, 1.0} and within == (0.0, 1.0):
         return Estimate(centre, error, mid_p_interval(int(sum(values)), n, confidence=confidence))
     if error == 0:
         return Estimate(centre, 0.0, constant_interval(centre, n, within, confidence=confidence))
-    return t_estimate(centre, error, n - 1, confidence)
+    summary = MeanSummary.of(centre, error, [value - centre for value in values], n - 1)
+    return _skewed_estimate(summary, values, within, confidence)
+
+
+def _off_dust(error: float) -> float:
+    """Return 0.0 for values that are all the same, whose mean is beside them by a binary fraction."""
+    return error if error > _DUST else 0.0
+
+
+def _skewed_estimate(
+    summary: MeanSummary, values: Sequence[float], within: tuple[float, float], confidence: float
+) -> Estimate:
+    is_bounded = within[0] <= min(values) and max(values) <= within[1]
+    interval = summary.interval(confidence, within if is_bounded else None)
+    return Estimate(summary.centre, summary.error, interval, coverage_of_few(summary.n, confidence))
 
 
 def constant_interval(
@@ -55,15 +87,20 @@ def constant_interval(
 
 
 def clustered_mean_estimate(
-    clusters: Sequence[Sequence[float]], *, confidence: float = 0.95
+    clusters: Sequence[Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    within: tuple[float, float] = (0.0, 1.0),
 ) -> Estimate | None:
     """Return the mean of all observations with an interval that knows which of them belong together.
 
     The repeats of an item are a cluster: they tell less than as many items would. The standard error is the
     cluster-robust one (K.-Y. Liang, S. L. Zeger, 1986), corrected for few clusters and for clusters of
     unlike size, which also take degrees of freedom from Student's t (R. M. Bell, D. F. McCaffrey, 2002);
-    clusters of one size leave one for each but one. Verdicts (0 and 1) have an exact interval for as many
-    observations as they are worth. None for fewer than two clusters.
+    clusters of one size leave one for each but one. Like that of `mean_estimate`, the interval is wider on
+    the side to which the clusters are skewed, held within the range of the scores, and tells its coverage
+    where clusters are few. Verdicts (0 and 1) have an exact interval for as many observations as they are
+    worth. None for fewer than two clusters.
     """
     full = [cluster for cluster in clusters if cluster]
     if len(full) < 2:
@@ -72,14 +109,16 @@ def clustered_mean_estimate(
     n = sum(sizes)
     centre = math.fsum(map(math.fsum, full)) / n
     # A cluster draws the mean towards itself, by its share in it, and so hides how far off it is.
-    squares = math.fsum((math.fsum(its) - len(its) * centre) ** 2 / (1 - len(its) / n) for its in full)
-    error, freedom = math.sqrt(squares) / n, _cluster_freedom(sizes, n)
-    if all(value in (0.0, 1.0) for its in full for value in its):
+    deviations = [math.fsum(its) - len(its) * centre for its in full]
+    squares = math.fsum(one**2 / (1 - len(its) / n) for one, its in zip(deviations, full, strict=True))
+    error, freedom = _off_dust(math.sqrt(squares) / n), _cluster_freedom(sizes, n)
+    if within == (0.0, 1.0) and all(value in (0.0, 1.0) for its in full for value in its):
         interval = _clustered_rate_interval(centre, error, freedom, (n, len(full)), confidence)
         return Estimate(centre, error, interval)
     if error == 0:
-        return Estimate(centre, 0.0, constant_interval(centre, len(full), (0.0, 1.0), confidence=confidence))
-    return t_estimate(centre, error, freedom, confidence)
+        return Estimate(centre, 0.0, constant_interval(centre, len(full), within, confidence=confidence))
+    summary = MeanSummary.of(centre, error, deviations, freedom)
+    return _skewed_estimate(summary, [value for its in full for value in its], within, confidence)
 
 
 def _clustered_rate_interval(
@@ -112,7 +151,8 @@ def paired_estimate(
     """Return the mean difference, candidate minus baseline, of items in the same order, with its interval.
 
     An item's scores are those of its repeats, and every item counts the same: its difference is that of its
-    means. Since items are the units, repeats nested in them are accounted for. None for fewer than two items.
+    means. Since items are the units, repeats nested in them are accounted for. The interval is that of
+    `mean_estimate`. None for fewer than two items.
     """
     pairs = zip(baseline, candidate, strict=True)
     deltas = [fmean(after) - fmean(before) for before, after in pairs]

@@ -7,8 +7,11 @@ from scipy import stats
 
 from dokimos.comparison import Change, ComparisonConfig, Pairing, Snapshot, compare_runs
 from dokimos.comparison.diff import Method
+from dokimos.comparison.tree import metric_tree
+from dokimos.comparison.wording import change_sentence, interval, interval_with_note
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError
+from dokimos.stats.paired import mean_estimate
 
 
 def test_the_same_result_is_unchanged(result):
@@ -334,19 +337,37 @@ def test_an_interval_is_a_bootstraps(result):
     assert metric.interval.high == pytest.approx(oracle.confidence_interval.high, abs=0.01)
 
 
-def test_an_interval_of_few_items_is_students(result):
+def test_an_interval_of_few_items_is_never_narrower_than_students(result):
     metric = compare_runs(result({"A": BEFORE}), result({"A": NOW})).evaluator("A")
     deltas = [b - a for a, b in zip(BEFORE, NOW, strict=True)]
 
     oracle = stats.ttest_1samp(deltas, 0).confidence_interval()
+    estimate = mean_estimate(deltas, within=(-1.0, 1.0))
 
-    assert (metric.interval.low, metric.interval.high) == pytest.approx((oracle.low, oracle.high))
+    assert metric.interval.low < oracle.low - 0.01  # the differences are skewed to the left
+    assert metric.interval.high >= oracle.high - 1e-12
+    assert metric.interval.low == pytest.approx(estimate.interval.low)
+
+
+def test_an_interval_of_few_items_says_how_often_it_covers(result):
+    few, more, verdicts = (
+        compare_runs(result({"A": before}), result({"A": now})).evaluator("A")
+        for before, now in ((BEFORE, NOW), (BEFORE * 2, NOW * 2), ([1.0] * 8, [0.0] * 3 + [1.0] * 5))
+    )
+
+    assert few.interval_coverage == 0.9
+    assert interval_with_note(few).endswith("(n = 8: covers about 90 %)")
+    assert "(n = 8: covers about 90 %)" in change_sentence(few)
+    assert metric_tree(few)["intervalCoverage"] == 0.9
+    assert more.interval_coverage is verdicts.interval_coverage is None
+    assert interval_with_note(more) == interval(more)
+    assert "intervalCoverage" not in metric_tree(more)
 
 
 def test_an_interval_never_leaves_what_scores_can_differ_by(result):
     metric = compare_runs(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.1, 0.1, 1.0]})).evaluator("A")
 
-    assert (metric.interval.low, metric.interval.high) == (-1.0, pytest.approx(0.69, abs=0.01))
+    assert (metric.interval.low, metric.interval.high) == (-1.0, pytest.approx(0.79, abs=0.01))
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

@@ -14,6 +14,7 @@ from dokimos.core.figures import UNKNOWN, known, percent, usd
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import counted
 from dokimos.core.visible import visible
+from dokimos.stats.skewed_mean import coverage_of_few
 from dokimos.suites.optimizer.trial import trial_fields
 
 if TYPE_CHECKING:
@@ -193,6 +194,9 @@ def _test_table(found: Found) -> list[str]:
         assert decision is not None
         interval = decision.interval
         shown = UNKNOWN if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
+        covered = coverage_of_few(decision.cases)
+        if interval is not None and covered is not None:
+            shown += f" (n = {decision.cases}: covers about {percent(covered)})"
         cells = [
             str(trial.id), str(decision.cases), f"{decision.improvement:+.4f}", shown, f"{decision.p:.3g}",
             f"{decision.level:.3g}", decision.reason,
