@@ -184,6 +184,10 @@ def test_a_run_is_listed_shown_exported_rescored_and_pruned(workplace, capsys):
     assert dokimos("show", run_id) == 0
     assert "upper · 10 items" in capsys.readouterr().out
     assert dokimos("show", "latest", "--item", "id3") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("id3 | passed")
+    assert "  output           Q3\n" in shown
+    assert dokimos("show", "latest", "--item", "id3", "--json") == 0
     assert json.loads(capsys.readouterr().out)["actualOutputs"] == {"output": "Q3"}
     assert dokimos("show", "latest", "--item", "id99") == 2
     assert dokimos("export", run_id, "-o", "again.json") == 0

@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("result", shell_complete=complete_runs)
 @click.option("--item", metavar="ID|INDEX", help="Show this item whole.")
+@click.option("--json", "as_json", is_flag=True, help="With --item: as JSON.")
 @run_dir_option
 @fail_under_option
 @volume_options
 def show(
-    result: str, item: str | None, run_dir: str | None, fail_under: Sequence[str], quiet: bool, verbose: bool
+    result: str,
+    item: str | None,
+    as_json: bool,
+    run_dir: str | None,
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Show a result, or one of its items.
 
@@ -33,10 +40,12 @@ def show(
 
     if item is not None and (fail_under or quiet or verbose):
         raise click.UsageError("--item shows one item; --fail-under, -q and -v are about the whole result.")
+    if as_json and item is None:
+        raise click.UsageError("--json needs --item; `dokimos export` writes a whole result as JSON.")
     check_volume(quiet, verbose)
     found = load_result_argument(result, run_dir)
     if item is not None:
-        _show_item(found, item)
+        _show_item(found, item, as_json=as_json)
         return 0
     criteria = Criteria.of(parse_wanted(fail_under), None, of_this_run=False)
     presentation = Presentation(criteria=criteria, quiet=quiet, verbose=verbose)
@@ -46,17 +55,24 @@ def show(
     return 0
 
 
-def _show_item(result: ExperimentResult, wanted: str) -> None:
+def _show_item(result: ExperimentResult, wanted: str, *, as_json: bool) -> None:
     from dokimos.core.wire import to_json
     from dokimos.errors import ConfigurationError
+    from dokimos.reporting.views import item_details
 
-    shown = False
-    for run in result.runs:
-        for item in run.item_results:
-            if wanted in (item.key, str(item.index)):
-                echo(to_json(item, indent=2))
-                shown = True
-    if not shown:
+    found = [
+        (run.index, item)
+        for run in result.runs
+        for item in run.item_results
+        if wanted in (item.key, str(item.index))
+    ]
+    for number, (run_index, item) in enumerate(found):
+        if as_json:
+            echo(to_json(item, indent=2))
+        else:
+            run = run_index if result.run_count > 1 else None
+            echo(f"{chr(10) if number else ''}{item_details(item, run=run)}")
+    if not found:
         keys = [item.key for item in result.item_results[:5]]
         there = f"its first items are {', '.join(keys)}" if keys else "it kept no items"
         raise ConfigurationError(f"The result has no item {wanted!r}; {there}.")

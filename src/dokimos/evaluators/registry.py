@@ -154,7 +154,7 @@ def find(name: str) -> type[Evaluator]:
     if name in _plugins():
         return _load(_plugins()[name])
     raise ConfigurationError(
-        f"Unknown evaluator {name!r}.{_nearest(name, names())} Known evaluators: {', '.join(names())}."
+        f"Unknown evaluator {name!r}.{_nearest(name, names(), most=3)} `dokimos evaluators` lists all."
     )
 
 
@@ -256,6 +256,6 @@ def _check_kind(name: str, kind: Any) -> None:
         raise ConfigurationError(f"The evaluator {name!r} must be a subclass of Evaluator, not {kind!r:.80}.")
 
 
-def _nearest(name: str, known: Any) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def _nearest(name: str, known: Any, *, most: int = 1) -> str:
+    near = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(known), n=most)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

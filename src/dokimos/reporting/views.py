@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from dokimos.core.endings import describe_counts
-from dokimos.core.figures import one_line, percent
-from dokimos.core.results import ExperimentResult, ItemResult
+from dokimos.core.figures import duration, one_line, percent, usd
+from dokimos.core.jsonable import jsonable
+from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.metrics import CallMetrics
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.visible import visible
 from dokimos.reporting import console
 from dokimos.reporting.terminal import safe_console
@@ -38,13 +42,59 @@ def item_text(item: ItemResult) -> str:
     lines = [f"{item.key}: {item.outcome.value}"]
     if item.error is not None:
         lines.append(f"! task: {item.error}")
-    for result in item.eval_results:
-        score = "" if result.score is None else f" {result.score:.2f}"
-        limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
-        said = result.problem if result.error is not None else result.skipped or result.reason
-        sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
-        lines.append(f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}")
+    lines += map(_told, item.eval_results)
     return "\n  ".join(visible(one_line(line, LONGEST_REASON)) for line in lines)
+
+
+def item_details(item: ItemResult, *, run: int | None = None) -> str:
+    """Return an item whole: what went in and came out, its evaluators' words, what it cost.
+
+    Args:
+        item: The item.
+        run: The repeat that it is of, counted from 0, where there are several.
+    """
+    metrics = item.metrics or CallMetrics()
+    head = [
+        item.key,
+        item.outcome.value,
+        "" if run is None else f"run {run + 1}",
+        metrics.model or "",
+        "" if metrics.latency_ms is None else duration(metrics.latency_ms),
+        "" if metrics.cost_usd is None else usd(metrics.cost_usd),
+    ]
+    example = item.example
+    parts = [
+        *_entries("input", example.inputs, INPUT),
+        *_entries("expected", example.expected_outputs, OUTPUT),
+        *_entries("output", item.actual_outputs, OUTPUT),
+        *_entries("metadata", example.metadata, None),
+    ]
+    if item.error is not None:
+        parts.append(("error", item.error))
+    room = max((len(name) for name, _ in parts), default=0)
+    lines = [" | ".join(filter(None, head)), ""]
+    lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
+    lines += ["", *(f"  {_indented(_told(result), 4)}" for result in item.eval_results)]
+    return visible("\n".join(lines).rstrip())
+
+
+def _entries(title: str, content: Mapping[str, Any], usual: str | None) -> Iterator[tuple[str, str]]:
+    """Yield each entry of a map; the usual one is called by the title alone."""
+    for key, value in content.items():
+        text = value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False, indent=2)
+        yield title if key == usual else f"{title}.{key}", text
+
+
+def _told(result: EvalResult) -> str:
+    score = "" if result.score is None else f" {result.score:.2f}"
+    limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
+    said = result.problem if result.error is not None else result.skipped or result.reason
+    sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
+    return f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}"
+
+
+def _indented(text: str, room: int) -> str:
+    return text.replace("\n", "\n" + " " * room)
 
 
 def result_html(result: ExperimentResult) -> str:

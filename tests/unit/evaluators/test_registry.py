@@ -185,9 +185,28 @@ def test_a_schema_refuses_what_build_refuses():
     assert validator.is_valid({"min": 5})
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_and_the_list():
-    with pytest.raises(ConfigurationError, match=r"'exat_match'\. Did you mean 'exact_match'\?.*wer"):
-        registry.find("exat_match")
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("exat_match", "'exact_match' or 'set_match'"),
+        ("Exact Match", "'exact_match' or 'set_match'"),
+        ("tool-correctnes", "'tool_correctness' or 'correctness'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name, nearest):
+    with pytest.raises(ConfigurationError) as refused:
+        registry.find(name)
+    told = str(refused.value)
+    assert f"Did you mean {nearest}" in told
+    assert told.endswith("`dokimos evaluators` lists all.")
+    assert len(told) < 200
+
+
+def test_a_name_that_is_like_no_other_is_refused_with_where_to_look():
+    with pytest.raises(
+        ConfigurationError, match=r"^Unknown evaluator 'zzz'\. `dokimos evaluators` lists all\.$"
+    ):
+        registry.find("zzz")
 
 
 @pytest.mark.parametrize(

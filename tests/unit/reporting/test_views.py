@@ -9,8 +9,10 @@ from html.parser import HTMLParser
 import pytest
 
 from dokimos.core.example import Example
+from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import RunFailedError
+from dokimos.reporting.views import item_details
 
 PASSED = EvalResult("Exact Match", 1.0, threshold=1.0, success=True)
 FAILED = EvalResult("Exact Match", 0.0, threshold=1.0, success=False, reason="Expected <b>4</b>.\nGot 5.")
@@ -117,3 +119,35 @@ def test_raise_for_status_lets_failed_items_through_and_broken_runs_not() -> Non
     with pytest.raises(RunFailedError, match=r"^Run 'sums <i>': broken after 1 item\.$") as raised:
         broken.raise_for_status()
     assert raised.value.result is broken
+
+
+def test_an_item_is_shown_whole() -> None:
+    example = Example.of("One line\nand another", {"n": 4}, id="sum", topic="maths")
+    metrics = CallMetrics(latency_ms=812.0, cost_usd=0.0012, model="tiny")
+    outputs = {"output": "5\x1b[2J", "toolCalls": []}
+    told = item_details(
+        ItemResult(0, example, actual_outputs=outputs, eval_results=(FAILED,), metrics=metrics), run=1
+    )
+    assert told.splitlines() == [
+        "sum | failed | run 2 | tiny | 812 ms | $0.0012",
+        "",
+        "  input             One line",
+        "                    and another",
+        "  expected          {",
+        '                      "n": 4',
+        "                    }",
+        "  output            5\\u001b[2J",
+        "  output.toolCalls  []",
+        "  metadata.topic    maths",
+        "",
+        "  x Exact Match 0.00 (threshold 1): Expected <b>4</b>.",
+        "    Got 5.",
+    ]
+
+
+def test_an_item_that_gave_nothing_is_shown_too() -> None:
+    assert item_details(ItemResult(3, Example(), error="ValueError: no")).splitlines() == [
+        "item-3 | errored",
+        "",
+        "  error  ValueError: no",
+    ]
