@@ -58,7 +58,7 @@ bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
 		rows=$$(grep -q -- '"--rows"' $$script && echo --rows 50000); \
 		$(BIN)/python $$script $$rows || exit 1; done
 
-validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (ten minutes).
+validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (half an hour).
 	@$(BIN)/python benchmarks/validity
 
 budget: $(VENV)/.dev  ## Measure what installing, importing and starting cost.

@@ -72,3 +72,40 @@ def test_the_documented_guard_2_fires_on_noise_alone():
     config = GateConfig(severity="any")
 
     assert false_alarms(config, pairs=30, items=20, repeats=(1, 1), evaluators=2) > 0.9
+
+
+def system(draw, *, items, metrics, noisy, together=False):
+    """A function that runs one system so many times: its noisy items pass with a chance of their own."""
+    chances = [draw.random() if place < noisy else 1.0 for place in range(items)]
+
+    def run(repeats):
+        found = []
+        for index, chance in enumerate(chances):
+            rows = [[float(draw.random() < chance) for _ in range(repeats)] for _ in range(metrics)]
+            scores = {f"E{k}": tuple(rows[0 if together else k]) for k in range(metrics)}
+            verdicts = tuple(all(repeat) for repeat in zip(*scores.values(), strict=True))
+            found.append(ItemSnapshot(index=index, scores=scores, verdicts=verdicts))
+        facts = {f"E{k}": EvaluatorFacts(name=f"E{k}", deterministic=together) for k in range(metrics)}
+        return Snapshot(items=tuple(found), evaluators=facts, runs=repeats)
+
+    return run
+
+
+HARD_SYSTEMS = {
+    "a judge that is unsure of one item": {"items": 12, "metrics": 3, "noisy": 1},
+    "a judge that is unsure of a few items": {"items": 20, "metrics": 3, "noisy": 3},
+    "twenty metrics of an application that varies": {"items": 8, "metrics": 20, "noisy": 8, "together": True},
+    "an application that varies on one item": {"items": 10, "metrics": 3, "noisy": 1, "together": True},
+}
+
+
+@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize("design", HARD_SYSTEMS.values(), ids=HARD_SYSTEMS)
+def test_the_default_gate_holds_its_rate_where_few_items_vary_or_all_together(design, repeats):
+    draw, pairs, failed = random.Random(3), 60, 0
+    config = GateConfig(permutation_iterations=199)
+    for _ in range(pairs):
+        run = system(draw, **design)
+        failed += decide(run(repeats), run(repeats), config).failed
+
+    assert failed / pairs <= 0.05 + 3 * (0.05 * 0.95 / pairs) ** 0.5

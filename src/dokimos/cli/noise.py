@@ -125,7 +125,8 @@ def _lines(report: NoiseReport) -> Iterator[str]:
         f"Guard 1 (regression) fired on {percent(report.guard1_rate)} of {report.pairs} unchanged pairs "
         f"(95 % interval {low} to {high}); it is to stay below {percent(report.alpha)}"
     )
-    yield f"Guard 2 (single items, margin {score(report.severity_margin)}) fired on"
+    margin = score(report.severity_margin)
+    yield f"The documented guard 2 (any drop of a single item by more than {margin}) fired on"
     for two in report.guard2:
         errors = f", on {percent(two.error_rate)} for an error" if two.error_rate else ""
         yield (
@@ -154,5 +155,7 @@ def _proposal(report: NoiseReport) -> Iterator[str]:
         return
     yield (
         f"Proposed: severity_margin={report.margin:.2f} with one run on each side, or about {report.repeats} "
-        f"runs with severity_margin={report.severity_margin:.2f}, or GateConfig.calibrated()."
+        f"runs with severity_margin={report.severity_margin:.2f}, or GateConfig.calibrated(). The default "
+        'gate (severity="auto") judges by such noise itself: run both sides 3 times, or keep these figures '
+        "beside the baseline (-o NAME.noise.json)."
     )

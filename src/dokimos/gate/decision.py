@@ -80,8 +80,9 @@ class Decision:
 
     @property
     def rests_on_drops(self) -> bool:
-        """Whether the verdict depends on single items and on nothing else."""
-        return {one.guard for one in self.fired if one.fails or one.inconclusive} == {Guard.SEVERITY}
+        """Whether the verdict depends on single items, and else on nothing but power."""
+        speak = {one.guard for one in self.fired if one.fails or one.inconclusive}
+        return speak - {Guard.POWER} == {Guard.SEVERITY}
 
     @property
     def inconclusive(self) -> bool:

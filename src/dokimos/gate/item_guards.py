@@ -193,9 +193,10 @@ class _Chooser:
                 f"guard 1 could not see even the collapse of all its {counted(metric.n, 'shared item')} at "
                 f"alpha = {self.config.alpha:g}"
             )
-        varied, known = self._seen(metric.name)
         before, now = self.repeats(0, metric.name), self.repeats(1, metric.name)
         runs = self.noise_runs(metric.name)
+        varied = self._largest_spread(metric.name)
+        known = f"{runs} runs of dokimos noise" if runs > max(before, now) else f"{max(before, now)} repeats"
         if not varied and max(before, now, runs) >= QUIET_REPEATS and self._is_deterministic(metric.name):
             return ItemGuard.DOCUMENTED, f"it is deterministic and {known} did not vary"
         if can_judge(before, now, self.config.alpha) or noise_can_judge(runs, self.config.alpha):
@@ -208,17 +209,12 @@ class _Chooser:
             )
         return ItemGuard.UNKNOWN, f"{before} and {now} repeats are too few to know its noise"
 
-    def _seen(self, evaluator: str) -> tuple[float, str]:
-        """Return the largest spread that was seen of an evaluator, and in what."""
-        sides = [spread(side.scores.get(evaluator, ())) for pair in self.shared for side in pair]
-        repeats, runs = (
-            max(self.repeats(0, evaluator), self.repeats(1, evaluator)),
-            self.noise_runs(evaluator),
-        )
+    def _largest_spread(self, evaluator: str) -> float:
+        """Return how far any item's repeats lie apart, as far as anything shows it."""
+        seen = [spread(side.scores.get(evaluator, ())) for pair in self.shared for side in pair]
         if self.noise is not None:
-            sides += self.noise.spreads.get(evaluator, {}).values()
-        known = f"{runs} runs of dokimos noise" if runs > repeats else counted(repeats, "repeat")
-        return max(sides, default=0.0), known
+            seen += self.noise.spreads.get(evaluator, {}).values()
+        return max(seen, default=0.0)
 
     def noise_runs(self, evaluator: str) -> int:
         return self.noise.runs if self.noise is not None and evaluator in self.noise.evaluators else 0

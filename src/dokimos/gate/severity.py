@@ -22,6 +22,8 @@ from dokimos.stats.permutation import exchange_p
 _ERRORED: Final = -1.0
 """How good a repeat is that errors: worse than any score."""
 _ONLY_ERRORS: Final = 2.0
+_RERUN_SPREADS: Final = 2.0
+"""How many spreads of its own repeats an item has to lie below a baseline that is a single run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +252,8 @@ class _Judge:
         before, now = self.scores(item, drop.evaluator)
         least = min(self.fall(drop, score) for score in again.scores)
         repeats = len(before), len(again.scores)
-        return least > self.config.severity_margin and self.stands_out(
+        far = _RERUN_SPREADS * self.variation.own(drop.evaluator, drop.key)
+        return least > max(self.config.severity_margin, far) and self.stands_out(
             drop, least, before, (*now, *again.scores), repeats
         )
 

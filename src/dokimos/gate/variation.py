@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,8 +16,9 @@ from dokimos.errors import ConfigurationError
 
 _DIGITS: Final = 9
 """Where differences are cut, so that binary fractions leave no dust."""
-OWN_SPREADS: Final = 2.0
-"""A drop has to be larger than the spread of the item's own repeats by this factor."""
+
+_LEAST: Final = 1e-6
+"""What a margin of 0 counts as, beside which any variation is infinitely large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +113,14 @@ class Variation:
     def around(self, evaluator: str, key: str) -> float:
         """Return the largest spread of any other item, and no less than the margin."""
         first, second, place = self._largest[evaluator]
-        return max(self.margins[evaluator], second if place == key else first)
+        return max(self.margins[evaluator], _LEAST, second if place == key else first)
 
     def prominence(self, evaluators: Iterable[str]) -> float:
         """Return how far any item's spread exceeds those of the others of its evaluator, 1.0 at least."""
         found = [1.0]
         for name in evaluators:
             first, second, _ = self._largest[name]
-            beside = max(self.margins[name], second)
-            found.append(first / beside if beside else math.inf if first else 1.0)
+            found.append(first / max(self.margins[name], _LEAST, second))
         return max(found)
 
     @cached_property
@@ -137,9 +136,9 @@ class Variation:
     def stands_out(self, fall: float, evaluator: str, key: str, among: Iterable[str]) -> bool:
         """Say whether a fall is more than what was seen of noise.
 
-        It has to exceed twice the spread of the item's own repeats, and the spreads of the other items by a
-        larger factor than any spread that was seen exceeds those beside it. So an unchanged item gives an
-        alarm only where its repeats part exactly between the two sides, and no other item shows such noise.
+        It has to exceed the spreads of the other items by a larger factor than any spread that was seen, its
+        own included, exceeds those beside it. So an unchanged item gives an alarm only where its repeats part
+        exactly between the two sides, and no other item shows such noise.
 
         Args:
             fall: How much the mean score fell.
@@ -147,10 +146,7 @@ class Variation:
             key: Of which item.
             among: The evaluators whose spreads count.
         """
-        if round(fall - OWN_SPREADS * self.own(evaluator, key), _DIGITS) <= 0:
-            return False
-        around = self.around(evaluator, key)
-        return not around or round(fall / around - self.prominence(among), _DIGITS) > 0
+        return round(fall / self.around(evaluator, key) - self.prominence(among), _DIGITS) > 0
 
 
 def _rise(before: Sequence[float], now: Sequence[float], lower_is_better: bool) -> float:

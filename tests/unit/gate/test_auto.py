@@ -420,3 +420,24 @@ def test_guard_1_is_untouched_by_the_choice(result):
     before, now = result({"A": [1.0] * 20}), result({"A": [0.0] * 8 + [1.0] * 12})
 
     assert [one.guard for one in decided(before, now).fired if one.fails] == [Guard.REGRESSION] * 2
+
+
+def test_a_margin_of_zero_still_lets_the_variation_speak(runs):
+    before = varied(3, low=0.88, high=0.92)
+    near, far = ([{"A": [*run["A"][:7], score]} for run in before] for score in (0.87, 0.3))
+
+    def found(now):
+        return decided(runs(before, noisy=["A"]), runs(now, noisy=["A"]), severity_margin=0.0)
+
+    assert not found(near).failed
+    assert found(far).failed
+
+
+def test_items_run_again_although_power_is_lacking_too(result):
+    sides = Snapshot.of(result({"A": GOOD})), Snapshot.of(result({"A": BROKEN}))
+    config = GateConfig(require_power=0.9)
+
+    assert decide(*sides, config).inconclusive
+    assert decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [0.5]})).failed
+    passed = decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [1.0]}))
+    assert [one.guard for one in passed.fired] == [Guard.POWER]
