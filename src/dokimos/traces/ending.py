@@ -19,6 +19,10 @@ _REPORTED: Final = _ANSWERING | {SpanRole.STEP, SpanRole.RETRIEVAL}
 """The roles whose failures are told in `errors`, as are those of roots; a tool's stands in its call."""
 
 
+_MODELS_OWN: Final = ("gen_ai.", "llm.", "ai.", "langfuse.")
+"""How the names of attributes begin that tell of models, also in conventions that are not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a run ended."""
@@ -63,7 +67,10 @@ def has_run(transcript: Transcript) -> bool:
         reading = transcript.reading(span)
         if span.attributes.get("gen_ai.operation.name") == "create_agent":
             created = True
-        elif reading.role is not SpanRole.OTHER or reading.input_text or reading.output_text:
+            continue
+        if reading.role is not SpanRole.OTHER or reading.input_text or reading.output_text:
+            return True
+        if any(name.startswith(_MODELS_OWN) for name in span.attributes):
             return True
     return not created and any(transcript.reading(root).error for root in transcript.tree.roots)
 
@@ -149,11 +156,11 @@ def _fatal_failure(transcript: Transcript, said: Entry | None, last: Span | None
 
 
 def _roots_that_count(transcript: Transcript, last: Span | None) -> list[Span]:
-    """Return the roots whose failure ends a run: no call of a model before the last, nor a tool of it."""
+    """Return the roots whose failure can end a run: of models only the last call, of tools only one alone."""
     roots = [
         s for s in transcript.tree.roots if s is last or transcript.reading(s).role is not SpanRole.MODEL
     ]
-    return [s for s in roots if transcript.reading(s).role is not SpanRole.TOOL] or roots
+    return [s for s in roots if len(roots) == 1 or transcript.reading(s).role is not SpanRole.TOOL]
 
 
 def _failed_for_good(transcript: Transcript, span: Span) -> bool:

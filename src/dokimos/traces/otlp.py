@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.errors import TraceError
+from dokimos.traces.protobuf_wire import Signal
 from dokimos.traces.sdk import is_printed, printed_span
 from dokimos.traces.span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 Encoding: TypeAlias = Literal["json", "protobuf"]
-Signal: TypeAlias = Literal["traces", "logs"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """How large a request may become when it is unpacked."""
@@ -42,13 +42,13 @@ def read_otlp(
     body: bytes | str | Mapping[str, Any],
     *,
     encoding: Encoding | None = None,
-    signal: Signal = "traces",
+    signal: Signal | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> SpanBatch:
-    """Read one export: spans, log records, or (as JSON) both.
+    """Read one export: spans, log records, or both.
 
     Bytes may be compressed with gzip. Without `encoding` it is told from the first byte. `signal` says what
-    protobuf holds, which does not tell by itself; JSON does. JSON may have names in camelCase or snake_case,
+    protobuf holds, for those who know; else it is found out. JSON may have names in camelCase or snake_case,
     one export or several (one to a line, as the collector writes files, or in a list), and also spans as
     the SDK's console exporter prints them.
 
@@ -70,7 +70,8 @@ def read_otlp(
 def load_spans(*paths: str | Path) -> tuple[Span, ...]:
     """Read the spans of files that hold OTLP: `.json`, `.jsonl`, protobuf, each also with gzip.
 
-    Log records that name a span become its events, from whichever file they are. Raises `TraceError`.
+    Files may hold traces, logs or both. Log records that name a span become its events, from whichever file
+    they are. Raises `TraceError`.
     """
     batch = _sum(_from_file(Path(path)) for path in paths)
     return with_logs(batch.spans, batch.logs)
@@ -104,9 +105,11 @@ def _gunzipped(data: bytes, most: int) -> bytes:
 
 
 def _encoding_of(data: bytes) -> Encoding:
-    # A protobuf export starts with 0x0A, which is also a line feed, and a length; only where that is a
-    # bracket too must more be looked at.
+    # A file of several exports in protobuf starts with a zero; one export with 0x0A, which is also a line
+    # feed, and a length; only where that is a bracket too must more be looked at.
     text = data.lstrip()
+    if data[:1] == b"\0":
+        return "protobuf"
     if data[:1] != b"\n" or not text:
         return "json"
     return "json" if text[:1] in (b"{", b"[") and _is_text(text) else "protobuf"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.extras import require
 from dokimos.errors import TraceError
+from dokimos.traces.protobuf_wire import Signal, sort_by_signal, split_exports
 from dokimos.traces.span import LogRecord, Span, SpanEvent, SpanStatus
 
 if TYPE_CHECKING:
@@ -14,27 +15,41 @@ if TYPE_CHECKING:
 
 _KINDS: Final = (None, "internal", "server", "client", "producer", "consumer")
 _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
-_SERVICES: Final = {
+_SERVICES: Final[dict[Signal, tuple[str, str]]] = {
     "traces": ("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "ExportTraceServiceRequest"),
     "logs": ("opentelemetry.proto.collector.logs.v1.logs_service_pb2", "ExportLogsServiceRequest"),
 }
 
 
-def read_protobuf(data: bytes, signal: Literal["traces", "logs"]) -> SpanBatch:
-    """Read an export of traces or of logs. Raises `TraceError`, and `MissingExtraError` without the extra."""
+def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
+    """Read exports of traces, of logs, or of both one after the other; without `signal` it is found out.
+
+    Several exports may each have their length before them, as the collector writes files. Raises
+    `TraceError`, and `MissingExtraError` without the extra.
+    """
     from dokimos.traces.otlp import SpanBatch
 
+    spans: list[Span | None] = []
+    logs: list[LogRecord] = []
+    for export in split_exports(data):
+        parts = ((signal, export),) if signal is not None else sort_by_signal(export)
+        for kind, part in parts:
+            if kind == "logs":
+                logs += _logs(_parsed(part, kind))
+            else:
+                spans += _spans(_parsed(part, kind))
+    read = tuple(span for span in spans if span is not None)
+    return SpanBatch(read, tuple(logs), len(spans) - len(read))
+
+
+def _parsed(data: bytes, signal: Signal) -> Any:
     module, name = _SERVICES[signal]
     request = getattr(require(module, extra="otel"), name)()
     try:
         request.ParseFromString(data)
     except Exception as error:  # protobuf's own, which differs between its implementations
         raise TraceError(f"The export is not protobuf of OTLP: {error}.") from error
-    if signal == "logs":
-        return SpanBatch(logs=tuple(_logs(request)))
-    read = list(_spans(request))
-    spans = tuple(span for span in read if span is not None)
-    return SpanBatch(spans, rejected=len(read) - len(spans))
+    return request
 
 
 def _spans(request: Any) -> Iterator[Span | None]:

@@ -13,6 +13,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.told import UNNAMED, ToldCall, ToldMessage, ToldResult
 from dokimos.traces.attributes import first, literal
+from dokimos.traces.first_chunk import first_chunk_ms
 from dokimos.traces.messages import History, parse_messages
 from dokimos.traces.semconv import (
     AGENT_NAME,
@@ -40,6 +41,7 @@ from dokimos.traces.semconv import (
 )
 from dokimos.traces.source import SpanSource
 from dokimos.traces.span import Span
+from dokimos.traces.tool_schemas import describe_own_tool, find_schema
 
 
 @quick_init
@@ -154,7 +156,9 @@ def _read_holder(source: SpanSource, role: SpanRole) -> SpanReading:
         input_text=given,
         output_text=gave if final is None else text_form(final),
         described_tools=_described_tools(source) if role is SpanRole.AGENT else None,
-        usage=_usage(source) if role is SpanRole.AGENT else CallMetrics(),
+        usage=_usage(source)
+        if role is SpanRole.AGENT
+        else CallMetrics(first_chunk_ms=first_chunk_ms(source)),
         conversation_id=_conversation(source),
         error=_error(source.span),
     )
@@ -166,7 +170,10 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
     told = next((m.result for m in (*source.outputs, *source.inputs) if m.result is not None), _NO_RESULT)
     given, gave = source.first(ARGUMENTS), source.first(RESULT)
     if given is None:
-        given = _unless_schema(source.get("tool.parameters")) if call is _NO_CALL else call.arguments
+        parameters = source.get("tool.parameters")
+        given = call.arguments
+        if call is _NO_CALL and find_schema(parameters) is None:
+            given = parameters
     if gave is None:
         gave = _last_text(source.outputs) if told is _NO_RESULT else told.value
     returned, answered = _returned(gave)
@@ -176,7 +183,7 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
         call_id=str(source.first(CALL_ID) or call.id or told.id or answered),
         arguments=_bound(literal(given)),
         result=returned,
-        described_tools=_own_description(source),
+        described_tools=describe_own_tool(source),
         conversation_id=_conversation(source),
         error=_error(source.span),
     )
@@ -190,25 +197,11 @@ _NO_CALL: Final = ToldCall("")
 _NO_RESULT: Final = ToldResult(None)
 
 
-def _own_description(source: SpanSource) -> Any:
-    """Return what a tool that ran says about itself, if it tells its schema, as Strands does."""
-    schema, name = structured(source.get("gen_ai.tool.json_schema")), source.first(TOOL_NAME)
-    if not isinstance(schema, dict) or name is None:
-        return None
-    return [{"name": name, "description": source.get("gen_ai.tool.description"), "parameters": schema}]
-
-
 def _tool_name(source: SpanSource, called: str) -> str:
     span = source.span.name
     told = (source.first(TOOL_NAME), called, source.get("traceloop.entity.name"))
     names = (*told, span.removeprefix("execute_tool ").strip(), span)
     return next((str(name) for name in names if name is not None and str(name).strip()), UNNAMED)
-
-
-def _unless_schema(value: Any) -> Any:
-    """Return what may be arguments; some write the schema of the arguments in their place."""
-    tree = structured(value)
-    return None if isinstance(tree, dict) and tree.get("type") == "object" else value
 
 
 def _bound(arguments: Any) -> Any:
@@ -304,14 +297,15 @@ def _usage(source: SpanSource) -> CallMetrics:
     """Return what a span says it used; nothing but zeros means that it was not measured."""
     counts = [_count(source.first(keys)) for keys in (TOKENS_IN, TOKENS_OUT, CACHED, REASONING)]
     model = source.first(MODEL_NAME)
+    chunk = first_chunk_ms(source)
     if not any(counts):
-        return CallMetrics(model=_text(model))
-    cost, chunk = source.first(COST), source.get("gen_ai.response.time_to_first_chunk")
+        return CallMetrics(model=_text(model), first_chunk_ms=chunk)
+    cost = source.first(COST)
     return CallMetrics(
         counts[0],
         counts[1],
         cost_usd=_positive(cost),
-        first_chunk_ms=None if _positive(chunk) is None else chunk * 1000,
+        first_chunk_ms=chunk,
         model=_text(model),
         cached_tokens_in=counts[2],
         reasoning_tokens_out=counts[3],

@@ -154,11 +154,18 @@ def _input(transcript: Transcript) -> str | None:
 
 
 def _tools(transcript: Transcript) -> list[ToolDefinition]:
+    """Return the tools that models and agents were given, else those that ran and say what they are."""
+    ran = [transcript.reading(span) for span in transcript.spans_of(SpanRole.TOOL)]
+    given = [reading for reading in transcript.readings.values() if reading.role is not SpanRole.TOOL]
     found: dict[str, ToolDefinition] = {}
-    for span in transcript.tree.spans:
-        for tool in transcript.reading(span).tools:
-            found.setdefault(tool.name, tool)
-    return list(found.values())
+    for tool in (tool for reading in given for tool in reading.tools):
+        found.setdefault(tool.name, tool)
+    own = {tool.name: tool for reading in reversed(ran) for tool in reading.tools}
+    if found:
+        return [tool if tool.input_schema else own.get(name, tool) for name, tool in found.items()]
+    # One that ran without a description is there all the same, though nothing is known of its arguments.
+    names = _unique(reading.name for reading in ran if reading.error is None or reading.tools)
+    return [own.get(name, ToolDefinition(name)) for name in names] if own else []
 
 
 def _case_of(transcript: Transcript, prices: PriceTable | None) -> EvalTestCase:
@@ -196,7 +203,9 @@ def _metrics_of(transcript: Transcript, prices: PriceTable | None) -> CallMetric
     starts = [span.start_ns for span in transcript.tree.spans if span.start_ns is not None]
     ends = [span.end_ns for span in transcript.tree.spans if span.end_ns is not None]
     latency = max(0, max(ends) - min(starts)) / 1e6 if starts and ends else None
-    return replace(used, latency_ms=latency)
+    chunks = [reading.usage.first_chunk_ms for reading in transcript.readings.values()]
+    first = min((each for each in chunks if each is not None), default=None)
+    return replace(used, latency_ms=latency, first_chunk_ms=first)
 
 
 def _used(transcript: Transcript) -> Iterator[CallMetrics]:

@@ -18,7 +18,8 @@ Large ones are kept with `gzip -9n`. Each needs an environment of its own with `
 
 `openai-v2`, `openinference`, `openllmetry` and `pydantic-ai` have modes: with `crash` the second call of the
 model is refused, with `silent` no content is captured, and with `stream` there is one call, whose answer is
-streamed (not `pydantic-ai`).
+streamed (not `pydantic-ai`). With `protobuf`, `openai-v2` is printed as the exports of traces and of logs
+that the protobuf exporter sends, one after the other (`opentelemetry-exporter-otlp-proto-common`).
 
 The conversation has two turns, parallel calls whose results come back in another order, a tool that fails, a
 retrieval and a call without a result, except where the agent of a framework answers every call. No model is
@@ -126,7 +127,8 @@ def stream_of(index, text):
     """Write an answer as the events of a stream."""
     head = {"id": f"chatcmpl-{index}", "object": "chat.completion.chunk", "created": 1_700_000_000}
     head["model"] = "scripted-1"
-    deltas = [{"index": 0, "delta": {"content": word}, "finish_reason": None} for word in text.split(" ")]
+    pieces = [text[start : start + 10] for start in range(0, len(text), 10)]
+    deltas = [{"index": 0, "delta": {"content": piece}, "finish_reason": None} for piece in pieces]
     chunks = [{**head, "choices": [delta]} for delta in deltas]
     chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -420,6 +422,14 @@ def as_otlp(spans, logs):
     return tree
 
 
+def as_protobuf(spans, logs):
+    from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    exports = encode_spans(spans.get_finished_spans()), encode_logs(logs.get_finished_logs())
+    return b"".join(export.SerializeToString() for export in exports)
+
+
 def without_stacktraces(tree):
     """Return an export without the paths of the machine that it was recorded on."""
     if isinstance(tree, dict):
@@ -444,6 +454,9 @@ def main(name):
         server.then(*script(scripted))
         with contextlib.redirect_stdout(sys.stderr):
             spans, logs = globals()[f"record_{name.replace('-', '_')}"](server.url)
+        if MODE == "protobuf":
+            sys.stdout.buffer.write(as_protobuf(spans, logs))
+            return
         tree = without_stacktraces(as_otlp(spans, logs))
     text = json.dumps({"recordedWith": versions(), **tree}, ensure_ascii=False, separators=(",", ":"))
     print(text.replace(server.url, "http://model.example"))

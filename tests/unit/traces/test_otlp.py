@@ -222,6 +222,98 @@ def test_protobuf_gives_the_same_spans_as_json(story, dialect):
     assert read_otlp(logs, encoding="protobuf", signal="logs").logs == expected.logs
 
 
+@pytest.mark.parametrize("dialect", ["genai-details-log", "genai-message-logs"])
+def test_files_of_protobuf_may_hold_logs(story, dialect, tmp_path):
+    tree = story.otlp(dialect)
+    traces, logs = as_protobuf(story, tree)
+    expected = read_otlp(tree)
+    files = {
+        "traces.pb": traces,
+        "logs.pb": logs,
+        "logs.pb.gz": gzip.compress(logs),
+        "both.pb": logs + traces,
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+
+    for names in (("traces.pb", "logs.pb"), ("logs.pb.gz", "traces.pb"), ("both.pb",)):
+        spans = load_spans(*(tmp_path / name for name in names))
+        assert spans == with_logs(expected.spans, expected.logs)
+    assert read_otlp(logs) == read_otlp(logs, signal="logs") == replace(expected, spans=())
+    assert to_agent_trace(load_spans(tmp_path / "both.pb")).final_response
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_of_protobuf_as_the_collector_writes_them(story, packed):
+    traces, logs = as_protobuf(story, story.otlp("genai-message-logs"))
+    file = b"".join(len(each).to_bytes(4, "big") + each for each in (traces, logs, b"", traces))
+    expected = read_otlp(traces + logs + traces)
+
+    assert read_otlp(gzip.compress(file) if packed else file) == expected
+    with pytest.raises(TraceError, match="The export is cut off"):
+        read_otlp(file[:-1])
+
+
+def test_what_the_protobuf_exporter_sends_is_what_the_json_exporter_sends(recordings):
+    spans = load_spans(recordings / "openai-v2.pb.gz")
+    expected = load_spans(recordings / "openai-v2.json")
+
+    assert sum(len(span.events) for span in spans) == sum(len(span.events) for span in expected)
+    assert to_agent_trace(spans).tool_calls == to_agent_trace(expected).tool_calls
+    assert to_agent_trace(spans).final_response == to_agent_trace(expected).final_response
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"timeUnixNano": "1"},
+        {"observedTimeUnixNano": "1"},
+        {"severityNumber": 9},
+        {"attributes": [{"key": "a", "value": {"stringValue": "b"}}]},
+        {"droppedAttributesCount": 1},
+        {"flags": 1},
+        {"spanId": "AQ=="},
+        {"eventName": "a"},
+    ],
+)
+def test_each_field_of_a_log_record_tells_it_from_a_span(record):
+    tree = {
+        "resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {"name": "a"}, "logRecords": [record]}]}]
+    }
+    request = ParseDict(tree, ExportLogsServiceRequest()).SerializeToString()
+
+    batch = read_otlp(request, encoding="protobuf")
+
+    assert (len(batch.logs), batch.spans, batch.rejected) == (1, (), 0)
+
+
+def test_exports_of_protobuf_without_records_are_empty():
+    for request in (ExportLogsServiceRequest(), ExportTraceServiceRequest()):
+        for name in ("resource_logs", "resource_spans"):
+            if hasattr(request, name):
+                getattr(request, name).add().resource.dropped_attributes_count = 1
+        batch = read_otlp(request.SerializeToString())
+        assert (batch.spans, batch.logs, batch.rejected) == ((), (), 0)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_protobuf_are_refused_or_empty(data):
+    for start in (b"", b"\n", b"\0", b"\n\x05"):
+        try:
+            read_otlp(start + data)
+        except TraceError:
+            continue
+
+
+def test_protobuf_that_is_cut_off_is_refused(story):
+    traces, logs = as_protobuf(story, story.otlp("genai-message-logs"))
+
+    for export in (traces, logs):
+        for size in range(1, len(export), 97):
+            with pytest.raises(TraceError):
+                read_otlp(export[:size], encoding="protobuf")
+
+
 def test_protobuf_without_ids_is_rejected():
     request = ParseDict(export({"name": "a"}), ExportTraceServiceRequest())
 

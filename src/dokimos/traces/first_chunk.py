@@ -1,0 +1,65 @@
+"""The time to the first piece of a streamed answer, under all the names that it has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from dokimos.core.json_object import unquoted
+from dokimos.traces.source import SpanSource
+from dokimos.traces.span import Span
+
+_SECONDS: Final = "gen_ai.response.time_to_first_chunk"
+_MILLISECONDS: Final = ("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
+"""What the AI SDK of Vercel writes, now and before version 4."""
+_FIRST_TOKEN: Final = "gen_ai.server.time_to_first_token"
+"""What OpenLIT writes in seconds, and Strands in milliseconds."""
+_STRANDS: Final = "strands."
+_STARTED: Final = "langfuse.observation.completion_start_time"
+_EVENTS: Final = frozenset(
+    (
+        "First Token Stream Event",  # OpenInference
+        "gen_ai.content.completion.chunk",  # OpenLLMetry, one for each piece
+        "llm.content.completion.chunk",
+        "ai.stream.firstChunk",  # Vercel
+    )
+)
+_LONGEST: Final = 1e9
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def first_chunk_ms(source: SpanSource) -> float | None:
+    """Return how many milliseconds after its start a span had the first piece of an answer."""
+    seconds = _duration(source.get(_SECONDS))
+    if seconds is not None:
+        return seconds * 1000
+    told = _duration(source.get(_FIRST_TOKEN))
+    if told is not None:
+        return told if source.span.scope.startswith(_STRANDS) else told * 1000
+    milliseconds = _duration(source.first(_MILLISECONDS))
+    return _measured(source) if milliseconds is None else milliseconds
+
+
+def _measured(source: SpanSource) -> float | None:
+    """Return the time from the start of a span to the point of time that it tells."""
+    start, moments = source.span.start_ns, list(_moments(source.span, source.get(_STARTED)))
+    if start is None or not moments or min(moments) < start:
+        return None
+    return (min(moments) - start) / 1e6
+
+
+def _moments(span: Span, started: Any) -> list[int]:
+    """Return the times of the events that stand for a piece, or else when a completion started."""
+    events = [event.time_ns for event in span.events if event.name in _EVENTS and event.time_ns is not None]
+    if events or started is None:
+        return events
+    try:
+        moment = datetime.fromisoformat(unquoted(started))
+        return [(moment - _EPOCH) // timedelta(microseconds=1) * 1000]
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return []
+
+
+def _duration(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
+    return value if known else None

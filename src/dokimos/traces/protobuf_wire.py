@@ -1,0 +1,126 @@
+"""What the bytes of protobuf tell before they are parsed: whether they hold spans or log records.
+
+Exports of both have the same shape, and a parser takes one for the other or calls it corrupt. What tells them
+apart is the kinds of the fields of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
+
+from dokimos.errors import TraceError
+
+Signal: TypeAlias = Literal["traces", "logs"]
+
+_VARINT: Final = 0
+_EIGHT_BYTES: Final = 1
+_LENGTH: Final = 2
+_FOUR_BYTES: Final = 5
+_GROUPS, _SCOPES, _RECORDS = 1, 2, 2
+"""The fields that hold, in each other, the resources of an export, their scopes, and what these recorded."""
+_OF_LOGS: Final = frozenset(
+    (
+        (1, _EIGHT_BYTES),  # the time, where a span has its trace id
+        (2, _VARINT),  # the severity, where a span has its own id
+        (6, _LENGTH),
+        (7, _VARINT),
+        (8, _FOUR_BYTES),
+        (10, _LENGTH),
+        (11, _EIGHT_BYTES),
+        (12, _LENGTH),
+    )
+)
+"""Fields that a log record has and a span has not, by number and kind."""
+_PREFIX: Final = 4
+
+
+def split_exports(data: bytes) -> Iterator[bytes]:
+    """Yield the exports in a file: one, or several that each have four bytes with their length before them.
+
+    No export begins with a zero, and no length of less than 16 MB without one.
+    """
+    if data[:1] != b"\0":
+        yield data
+        return
+    position = 0
+    while position < len(data):
+        size = int.from_bytes(data[position : position + _PREFIX], "big")
+        start = position + _PREFIX
+        if start + size > len(data):
+            raise TraceError("The export is cut off.")
+        yield data[start : start + size]
+        position = start + size
+
+
+def sort_by_signal(export: bytes) -> list[tuple[Signal, bytes]]:
+    """Return the parts of an export that hold traces, and those that hold logs."""
+    try:
+        groups = [(_signal_of(export, start, end), begin, end) for begin, start, end in _groups(export)]
+    except (ValueError, IndexError):  # the parser will say what is wrong
+        return [("traces", export)]
+    signals = {signal for signal, _, _ in groups if signal is not None}
+    if len(signals) < 2:
+        return [(signals.pop() if signals else "traces", export)]
+    return [
+        (signal, b"".join(export[begin:end] for each, begin, end in groups if each == signal))
+        for signal in ("traces", "logs")
+    ]
+
+
+def _groups(export: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where the field of each group begins, and where its content starts and ends."""
+    begin = 0
+    for number, kind, start, end in _fields(export, 0, len(export)):
+        if (number, kind) != (_GROUPS, _LENGTH):
+            raise ValueError(number)
+        yield begin, start, end
+        begin = end
+
+
+def _signal_of(data: bytes, start: int, end: int) -> Signal | None:
+    """Return what the first record of a group is; None where there is none."""
+    for scope in _contents(data, start, end, _SCOPES):
+        for record in _contents(data, *scope, _RECORDS):
+            fields = _fields(data, *record)
+            is_log = any((number, kind) in _OF_LOGS for number, kind, _, _ in fields)
+            return "logs" if is_log else "traces"
+    return None
+
+
+def _contents(data: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
+    for number, kind, first, last in _fields(data, start, end):
+        if (number, kind) == (wanted, _LENGTH):
+            yield first, last
+
+
+def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the number and kind of each field of a message, and where its content starts and ends.
+
+    Raises `ValueError` or `IndexError` for what is no message.
+    """
+    while position < end:
+        tag, start = _varint(data, position)
+        kind = tag & 7
+        if kind == _LENGTH:
+            size, start = _varint(data, start)
+        elif kind == _VARINT:
+            size = _varint(data, start)[1] - start
+        else:
+            size = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(kind, -1)
+        position = start + size
+        if size < 0 or position > end:
+            raise ValueError(kind)
+        yield tag >> 3, kind, start, position
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read a number of up to ten bytes; return it and the place after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ValueError("too long")
