@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
-from dokimos.comparison.wording import evidence_sentence, level, signed_points
+from dokimos.comparison.wording import evidence_sentence, level, points, signed_points
 from dokimos.core.figures import half_up, half_up_or_none
-from dokimos.gate.config import GateConfig
+from dokimos.gate.config import GateConfig, Severity
 from dokimos.gate.decision import Decision, Fired, Guard
 from dokimos.gate.severity import Drop
 
@@ -111,7 +111,12 @@ class GateVerdict:
     @property
     def item_guards(self) -> tuple[str, ...]:
         """What makes the drop of a single item count, for each evaluator, and why, as sentences."""
-        return () if self.decision is None else tuple(self.decision.guards.sentences)
+        if self.decision is None:
+            return ()
+        if self.config.severity == "auto":
+            return tuple(self.decision.guards.sentences)
+        rule = _CONFIGURED[self.config.severity].format(margin=points(self.config.severity_margin))
+        return (f"all evaluators: {rule}, since severity is set to {self.config.severity!r}.",)
 
     @property
     def headline(self) -> str:
@@ -165,6 +170,7 @@ class GateVerdict:
             }
         else:
             tree |= _comparison_tree(self.decision, self.config)
+            tree["itemGuardsInWords"] = list(self.item_guards)
         tree |= {"warnings": list(self.warnings), "acceptCommand": self.accept_command, "note": self.note}
         return {key: value for key, value in tree.items() if value is not None}
 
@@ -178,6 +184,12 @@ _GUARD_NAMES: Final = {
     Guard.REMOVED_ITEMS: "removed items",
     Guard.POWER: "power",
     Guard.NO_BASELINE: "no baseline",
+}
+_CONFIGURED: Final[Mapping[Severity, str]] = {
+    "any": "any drop by more than {margin} counts",
+    "confirmed": "a drop by more than {margin} counts of a deterministic evaluator or in all repeats",
+    "calibrated": "a drop by more than {margin} counts where the repeats make it certain",
+    "off": "no drop of a single item counts",
 }
 _COUNTS: Final = (
     "improvedCount",
@@ -224,14 +236,14 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
         "clearedCount": len(decision.cleared),
         "explainedCount": len(decision.explained),
+        "explainedDrops": [_single_drop_tree(drop) for drop in decision.explained[:MAX_CASES]],
         "unclearCount": len(decision.unclear),
-        "unclearDrops": [_unclear_tree(drop) for drop in decision.unclear[:MAX_CASES]],
+        "unclearDrops": [_single_drop_tree(drop) for drop in decision.unclear[:MAX_CASES]],
         "itemGuards": [choice.tree() for choice in decision.guards.choices],
-        "itemGuardsInWords": list(decision.guards.sentences),
     }
 
 
-def _unclear_tree(drop: Drop) -> dict[str, Any]:
+def _single_drop_tree(drop: Drop) -> dict[str, Any]:
     item = {"index": drop.key} if drop.dataset_item_id is None else {"datasetItemId": drop.dataset_item_id}
     means = {
         "baselineMean": half_up(drop.baseline_mean),

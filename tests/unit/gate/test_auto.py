@@ -441,3 +441,12 @@ def test_items_run_again_although_power_is_lacking_too(result):
     assert decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [0.5]})).failed
     passed = decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [1.0]}))
     assert [one.guard for one in passed.fired] == [Guard.POWER]
+
+
+@pytest.mark.parametrize("severity", ["any", "confirmed", "calibrated", "off"])
+def test_a_severity_that_was_chosen_is_told_as_such(result, severity):
+    found = verdict(decided(result({"A": GOOD}), result({"A": GOOD}), severity=severity), severity=severity)
+
+    assert f"since severity is set to '{severity}'." in found.message
+    assert f"since severity is set to '{severity}'." in found.to_markdown().replace("\\", "")
+    assert found.tree()["itemGuards"] == []
