@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
-from dokimos.comparison.diff import MetricChange, RunComparison
+from dokimos.comparison.diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
 from dokimos.core.figures import score as score_text
@@ -20,6 +20,8 @@ from dokimos.stats.permutation import EXACT_ITEMS
 
 FEWEST_ITEMS: Final = 6
 """Below so many items the documented guard stays: guard 1 does not see even a total collapse."""
+_FEWEST_COLLAPSED: Final = 5
+"""Fewer items that fall are single items and no collapse: noise alone often takes them all at once."""
 QUIET_REPEATS: Final = 3
 RERUNS: Final = 3
 _MOST_NAMES: Final = 5
@@ -107,7 +109,7 @@ def choose_guards(
     config: GateConfig,
     noise: NoiseFigures | None = None,
 ) -> ItemGuards:
-    """Choose the form of guard 2 for each evaluator by what its repeats showed, not by whether it dropped."""
+    """Choose the form of guard 2 for each evaluator by what its repeats showed, and for a total collapse."""
     if config.severity != "auto":
         return ItemGuards()
     chooser = _Chooser(comparison, baseline, candidate, config, noise)
@@ -187,12 +189,18 @@ class _Chooser:
     def _guard(self, metric: MetricChange) -> tuple[ItemGuard, str]:
         if not self.baseline.records_repeats:
             return ItemGuard.DOCUMENTED, "the baseline says nothing of repeats or of determinism"
-        tests = 1 + len(self.comparison.evaluators)
-        if metric.n < FEWEST_ITEMS or smallest_p(metric.n, tests, self.config) >= self.config.alpha:
-            return ItemGuard.DOCUMENTED, (
-                f"guard 1 could not see even the collapse of all its {counted(metric.n, 'shared item')} at "
-                f"alpha = {self.config.alpha:g}"
+        if metric.n < FEWEST_ITEMS:
+            return (
+                ItemGuard.DOCUMENTED,
+                f"it has only {counted(metric.n, 'shared item')}, too few for guard 1",
             )
+        if self._is_blind(metric.n):
+            return ItemGuard.DOCUMENTED, (
+                f"guard 1 could not see even the collapse of all its {metric.n} shared items at alpha = "
+                f"{self.config.alpha:g}"
+            )
+        if self._has_collapsed(metric):
+            return ItemGuard.DOCUMENTED, "all its items that could fall did, too few for guard 1 to see it"
         before, now = self.repeats(0, metric.name), self.repeats(1, metric.name)
         runs = self.noise_runs(metric.name)
         varied = self._largest_spread(metric.name)
@@ -202,12 +210,44 @@ class _Chooser:
         if can_judge(before, now, self.config.alpha) or noise_can_judge(runs, self.config.alpha):
             amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
             return ItemGuard.VARIATION, f"{known} {amount}"
-        if before == now == 1:
-            return (
-                ItemGuard.UNKNOWN,
-                "there is one repeat on each side and nothing else is known of its noise",
-            )
-        return ItemGuard.UNKNOWN, f"{before} and {now} repeats are too few to know its noise"
+        have = "one repeat on each side" if before == now == 1 else f"{before} and {now} repeats"
+        also = f" and {runs} runs of dokimos noise" if runs else ""
+        return ItemGuard.UNKNOWN, f"{have}{also} cannot tell it from noise"
+
+    def _is_blind(self, items: int) -> bool:
+        """Say whether guard 1 would not see that so many items fall and no other changes."""
+        tests = 1 + len(self.comparison.evaluators)
+        return smallest_p(items, tests, self.config) >= self.config.alpha
+
+    def _has_collapsed(self, metric: MetricChange) -> bool:
+        """Say whether all of a few items that could fall did and none rose, unseen by guard 1.
+
+        Items that had the worst score before cannot fall; where most have, the rest is too few for a test.
+        """
+        margin = self.config.severity_margin
+        falls = [
+            metric.worsening(score.delta)
+            for score in self.changes.get(metric.name, ())
+            if score.baseline_mean is not None
+            and score.candidate_mean is not None
+            and abs(score.baseline_mean - (1.0 if metric.lower_is_better else 0.0)) > margin
+        ]
+        rose = any(metric.worsening(delta) < 0 for delta in metric.deltas.values())
+        return (
+            len(falls) >= _FEWEST_COLLAPSED
+            and min(falls) > margin
+            and not rose
+            and self._is_blind(len(falls))
+        )
+
+    @cached_property
+    def changes(self) -> dict[str, list[ScoreChange]]:
+        """What became of the scores of the items of both sides, by evaluator."""
+        found: dict[str, list[ScoreChange]] = {}
+        for item in self.comparison.items:
+            for score in item.evaluators:
+                found.setdefault(score.name, []).append(score)
+        return found
 
     def _largest_spread(self, evaluator: str) -> float:
         """Return how far any item's repeats lie apart, as far as anything shows it."""

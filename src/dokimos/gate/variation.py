@@ -104,9 +104,6 @@ class Variation:
                     spreads[name][item.key] = largest
         return cls(spreads, margins)
 
-    def largest(self, evaluator: str) -> float:
-        return max(self.spreads[evaluator].values(), default=0.0)
-
     def own(self, evaluator: str, key: str) -> float:
         return self.spreads[evaluator].get(key, 0.0)
 

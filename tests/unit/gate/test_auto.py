@@ -263,6 +263,25 @@ class TestFewItems:
         assert "could not see even the collapse of all its 8 shared items" in next(strict.guards.sentences)
         assert decided(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.01).inconclusive
 
+    def test_a_collapse_of_the_few_items_that_could_fall_never_passes(self, result):
+        before, now = {"A": [1.0] * 5 + [0.0] * 15}, {"A": [0.0] * 20}
+
+        decision = decided(result(before), result(now))
+
+        assert len(decision.drops) == 5
+        assert "all its items that could fall did" in next(decision.guards.sentences)
+
+    def test_it_is_no_collapse_where_an_item_rose_or_stayed(self, result):
+        before = {"A": [1.0] * 5 + [0.0] * 15}
+
+        for now in ([0.0] * 19 + [1.0], [1.0] + [0.0] * 19):
+            assert decided(result(before), result({"A": now})).inconclusive
+
+    def test_a_collapse_is_known_where_lower_is_better(self, result):
+        before, now = {"W": [0.1] * 5 + [1.0] * 15}, {"W": [1.0] * 20}
+
+        assert decided(result(before, lower=["W"]), result(now, lower=["W"])).failed
+
     def test_an_evaluator_of_a_few_items_has_the_documented_guard_for_itself(self, item, joined):
         def side(score):
             few = [item(i, {"A": 1, "B": score if i == 0 else 1}) for i in range(3)]
@@ -407,7 +426,7 @@ def test_the_verdict_tells_which_guard_was_used_and_why(runs):
             "A: any drop by more than 15 points counts, since it is deterministic and 3 repeats did not vary."
             in text
         )
-        assert "3 and 1 repeats are too few to know its noise" in text
+        assert "3 and 1 repeats cannot tell it from noise" in text
     assert "passes unless power is required" in found.to_markdown()
 
 
