@@ -15,9 +15,10 @@ from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import AgentTrace
+from dokimos.core.agent import AgentTrace, ToolCall
+from dokimos.core.concurrency import run_sync
 from dokimos.core.jsonable import jsonable
-from dokimos.evaluators import Correctness, ToolErrors
+from dokimos.evaluators import Correctness, ToolCallValidity, ToolErrors, ToolTrajectory
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +112,11 @@ class FrameworkContract:
             "modelCalls": self.calls if self.measured else 0,
             "result": steady(jsonable(self.record(result)), {}),
         }
-        path = ROOT / "tests" / "data" / "frameworks" / f"{self.name}.json"
+        self.write("", tree)
+
+    def write(self, folder, tree):
+        path = ROOT / "tests" / "data" / "frameworks" / folder / f"{self.name}.json"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def test_what_is_recorded_reads_like_the_result(self, server):
@@ -181,6 +186,111 @@ class FrameworkContract:
             if self.measured:
                 assert item.metrics.cost_usd == 0.25
                 assert item.metrics.tokens_in == 20 * self.calls
+
+    def scenarios(self):
+        """Return functions of a base URL by name, each of which gives an agent, a script and the right calls.
+
+        They are runs in which more is called than the tools of one agent: other agents, a structured answer.
+        """
+        return {}
+
+    def limited(self, base_url):
+        """Return an agent that may ask its model once, and options of its task; None where none can be."""
+        return None
+
+    def check_correct(self, agent, script, calls, server):
+        """Check that a run which does what is right is valid by the agent's own tools, and as expected."""
+        server.turns.extend(script)
+        expected = {"toolCalls": [ToolCall(name, arguments) for name, arguments in calls]}
+        evaluators = [ToolCallValidity(), ToolTrajectory(mode="strict"), ToolErrors()]
+        result = evaluate(
+            Dataset([Example({"input": QUESTION}, expected)]), self.module.as_task(agent), evaluators
+        )
+        item = result.runs[0].item_results[0]
+        assert item.error is None
+        assert [(each.score, each.error) for each in item.eval_results] == [(1.0, None)] * 3, item
+        ids = [call.metadata.get("id") for call in item.actual_outputs["toolCalls"]]
+        assert all(ids)
+        assert len(set(ids)) == len(ids)
+        assert item.actual_outputs["output"]
+        return item
+
+    def plain(self, base_url):
+        both = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"})]
+        again = [("get_weather", {"city": "Rome"})]
+        script = [Turn(calls=tuple(both)), Turn(calls=tuple(again)), *self.answered(ANSWER)]
+        return self.agent(base_url), script, [*both, *again]
+
+    def test_a_correct_run_is_valid_by_the_agents_own_tools(self, server):
+        """Also one in which other agents are called, or a structured answer is given."""
+        recorded = {}
+        for name, make in {"plain": self.plain, **self.scenarios()}.items():
+            agent, script, calls = make(server.base_url)
+            item = self.check_correct(agent, script, calls, server)
+            server.turns.extend(script)
+            result = self.result(make(server.base_url)[0], QUESTION)
+            recorded[name] = {
+                "calls": [{"name": name, "arguments": arguments} for name, arguments in calls],
+                "tools": jsonable(item.actual_outputs["tools"]),
+                "result": steady(jsonable(self.record(result)), {}),
+            }
+            trace = self.module.to_agent_trace(recorded[name]["result"])
+            assert [(call.name, dict(call.arguments)) for call in trace.tool_calls] == calls
+        assert not server.turns
+        if os.environ.get("DOKIMOS_RECORD") and type(self).write_record is FrameworkContract.write_record:
+            self.write("correct", recorded)
+
+    def test_the_tools_that_a_task_hands_over_are_those_of_the_agent(self, server):
+        server.turns.extend(self.answered(ANSWER))
+
+        outputs = run_sync(self.module.as_task(self.fresh(server))(Example.of(QUESTION))).outputs
+
+        tools = self.module.to_tool_definitions(self.tools(self.agent(server.base_url)))
+        # Some clients complete the schemas of their tools in place when they are used.
+        assert [(tool.name, tool.required) for tool in outputs["tools"]] == [
+            (tool.name, tool.required) for tool in tools
+        ]
+
+    def check_broken_off(self, task):
+        result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors(), ToolCallValidity()])
+        item = result.runs[0].item_results[0]
+        assert item.error
+        assert item.eval_results == ()
+        calls = item.actual_outputs["toolCalls"]
+        assert [(call.name, dict(call.arguments), call.result) for call in calls[:2]] == [
+            ("get_weather", {"city": "Paris"}, "21 degrees"),
+            ("get_weather", {"city": "Rome"}, "25 degrees"),
+        ]
+        assert "output" not in item.actual_outputs
+        if self.measured:
+            assert item.metrics.tokens_in >= 20
+        return item
+
+    def test_a_run_that_breaks_off_keeps_what_was_done_until_then(self, server):
+        server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])
+
+        self.check_broken_off(self.module.as_task(self.fresh(server)))
+
+    def test_a_run_that_breaks_off_is_a_trace_with_an_error(self, server):
+        server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])
+
+        trace = self.module.run_and_trace(self.fresh(server), QUESTION)
+
+        assert trace.error
+        assert trace.final_response is None
+        assert len(trace.tool_calls) == 2
+        assert ToolErrors().evaluate(trace.to_test_case(QUESTION)).score is None
+
+    def test_a_run_that_reaches_its_limit_keeps_what_was_done_until_then(self, server):
+        limited = self.limited(server.base_url)
+        if limited is None:
+            pytest.skip("it gives an answer of its own at its limit, or has none")
+        agent, options = limited
+        server.turns.extend([self.first_turn()[0]] * 2 + [Turn(ANSWER)])
+
+        item = self.check_broken_off(self.module.as_task(agent, **options))
+
+        assert "limit" in item.error.lower() or "max" in item.error.lower()
 
     def test_many_inputs_at_once_are_kept_apart(self, server):
         server.turns.extend(turn for _ in range(6) for turn in self.answered("Fine."))

@@ -38,6 +38,22 @@ class TestAgentFramework(FrameworkContract):
         tools = [story.get_weather, story.book_flight]
         return Agent(client(base_url, self.client), name="traveller", instructions="Help.", tools=tools)
 
+    def limited(self, base_url):
+        agent = self.agent(base_url)
+        agent.client.function_invocation_configuration["max_iterations"] = 1
+        return agent, {}
+
+    def scenarios(self):
+        return {"structured": self.structured}
+
+    def structured(self, base_url):
+        calls = [("get_weather", {"city": "Rome"})]
+        agent = Agent(
+            client(base_url, self.client), tools=[story.get_weather],
+            default_options={"response_format": Weather},
+        )  # fmt: skip
+        return agent, [Turn(calls=tuple(calls)), Turn('{"degrees": 25}')], calls
+
     def result(self, agent, question):
         async def run():
             return await agent.run(question)

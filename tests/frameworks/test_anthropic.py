@@ -1,5 +1,7 @@
 """The Anthropic SDK, with a real client."""
 
+from dataclasses import replace
+
 import pytest
 import story
 from anthropic import Anthropic, AsyncAnthropic
@@ -56,6 +58,9 @@ class TestAnthropic(FrameworkContract):
         """A function is one of the prompt here: there is no agent to be made."""
         client = Anthropic(base_url=base_url.removesuffix("/v1"), api_key="none")
         return lambda prompt: own_loop(client, prompt)
+
+    def limited(self, base_url):
+        return replace(self.agent(base_url), max_rounds=1), {}
 
     def result(self, agent, question):
         return own_loop(Anthropic(base_url=str(agent.client.base_url), api_key="none"), question)

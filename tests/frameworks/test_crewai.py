@@ -13,8 +13,9 @@ import asyncio
 
 import pytest
 import story
-from crewai import LLM, Agent, Crew, Task
+from crewai import LLM, Agent, Crew, Process, Task
 from crewai.tools import tool
+from pydantic import BaseModel
 from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
@@ -47,6 +48,10 @@ def crew_on(base_url, tasks=1):
     )
 
 
+class City(BaseModel):
+    name: str
+
+
 class TestCrew(FrameworkContract):
     name = "crewai"
     package = "crewai"
@@ -60,6 +65,32 @@ class TestCrew(FrameworkContract):
 
     def agent(self, base_url):
         return crew_on(base_url)
+
+    def scenarios(self):
+        return {"delegation": self.delegating, "a manager": self.managed, "structured": self.structured}
+
+    def delegating(self, base_url, **options):
+        boss = Agent(
+            role="Boss", goal="Help.", backstory="You lead.", llm=llm(base_url), allow_delegation=True
+        )
+        below = agent_on(llm(base_url))
+        given = {"agents": [boss, below]} if not options else {"agents": [below], **options}
+        task = Task(
+            description="{input}", expected_output="An answer.", **({} if options else {"agent": boss})
+        )
+        hands = {"task": "Rome?", "context": "Weather.", "coworker": "Traveller"}
+        calls = [("delegate_work_to_coworker", hands)]
+        within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
+        return Crew(tasks=[task], **given), [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
+
+    def managed(self, base_url):
+        return self.delegating(base_url, process=Process.hierarchical, manager_llm=llm(base_url))
+
+    def structured(self, base_url):
+        crew = crew_on(base_url)
+        crew.tasks[0].output_pydantic = City
+        calls = [("get_weather", {"city": "Rome"})]
+        return crew, [Turn(calls=tuple(calls)), Turn('{"name": "Rome"}')], calls
 
     def result(self, agent, question):
         return agent.kickoff({"input": question, "conversation": ""})

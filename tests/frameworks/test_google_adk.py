@@ -3,12 +3,14 @@
 import os
 
 import story
-from google.adk.agents import LlmAgent
+from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.agents.run_config import RunConfig
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool
+from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
-from story import QUESTION, SECOND_ANSWER, SECOND_QUESTION
+from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
@@ -50,6 +52,31 @@ class TestGoogleADK(FrameworkContract):
     def agent(self, base_url):
         return agent_on(base_url)
 
+    def limited(self, base_url):
+        return self.agent(base_url), {"run_options": {"run_config": RunConfig(max_llm_calls=1)}}
+
+    def scenarios(self):
+        return {"transfers": self.transferring, "a sequence": self.sequence}
+
+    def transferring(self, base_url):
+        below = agent_on(base_url)
+        top = below.clone(update={"name": "greeter", "tools": [], "sub_agents": [below]})
+        calls = [
+            ("transfer_to_agent", {"agent_name": "traveller"}),
+            ("get_weather", {"city": "Rome"}),
+            ("transfer_to_agent", {"agent_name": "greeter"}),
+        ]
+        return top, [*(Turn(calls=(call,)) for call in calls), Turn(ANSWER)], calls
+
+    def sequence(self, base_url):
+        asks = agent_on(base_url).clone(
+            update={"name": "asks", "tools": [AgentTool(agent_on(base_url, description="Travels."))]}
+        )
+        agent = SequentialAgent(name="both", sub_agents=[agent_on(base_url), asks])
+        calls = [("get_weather", {"city": "Rome"}), ("traveller", {"request": "Rome?"})]
+        first, second = (Turn(calls=(call,)) for call in calls)
+        return agent, [first, Turn("25 degrees"), second, Turn("25 degrees"), Turn(ANSWER)], calls
+
     def result(self, agent, question):
         return run_sync(events_of(agent, question))
 
@@ -80,7 +107,7 @@ def test_a_tool_that_raises_is_an_error_of_the_item_unless_a_callback_answers():
         outcomes.append(result.runs[0].item_results[0])
 
     assert story.NO_SEATS in outcomes[0].error
-    assert outcomes[1].actual_outputs["toolCalls"][2].metadata == {"error": story.NO_SEATS}
+    assert outcomes[1].actual_outputs["toolCalls"][2].metadata["error"] == story.NO_SEATS
 
 
 def test_the_services_of_a_runner_are_used_and_its_sessions_deleted():

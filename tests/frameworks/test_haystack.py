@@ -9,9 +9,9 @@ from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.dataclasses import ChatMessage
 from haystack.document_stores.in_memory import InMemoryDocumentStore
-from haystack.tools import create_tool_from_function
+from haystack.tools import Toolset, create_tool_from_function
 from haystack.utils import Secret
-from story import QUESTION
+from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
@@ -45,6 +45,32 @@ class TestHaystack(FrameworkContract):
             system_prompt="Help.",
             raise_on_tool_invocation_failure=False,
         )
+
+    def limited(self, base_url):
+        agent = self.agent(base_url)
+        agent.max_agent_steps = 1
+        return agent, {}
+
+    def scenarios(self):
+        return {"toolsets": self.toolsets, "agents as tools": self.asking}
+
+    def toolsets(self, base_url):
+        tools = [Toolset([create_tool_from_function(story.get_weather)])]
+        calls = [("get_weather", {"city": "Rome"})]
+        agent = Agent(chat_generator=generator(base_url), tools=tools)
+        return agent, [Turn(calls=tuple(calls)), Turn(ANSWER)], calls
+
+    def asking(self, base_url):
+        inner = self.agent(base_url)
+
+        def ask(question: str) -> str:
+            """Ask a traveller."""
+            return inner.run(messages=[ChatMessage.from_user(question)])["last_message"].text
+
+        calls = [("ask", {"question": "Rome?"})]
+        within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
+        agent = Agent(chat_generator=generator(base_url), tools=[create_tool_from_function(ask)])
+        return agent, [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
 
     def result(self, agent, question):
         return agent.run(messages=[ChatMessage.from_user(question)])

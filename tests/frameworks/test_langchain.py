@@ -3,6 +3,7 @@
 import pytest
 import story
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ToolStrategy
 from langchain_classic.evaluation import load_evaluator
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
@@ -11,8 +12,10 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, ToolException
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from openevals.exact import exact_match
 from openevals.llm import create_llm_as_judge
+from pydantic import BaseModel
 from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
@@ -20,7 +23,8 @@ from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.agent import AgentTrace
 from dokimos.core.concurrency import run_sync
-from dokimos.errors import EvaluationError
+from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.errors import EvaluationError, IntegrationError
 from dokimos.evaluators import Contains, ExactMatch
 from dokimos.integrations import langchain, langchain_evaluators
 
@@ -32,6 +36,10 @@ def model(base_url, **options):
 def book_flight(to: str) -> str:
     """Book a flight to a city."""
     raise ToolException(story.NO_SEATS)
+
+
+class City(BaseModel):
+    name: str
 
 
 class TestLangChain(FrameworkContract):
@@ -46,8 +54,39 @@ class TestLangChain(FrameworkContract):
         flight = StructuredTool.from_function(book_flight, handle_tool_error=True)
         return create_agent(model(base_url), [weather, flight], system_prompt="Help.", **options)
 
+    def limited(self, base_url):
+        return self.agent(base_url), {"run_options": {"config": {"recursion_limit": 3}}}
+
+    def scenarios(self):
+        return {"structured": self.structured, "a graph in a graph": self.nested, "asking": self.asking}
+
+    def structured(self, base_url):
+        agent = create_agent(model(base_url), [story.get_weather], response_format=ToolStrategy(City))
+        calls = [("get_weather", {"city": "Rome"})]
+        gives = [Turn(calls=(("City", given),)) for given in ({"nam": "?"}, {"name": "Rome"})]
+        return agent, [Turn(calls=tuple(calls)), *gives], calls
+
+    def nested(self, base_url):
+        graph = StateGraph(MessagesState)
+        graph.add_node("traveller", create_agent(model(base_url), [story.get_weather]))
+        graph.add_edge(START, "traveller")
+        calls = [("get_weather", {"city": "Rome"})]
+        return graph.compile(), [Turn(calls=tuple(calls)), Turn(ANSWER)], calls
+
+    def asking(self, base_url):
+        inner = create_agent(model(base_url), [story.get_weather])
+
+        def ask(question: str) -> str:
+            """Ask a traveller."""
+            return inner.invoke({"messages": [("user", question)]})["messages"][-1].content
+
+        calls = [("ask", {"question": "Rome?"})]
+        within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
+        script = [Turn(calls=tuple(calls)), *within, Turn(ANSWER)]
+        return create_agent(model(base_url), [ask]), script, calls
+
     def result(self, agent, question):
-        return run_sync(agent.ainvoke({"messages": [{"role": "user", "content": question}]}))
+        return agent.invoke({"messages": [{"role": "user", "content": question}]})
 
     def record(self, result):
         keys = (
@@ -59,12 +98,16 @@ class TestLangChain(FrameworkContract):
             "status",
             "response_metadata",
         )
-        return {
-            "messages": [
-                {key: getattr(message, key) for key in keys if getattr(message, key, None)}
-                for message in result["messages"]
-            ]
-        }
+        messages = [
+            {key: getattr(message, key) for key in keys if getattr(message, key, None)}
+            for message in result["messages"]
+        ]
+        answer = result.get("structured_response")
+        return (
+            {"messages": messages}
+            if answer is None
+            else {"messages": messages, "structured_response": answer}
+        )
 
 
 class TestLangGraphThatRemembers(TestLangChain):
@@ -73,10 +116,65 @@ class TestLangGraphThatRemembers(TestLangChain):
 
     def result(self, agent, question):
         config = {"configurable": {"thread_id": "1"}}
-        return run_sync(agent.ainvoke({"messages": [{"role": "user", "content": question}]}, config))
+        return agent.invoke({"messages": [{"role": "user", "content": question}]}, config)
 
     def write_record(self, result):
         """The results of the other one are recorded."""
+
+
+@pytest.mark.parametrize("mode", ["values", "updates", ["updates", "values"]])
+def test_a_stream_of_states_or_updates_reads_like_the_state(mode):
+    contract = TestLangChain()
+    with ToolCallingServer(story.first_turn() * 2) as server:
+        agent = contract.agent(server.base_url)
+        task = langchain.as_task(agent, run_options={"stream_mode": mode})
+        outputs = run_sync(task(Example.of(QUESTION))).outputs
+        chunks = list(agent.stream({"messages": [("user", QUESTION)]}, stream_mode=mode))
+
+    contract.check_first(AgentTrace(outputs["toolCalls"], outputs["output"]))
+    contract.check_first(langchain.to_agent_trace(chunks))
+    assert langchain.to_call_metrics(chunks).tokens_in == 60
+
+
+@pytest.mark.parametrize("mode", ["messages", "debug", "tasks", "checkpoints"])
+def test_any_other_stream_is_refused(mode):
+    with ToolCallingServer(story.first_turn()) as server:
+        agent = create_agent(model(server.base_url), [story.get_weather], checkpointer=InMemorySaver())
+        with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+            langchain.as_task(agent, run_options={"stream_mode": mode})
+        config = {"configurable": {"thread_id": "1"}}
+        server.turns.popleft()
+        chunks = list(agent.stream({"messages": [("user", QUESTION)]}, config, stream_mode=mode))
+        with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+            langchain.to_agent_trace(chunks)
+
+
+def test_a_tool_that_raises_breaks_the_run_off_and_is_a_failed_call():
+    def explode(to: str) -> str:
+        """Explode."""
+        raise RuntimeError(story.NO_SEATS)
+
+    calls = (("get_weather", {"city": "Paris"}), ("explode", {"to": "Rome"}))
+    with ToolCallingServer([Turn(calls=calls)]) as server:
+        agent = create_agent(model(server.base_url), [story.get_weather, explode])
+        trace = langchain.run_and_trace(agent, QUESTION)
+
+    assert [call.result for call in trace.tool_calls] == ["21 degrees", f"RuntimeError: {story.NO_SEATS}"]
+    assert [bool(call.metadata.get("error")) for call in trace.tool_calls] == [False, True]
+    assert trace.error == f"RuntimeError: {story.NO_SEATS}"
+
+
+def test_a_graph_in_a_graph_that_breaks_off_keeps_its_calls_and_not_those_before():
+    conversation = ConversationTrajectory(
+        (Message.user("Hello"), Message.assistant("Hello"), Message.user(QUESTION))
+    )
+    with ToolCallingServer([story.first_turn()[0], Turn(status=400)]) as server:
+        graph, _, _ = TestLangChain().nested(server.base_url)
+        result = run_sync(langchain.as_application(graph)(conversation))
+
+    assert [call.result for call in result.outputs["toolCalls"]] == ["21 degrees", "25 degrees"]
+    assert "out of order" in result.error
+    assert "output" not in result.outputs
 
 
 def test_a_thread_that_goes_on_gives_each_run_its_own_calls():
@@ -163,8 +261,6 @@ def test_a_model_alone_is_a_task_and_a_judge():
 
 
 def test_what_is_no_runnable_is_refused():
-    from dokimos.errors import IntegrationError
-
     with pytest.raises(IntegrationError, match="ainvoke"):
         langchain.run_and_trace("gpt", QUESTION)
 

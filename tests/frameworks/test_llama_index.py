@@ -3,7 +3,13 @@
 import pytest
 import story
 from llama_index.core import Document, SummaryIndex
-from llama_index.core.agent.workflow import AgentOutput, AgentWorkflow, FunctionAgent, ToolCallResult
+from llama_index.core.agent.workflow import (
+    AgentOutput,
+    AgentWorkflow,
+    FunctionAgent,
+    ReActAgent,
+    ToolCallResult,
+)
 from llama_index.core.evaluation import CorrectnessEvaluator, EvaluationResult, FaithfulnessEvaluator
 from llama_index.core.tools import QueryEngineTool
 from llama_index.llms.openai_like import OpenAILike
@@ -60,6 +66,31 @@ class TestLlamaIndex(FrameworkContract):
             llm=llm(base_url),
             streaming=self.streaming,
         )
+
+    def limited(self, base_url):
+        return self.agent(base_url), {"run_options": {"max_iterations": 2}}
+
+    def scenarios(self):
+        return {"handoffs": self.handing_over, "text": self.reasoning}
+
+    def handing_over(self, base_url):
+        names = ("greeter", "traveller")
+        agents = [
+            FunctionAgent(
+                name=name, description="Helps.", tools=tools, llm=llm(base_url), streaming=self.streaming
+            )
+            for name, tools in zip(names, ([story.book_flight], [story.get_weather]), strict=True)
+        ]
+        hands = ("handoff", {"to_agent": "traveller", "reason": "Weather."})
+        calls = [hands, ("get_weather", {"city": "Rome"})]
+        workflow = AgentWorkflow(agents=agents, root_agent="greeter")
+        return workflow, [*(Turn(calls=(call,)) for call in calls), Turn(ANSWER)], calls
+
+    def reasoning(self, base_url):
+        agent = ReActAgent(tools=[story.get_weather], llm=llm(base_url), streaming=False)
+        asks = 'Thought: I look.\nAction: get_weather\nAction Input: {"city": "Rome"}'
+        script = [Turn(asks), Turn(f"Thought: I know.\nAnswer: {ANSWER}")]
+        return agent, script, [("get_weather", {"city": "Rome"})]
 
     def result(self, agent, question):
         async def events():

@@ -18,7 +18,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.concurrency import run_sync
 from dokimos.core.jsonable import jsonable
 from dokimos.errors import IntegrationError
-from dokimos.evaluators import Correctness, ExactMatch, ToolErrors
+from dokimos.evaluators import Correctness, ExactMatch, ToolCallValidity, ToolErrors, ToolTrajectory
 from dokimos.integrations import mcp
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
@@ -113,13 +113,47 @@ def test_what_is_recorded_reads_like_the_result():
     recorded = json.loads(json.dumps(jsonable(run_sync(record()))))
 
     check(mcp.to_agent_trace(recorded))
+    tools = [jsonable(tool) for tool in mcp.to_tool_definitions(make_server())]
+    correct = {"plain": {"calls": CALLS[:2], "tools": tools, "result": recorded[:2]}}
     if os.environ.get("DOKIMOS_RECORD"):
         tree = {
             "framework": f"mcp {version('mcp')}", "failure": "no seats left", "failureIsFlagged": True,
             "modelCalls": 0, "finalResponse": False, "result": recorded,
         }  # fmt: skip
-        path = ROOT / "tests" / "data" / "frameworks" / "mcp.json"
-        path.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+        folder = ROOT / "tests" / "data" / "frameworks"
+        for path, told in ((folder / "mcp.json", tree), (folder / "correct" / "mcp.json", correct)):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def test_a_correct_run_is_valid_by_the_servers_own_tools():
+    calls = [ToolCall(call["name"], call["arguments"]) for call in CALLS[:2]]
+    task = mcp.as_task(make_server())
+    examples = Dataset([Example({"input": CALLS[:2]}, {"toolCalls": calls})])
+
+    result = evaluate(examples, task, [ToolCallValidity(), ToolTrajectory(mode="strict"), ToolErrors()])
+
+    item = result.runs[0].item_results[0]
+    assert [each.score for each in item.eval_results] == [1.0] * 3
+    assert item.actual_outputs["tools"] == list(mcp.to_tool_definitions(make_server()))
+
+
+async def test_a_session_that_breaks_off_keeps_the_calls_until_then():
+    async with Client(make_server()) as client:
+        session = Failing(client)
+        result = await mcp.as_task(session)(Example.of(CALLS[:2]))
+
+    assert result.error == "ConnectionError: the server is gone"
+    assert [call.result for call in result.outputs["toolCalls"]] == ["21 degrees", None]
+
+
+class Failing(mcp.TracedSession):
+    """A session whose server goes away after one call."""
+
+    async def call_tool(self, name, arguments=None, **options):
+        if self.collector.tool_calls:
+            raise ConnectionError("the server is gone")
+        return await super().call_tool(name, arguments, **options)
 
 
 def test_a_server_is_asked_for_its_tools():

@@ -1,6 +1,7 @@
 """The OpenAI SDK, with a real client: Chat Completions and Responses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import story
@@ -61,6 +62,9 @@ class TestOpenAI(FrameworkContract):
         """A function is one of the prompt here: there is no agent to be made."""
         client = OpenAI(base_url=base_url, api_key="none")
         return lambda prompt: own_loop(client, prompt)
+
+    def limited(self, base_url):
+        return replace(self.agent(base_url), max_rounds=1), {}
 
     def result(self, agent, question):
         return own_loop(OpenAI(base_url=str(agent.client.base_url), api_key="none"), question)

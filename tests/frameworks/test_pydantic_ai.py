@@ -2,9 +2,10 @@
 
 import story
 from pydantic import BaseModel
-from pydantic_ai import Agent, ModelRetry
+from pydantic_ai import Agent, ModelRetry, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.toolsets import FunctionToolset
 from pydantic_evals.evaluators import EqualsExpected, EvaluationReason, Evaluator
 from story import ANSWER, QUESTION
 from tool_calling import ToolCallingServer, Turn
@@ -39,6 +40,34 @@ class TestPydanticAI(FrameworkContract):
             model(base_url), name="traveller", instructions="Help.", tools=[story.get_weather, book_flight]
         )
 
+    def limited(self, base_url):
+        return self.agent(base_url), {"run_options": {"usage_limits": UsageLimits(request_limit=1)}}
+
+    def scenarios(self):
+        return {"structured": self.structured, "toolsets": self.prefixed, "asking": self.asking}
+
+    def structured(self, base_url):
+        agent = Agent(model(base_url), tools=[story.get_weather], output_type=City)
+        calls = [("get_weather", {"city": "Rome"})]
+        gives = Turn(calls=(("final_result", {"name": "Rome", "country": "Italy"}),))
+        return agent, [Turn(calls=tuple(calls)), gives], calls
+
+    def prefixed(self, base_url):
+        agent = Agent(model(base_url), toolsets=[FunctionToolset([story.get_weather]).prefixed("eu")])
+        calls = [("eu_get_weather", {"city": "Rome"})]
+        return agent, [Turn(calls=tuple(calls)), Turn(ANSWER)], calls
+
+    def asking(self, base_url):
+        inner = self.agent(base_url)
+
+        async def ask(question: str) -> str:
+            """Ask a traveller."""
+            return (await inner.run(question)).output
+
+        calls = [("ask", {"question": "Rome?"})]
+        within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), Turn("25 degrees")]
+        return Agent(model(base_url), tools=[ask]), [Turn(calls=tuple(calls)), *within, Turn(ANSWER)], calls
+
     def result(self, agent, question):
         return run_sync(agent.run(question))
 
@@ -47,6 +76,7 @@ class TestPydanticAI(FrameworkContract):
             "new_messages": result.new_messages(),
             "output": result.output,
             "usage": result.usage,
+            "output_tool_name": result._output_tool_name,
         }
 
     def test_a_model_is_a_judge(self, server):

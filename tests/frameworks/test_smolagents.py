@@ -1,7 +1,7 @@
 """smolagents, with real agents and a model."""
 
 import story
-from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
+from smolagents import CodeAgent, OpenAIModel, PythonInterpreterTool, ToolCallingAgent, tool
 from story import ANSWER, QUESTION, SECOND_ANSWER
 from tool_calling import ToolCallingServer, Turn
 
@@ -60,6 +60,31 @@ class TestSmolagents(FrameworkContract):
     def result(self, agent, question):
         return agent.run(question, return_full_result=True)
 
+    def scenarios(self):
+        return {"managed agents": self.managing, "code": self.coding, "an interpreter": self.interpreting}
+
+    def managing(self, base_url):
+        inner = ToolCallingAgent(
+            tools=[get_weather], model=model(base_url), name="meteo", description="Knows.", verbosity_level=0
+        )
+        agent = ToolCallingAgent(
+            tools=[book_flight], managed_agents=[inner], model=model(base_url), verbosity_level=0
+        )
+        calls = [("meteo", {"task": "Rome?"})]
+        within = [Turn(calls=(("get_weather", {"city": "Rome"}),)), answer("25 degrees")]
+        return agent, [Turn(calls=tuple(calls)), *within, answer(ANSWER)], calls
+
+    def coding(self, base_url):
+        agent = CodeAgent(tools=[get_weather], model=model(base_url), verbosity_level=0)
+        codes = ["print(get_weather('Rome'))", "final_answer('25')"]
+        calls = [("python_interpreter", {"code": code}) for code in codes]
+        return agent, [Turn(f"I look.\n<code>\n{code}\n</code>") for code in codes], calls
+
+    def interpreting(self, base_url):
+        agent = ToolCallingAgent(tools=[PythonInterpreterTool()], model=model(base_url), verbosity_level=0)
+        calls = [("python_interpreter", {"code": "1 + 1"})]
+        return agent, [Turn(calls=tuple(calls)), answer("2")], calls
+
     def first_turn(self):
         return [*story.first_turn()[:2], answer(ANSWER)]
 
@@ -109,6 +134,22 @@ def test_a_stream_tells_calls_of_one_step_apart_whatever_they_return():
 
     assert [call.result for call in streamed.tool_calls] == ["Paris\nsun", "rain"]
     assert [call.result for call in whole.tool_calls] == ["Paris\nsun\nrain"] * 2
+
+
+def test_the_last_step_at_the_limit_is_counted_once():
+    script = [Turn(calls=(("get_weather", {"city": city}),)) for city in ("Paris", "Rome")]
+    with ToolCallingServer([*script, Turn("I had to stop.")] * 2) as server:
+        agent = ToolCallingAgent(
+            tools=[get_weather], model=model(server.base_url), verbosity_level=0, max_steps=2
+        )
+        task = run_sync(smolagents.as_task(agent)(Example.of(QUESTION)))
+        steps = list(agent.run(QUESTION, stream=True))
+
+    calls = task.outputs["toolCalls"]
+    assert [call.arguments["city"] for call in calls] == ["Paris", "Rome"]
+    assert task.outputs["output"] == "I had to stop."
+    assert task.metrics.tokens_in == 60
+    assert len(smolagents.to_agent_trace(steps).tool_calls) == 2
 
 
 def test_code_is_the_call_of_the_interpreter():

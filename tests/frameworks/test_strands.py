@@ -3,10 +3,11 @@
 import asyncio
 
 import story
+from pydantic import BaseModel
 from story import ANSWER, QUESTION, SECOND_QUESTION
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
-from tool_calling import ToolCallingServer
+from tool_calling import ToolCallingServer, Turn
 
 from contract import FrameworkContract
 from dokimos import Dataset, Example, evaluate
@@ -14,7 +15,11 @@ from dokimos.evaluators import Contains
 from dokimos.integrations import strands
 
 
-def agent_on(base_url):
+class City(BaseModel):
+    name: str
+
+
+def agent_on(base_url, **more):
     options = {"base_url": base_url, "api_key": "none", "max_retries": 0}
     return Agent(
         OpenAIModel(client_args=options, model_id="scripted"),
@@ -22,6 +27,7 @@ def agent_on(base_url):
         system_prompt="Help.",
         tools=[tool(story.get_weather), tool(story.book_flight)],
         callback_handler=None,
+        **more,
     )
 
 
@@ -45,6 +51,18 @@ class TestStrands(FrameworkContract):
     def agent(self, base_url):
         return agent_on(base_url)
 
+    def limited(self, base_url):
+        return self.agent(base_url), {"run_options": {"limits": {"turns": 1}}}
+
+    def scenarios(self):
+        return {"structured": self.structured}
+
+    def structured(self, base_url):
+        calls = [("get_weather", {"city": "Rome"})]
+        gives = [Turn(calls=(("City", given),)) for given in ({"nam": "?"}, {"name": "Rome"})]
+        agent = agent_on(base_url, structured_output_model=City)
+        return agent, [Turn(calls=tuple(calls)), *gives], calls
+
     def result(self, agent, question):
         return agent(question)
 
@@ -54,7 +72,8 @@ class TestStrands(FrameworkContract):
             "metrics": {
                 "traces": [told(trace) for trace in result.metrics.traces],
                 "agent_invocations": [{"usage": last.usage, "cycles": [{} for _ in last.cycles]}],
-            }
+            },
+            **({} if result.structured_output is None else {"structured_output": result.structured_output}),
         }
 
 

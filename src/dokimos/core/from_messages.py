@@ -8,15 +8,18 @@ from typing import Any
 
 from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.conversation import Message, Role
-from dokimos.core.keys import CALL_ERROR
+from dokimos.core.keys import CALL_ERROR, CALL_ID
 from dokimos.core.messages import PlainCall, plain_calls, plain_message, read_message
 from dokimos.core.text import quoted
 from dokimos.core.told import Answers, ToldCall, ToldMessage, result_text, tool_call_of
 
 
-def trace_of_messages(messages: Iterable[Mapping[str, Any]]) -> AgentTrace:
-    """Read tool calls, their results, reasoning and the final response. Raises `ValueError`."""
-    calls = _Calls()
+def trace_of_messages(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool = False) -> AgentTrace:
+    """Read tool calls, their results, reasoning and the final response. Raises `ValueError`.
+
+    `keep_ids` keeps the ids of the calls in their metadata.
+    """
+    calls = _Calls(keep_ids)
     reasoning: list[str] = []
     response: str | None = None
     for place, message in enumerate(messages):
@@ -64,6 +67,7 @@ def conversation_of_messages(messages: Iterable[Mapping[str, Any] | Message]) ->
 class _Calls:
     """The calls so far; their results are put to them at the end."""
 
+    keep_ids: bool = False
     made: list[ToolCall] = field(default_factory=list)
     answers: Answers = field(default_factory=Answers)
 
@@ -71,12 +75,14 @@ class _Calls:
         for call in calls:
             self.answers.expect(call.name, call.id)
             result = result_text(call.result)
-            self.made.append(tool_call_of(call, call.arguments, result, call.metadata))
+            metadata = {**call.metadata, CALL_ID: call.id} if self.keep_ids and call.id else call.metadata
+            self.made.append(tool_call_of(call, call.arguments, result, metadata))
 
     def add_plain(self, calls: Iterable[PlainCall]) -> None:
         for name, arguments, identity in calls:
             self.answers.expect(name, identity)
-            self.made.append(ToolCall.of_text(name, arguments))
+            metadata = {CALL_ID: identity} if self.keep_ids else None
+            self.made.append(ToolCall.of_text(name, arguments, metadata=metadata))
 
     def finished(self) -> list[ToolCall]:
         for place, result in self.answers.results.items():

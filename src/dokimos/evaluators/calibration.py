@@ -11,7 +11,6 @@ from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
-from dokimos.core.score_range import USUAL_RANGE, share_of
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators.base import Evaluator
@@ -106,9 +105,8 @@ async def calibrate_async(
         rows,
         evaluator=evaluator.name,
         fingerprint=evaluator.info().fingerprint,
-        threshold=_middle(evaluator) if evaluator.threshold is None else evaluator.threshold,
+        threshold=DEFAULT_THRESHOLD if evaluator.threshold is None else evaluator.threshold,
         lower_is_better=evaluator.lower_is_better,
-        score_range=evaluator.declared_range(),
         errors=errors,
         metrics=_total_metrics(results),
         minimum=chosen.minimum,
@@ -177,24 +175,12 @@ def _rows(
                 key=key,
                 label=label,
                 grade=grade,
-                verdict=_passes(result, result.score),
+                verdict=result.score >= DEFAULT_THRESHOLD if result.success is None else result.success,
                 score=result.score,
                 reason=result.reason,
             )
         )
     return tuple(rows), tuple(errors)
-
-
-def _passes(result: EvalResult, score: float) -> bool:
-    """Return the verdict; of a score without one, whether it reaches the middle of its range."""
-    if result.success is not None:
-        return result.success
-    return share_of(score, result.score_range) >= DEFAULT_THRESHOLD
-
-
-def _middle(evaluator: Evaluator) -> float:
-    low, high = evaluator.declared_range() or USUAL_RANGE
-    return low + DEFAULT_THRESHOLD * (high - low)
 
 
 def _total_metrics(results: Sequence[EvalResult]) -> CallMetrics | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -20,10 +21,11 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import TraceBuilder, get, priced, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, usage_of
 
 EXTRA: Final = "agent-framework"
 
@@ -45,7 +47,10 @@ def to_agent_trace(result: Any) -> AgentTrace:
             builder.turn()
         for content in contents:
             _read_content(builder, content)
-    return builder.trace(agent=author)
+    trace = builder.trace(agent=author)
+    if trace.final_response == _TURN_LIMIT:
+        return replace(trace, final_response=None, error=f"limit of iterations: {_TURN_LIMIT}")
+    return trace
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
@@ -95,6 +100,8 @@ def as_judge(
     return AgentJudge(_bridge(agent, {}), model, price_table)
 
 
+_TURN_LIMIT: Final = "Function invocation limit reached before a final answer could be produced."
+"""What the framework says in the place of an answer."""
 _METHODS: Final = ("get_response", "run")
 """What only a chat client and an agent have."""
 
@@ -103,12 +110,63 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     async def run(inputs: Any) -> AgentRun:
         given = inputs if isinstance(inputs, list) else [_message("user", text_form(inputs) or "")]
         ready = made_one_of(agent, _METHODS)
-        return _read(await getattr(ready, method_of(ready, _METHODS) or "run")(given, **run_options))
+        if method_of(ready, _METHODS) == "get_response":
+            return _read(await ready.get_response(given, **run_options))
+        return await _run(ready, given, run_options)
 
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
         return await run([_told(message) for message in conversation.to_messages("openai")])
 
     return Bridge(identity=_identity(agent), run=run, converse=converse)
+
+
+async def _run(agent: Any, given: list[Any], run_options: Mapping[str, Any]) -> AgentRun:
+    watch = _Watch()
+    theirs = run_options.get("middleware") or ()
+    watching = [*(theirs if isinstance(theirs, list | tuple) else [theirs]), watch.middleware()]
+    try:
+        came = _read(await agent.run(given, **{**run_options, "middleware": watching}))
+    except Exception as error:
+        came = AgentRun.of_failure(error, to_agent_trace(watch), watch.usage)
+    described = describe_tools(to_tool_definitions, agent)
+    offered = describe_tools(to_tool_definitions, watch.tools) or ()
+    return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
+
+
+class _Watch:
+    """What the model calls of a run were given and gave, also where the run breaks off."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        """What the model said and the results that it was given; some clients send these alone."""
+        self.tools: list[Any] = []
+        """All that the model was offered: those of context providers are known in no other place."""
+        self.usage: CallMetrics | None = None
+
+    def middleware(self) -> Any:
+        async def watch(context: Any, call_next: Any) -> None:
+            offered = get(get(context, "options"), "tools", default=())
+            self.tools += [tool for tool in offered if not any(tool is known for known in self.tools)]
+            self.messages += self._new_results(context.messages)
+            await call_next()
+            self.messages += get(context.result, "messages", default=())
+            self.usage = summed([self.usage, _usage(context.result)])
+
+        return require("agent_framework", EXTRA).chat_middleware(watch)
+
+    def _new_results(self, messages: Iterable[Any]) -> list[Any]:
+        waiting = self._ids("_call") - self._ids("_result")
+        return [message for message in messages if _ids_in(message, "_result") & waiting]
+
+    def _ids(self, kind: str) -> set[str]:
+        return {each for message in self.messages for each in _ids_in(message, kind)}
+
+
+def _ids_in(message: Any, kind: str) -> set[str]:
+    contents = get(message, "contents", default=())
+    return {
+        get(each, "call_id", default="") for each in contents if get(each, "type", default="").endswith(kind)
+    }
 
 
 def _message(role: str, *contents: Any) -> Any:

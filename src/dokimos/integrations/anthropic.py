@@ -53,7 +53,7 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
     Results are found by the id of their call. Raises `ValueError` for what is no message.
     """
-    return trace_of_messages(_of_somebody(plain(message)) for message in listed(result))
+    return trace_of_messages((_of_somebody(plain(message)) for message in listed(result)), keep_ids=True)
 
 
 def to_tool_definitions(tools: Iterable[Any] | ToolLoop) -> tuple[ToolDefinition, ...]:

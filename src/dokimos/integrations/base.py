@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypedDict
 
-from dokimos.core.agent import AgentTrace
+from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, input_of
+from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOLS, input_of
 from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
-from dokimos.errors import DokimosError, EvaluationError, IntegrationError, JudgeUnavailableError
+from dokimos.errors import (
+    DokimosError,
+    EndpointDownError,
+    EvaluationError,
+    IntegrationError,
+    JudgeUnavailableError,
+)
 from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.experiment.failures import describe_error
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import (
     documents_of_tools,
@@ -43,8 +51,27 @@ class AgentRun:
     """As the framework reports it; the cost only where it reports one."""
     documents: tuple[Any, ...] | None = None
     """What was retrieved, as the framework has it; None where the result carries no sources."""
+    tools: tuple[ToolDefinition, ...] | None = None
+    """The tools that the agent had; None where they are not known."""
     hint: str = "under one of its usual keys"
     """Where this framework's results could carry their sources, for the message that they do not."""
+    cause: Exception | None = None
+    """What ended it, where its trace has an error."""
+
+    @classmethod
+    def of_failure(
+        cls, error: Exception, trace: AgentTrace | None = None, usage: CallMetrics | None = None
+    ) -> AgentRun:
+        """Return a run that an error broke off: what it had done, and no answer.
+
+        Raises:
+            DokimosError: where the error is one of ours, or an endpoint of a run is down: these are not the
+                agent's.
+        """
+        if isinstance(error, DokimosError) or EndpointDownError.behind(error) is not None:
+            raise error
+        done = replace(trace or AgentTrace(), final_response=None, error=describe_error(error))
+        return cls(trace=done, usage=usage, cause=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +88,23 @@ class Bridge:
     """Answers a judge's prompt in JSON of a schema, where it can be held to one."""
 
     def __post_init__(self) -> None:
-        for name in ("run", "converse", "judge"):
-            function = getattr(self, name)
-            if function is not None:
-                object.__setattr__(self, name, on_lasting_loop(function))
+        for name in ("run", "converse"):
+            object.__setattr__(self, name, on_lasting_loop(_failing_by_value(getattr(self, name))))
+        if self.judge is not None:
+            object.__setattr__(self, "judge", on_lasting_loop(self.judge))
+
+
+def _failing_by_value(run: Callable[[Any], Awaitable[AgentRun]]) -> Callable[[Any], Awaitable[AgentRun]]:
+    """Return `run` with what it raises as the error of its trace."""
+
+    @functools.wraps(run)
+    async def failing(given: Any) -> AgentRun:
+        try:
+            return await run(given)
+        except Exception as error:
+            return AgentRun.of_failure(error)
+
+    return failing
 
 
 class ResultOptions(TypedDict, total=False):
@@ -127,18 +167,23 @@ class AgentTask:
     def result_of(self, run: AgentRun) -> TaskResult:
         """Return outputs and metrics of a run.
 
-        Raises:
-            IntegrationError: for a blank reply, or for missing sources where they are needed.
+        A run that broke off, a blank reply, and missing sources where they are needed are errors, beside what
+        was done until then.
         """
-        if not self.allow_blank:
-            _check_reply(run)
         output = run.trace.final_response if run.output is None else run.output
-        outputs = {**run.trace.to_outputs(), **self._context(run)}
-        outputs.pop(OUTPUT, None)
-        return TaskResult(
-            {self.output_key: "" if output is None else output, **outputs},
-            priced(run.usage, self.model, self.price_table),
-        )
+        outputs = {key: value for key, value in run.trace.to_outputs().items() if key != OUTPUT}
+        if run.tools is not None:
+            outputs[TOOLS] = list(run.tools)
+        error = run.trace.error
+        if error is None:
+            outputs = {self.output_key: "" if output is None else output, **outputs}
+            try:
+                if not self.allow_blank:
+                    _check_reply(run)
+                outputs |= self._context(run)
+            except IntegrationError as fault:
+                error = error_text(fault)
+        return TaskResult(outputs, priced(run.usage, self.model, self.price_table), error=error)
 
     def _context(self, run: AgentRun) -> dict[str, Any]:
         documents = run.documents
@@ -180,7 +225,10 @@ class AgentApplication:
     task: AgentTask
 
     async def __call__(self, conversation: ConversationTrajectory) -> TaskResult:
-        return self.task.result_of(await self.task.bridge.converse(conversation))
+        result = self.task.result_of(await self.task.bridge.converse(conversation))
+        # What else an application gives goes with its reply, and each of its replies has the same tools.
+        outputs = {key: value for key, value in result.outputs.items() if key != TOOLS}
+        return replace(result, outputs=outputs)
 
 
 @dataclass(frozen=True)
@@ -212,6 +260,9 @@ class AgentJudge:
             raise JudgeUnavailableError(
                 f"{self.bridge.identity} gave no answer: {error_text(error)}"
             ) from error
+        if run.trace.error is not None:
+            message = f"{self.bridge.identity} gave no answer: {run.trace.error}"
+            raise JudgeUnavailableError(message) from run.cause
         text = text_form(run.trace.final_response if run.output is None else run.output)
         return JudgeReply(text or "", priced(run.usage, self.model, self.price_table))
 
@@ -233,6 +284,16 @@ class ForeignEvaluator(Evaluator):
 
     async def score(self, case: EvalTestCase) -> ScoreLike:
         return await self.ask(case)
+
+
+def describe_tools(
+    describe: Callable[[Any], tuple[ToolDefinition, ...]], agent: Any
+) -> tuple[ToolDefinition, ...] | None:
+    """Return the tools of an agent for the evaluators of its run; None where they cannot be described."""
+    try:
+        return describe(agent)
+    except Exception:  # what cannot be described does not keep the agent from running
+        return None
 
 
 def made(agent_or_factory: Any, method: str) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.calling import called
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message, call_text
+from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -23,11 +25,19 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
 )
-from dokimos.integrations.crewai_meter import metered
+from dokimos.integrations.crewai_meter import Metered, metered
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import TraceBuilder, get, priced, usage_of
+from dokimos.integrations.reading import (
+    TraceBuilder,
+    get,
+    merge_tools,
+    priced,
+    tool_definitions,
+    usage_of,
+)
 
 EXTRA: Final = "crewai"
 
@@ -54,14 +64,29 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
-    """Return the tools of an agent, of all agents and tasks of a crew, or of a list of tools, each once."""
+    """Return the tools of an agent, of all agents and tasks of a crew, or of a list of tools, each once.
+
+    Those by which agents of a crew delegate work are among them. Names are those that models are told.
+    """
     if isinstance(agent, list | tuple):
         owners: list[Any] = [{"tools": agent}]
     else:
         agent = made_one_of(agent, _METHODS)
         owners = [agent, *get(agent, "agents", default=()), *get(agent, "tasks", default=())]
-    found = (_definition(tool) for owner in owners for tool in get(owner, "tools", default=()))
-    return tuple({tool.name: tool for tool in found}.values())
+    found = [tool for owner in owners for tool in get(owner, "tools", default=())]
+    return merge_tools(_definition(tool) for tool in [*found, *_delegation(agent)])
+
+
+def _delegation(crew: Any) -> list[Any]:
+    """Return the tools by which agents of a crew delegate work: to one another, or a manager to all."""
+    agents = [] if isinstance(crew, list | tuple) else list(get(crew, "agents", default=()))
+    managed = str(getattr(get(crew, "process"), "value", "")) == "hierarchical"
+    if not managed and not (len(agents) > 1 and any(get(each, "allow_delegation") for each in agents)):
+        return []
+    tools: list[Any] = (
+        require("crewai.tools.agent_tools.agent_tools", EXTRA).AgentTools(agents=agents).tools()
+    )
+    return tools
 
 
 def to_call_metrics(
@@ -183,17 +208,36 @@ def _transcript(messages: Iterable[Message]) -> str:
 
 async def _kick_off(ready: Any, given: Any, options: Mapping[str, Any], *, earlier: int = 0) -> AgentRun:
     """Run a crew or an agent; `earlier` calls in its messages were made before."""
-    result, usage = await called(metered, ready, lambda: ready.kickoff(given, **options))
-    trace = to_agent_trace(result)
-    own = AgentTrace(trace.tool_calls[earlier:], trace.final_response, metadata=trace.metadata)
+    came = await called(metered, ready, lambda: ready.kickoff(given, **options))
+    told = came.result if came.error is None else _so_far(came)
+    trace = to_agent_trace(told)
+    trace = replace(trace, tool_calls=trace.tool_calls[earlier:])
+    described = describe_tools(to_tool_definitions, ready)
+    offered = describe_tools(tool_definitions, came.tools) or ()
+    tools = None if described is None else merge_tools([*described, *offered])
+    if came.error is not None:
+        return replace(AgentRun.of_failure(came.error, trace, came.usage), tools=tools)
     return AgentRun(
-        trace=own, output=get(result, "pydantic", "json_dict"), usage=usage, hint="as the result of a tool"
+        trace=trace,
+        output=get(told, "pydantic", "json_dict"),
+        usage=came.usage,
+        tools=tools,
+        hint="as the result of a tool",
     )
 
 
+def _so_far(came: Metered[Any]) -> dict[str, Any]:
+    """Return what a run that broke off had done, in the form of an output."""
+    parts = [{"messages": messages, "tool_failures": came.failures} for messages in came.messages]
+    return {"tasks_output": parts}
+
+
 async def _ask(llm: Any, messages: list[Mapping[str, Any]], options: Mapping[str, Any]) -> AgentRun:
-    text, usage = await called(metered, llm, lambda: llm.call(messages, **options))
-    return AgentRun(trace=AgentTrace((), text_form(text)), usage=usage, hint="as the result of a tool")
+    came = await called(metered, llm, lambda: llm.call(messages, **options))
+    if came.error is not None:
+        raise came.error
+    trace = AgentTrace((), text_form(came.result))
+    return AgentRun(trace=trace, usage=came.usage, hint="as the result of a tool")
 
 
 def _calls_in(history: Iterable[Mapping[str, Any]]) -> int:
@@ -262,22 +306,26 @@ class _Reading:
             about = get(call, "function", default={})
             self._call(get(about, "name"), get(about, "arguments"), get(call, "id", default=""))
         if written:
-            self._call(written["name"], written["arguments"], WRITTEN)
-            self._builder.result(WRITTEN, written["result"].strip(), error=WRITTEN in self._failed)
+            name, arguments = written["name"], written["arguments"]
+            failed = self._is_failure(name, arguments)
+            self._builder.answered_call(name, arguments, written["result"].strip(), error=failed)
 
     def _call(self, name: str | None, arguments: Any, call_id: str) -> None:
         self._builder.call(name, arguments, call_id)
-        parsed = parse_object(arguments) if isinstance(arguments, str) else arguments
-        failure = (name, text_form(parsed or {}))
-        if failure in self._failures:
-            self._failures.remove(failure)
+        if self._is_failure(name, arguments):
             self._failed.add(call_id)
         else:
             self._failed.discard(call_id)
 
+    def _is_failure(self, name: str | None, arguments: Any) -> bool:
+        parsed = parse_object(arguments) if isinstance(arguments, str) else arguments
+        failure = (name, text_form(parsed or {}))
+        if failure not in self._failures:
+            return False
+        self._failures.remove(failure)
+        return True
 
-WRITTEN: Final = "written"
-"""Stands for the id of a call that is written as text, and answered in the same message."""
+
 _AS_TEXT: Final = re.compile(
     r"^Action:[ \t]*(?P<name>.+?)[ \t]*\n+Action Input:\s*(?P<arguments>.*?)\s*"
     r"\nObservation:[ \t]*(?P<result>.*)",
@@ -295,4 +343,12 @@ def _definition(tool: Any) -> ToolDefinition:
     if arguments is None:
         return ToolDefinition.from_object(tool)
     description = get(tool, "description", default="").strip()
-    return ToolDefinition(tool.name, description, input_schema=arguments.model_json_schema())
+    return ToolDefinition(_told_name(tool.name), description, input_schema=arguments.model_json_schema())
+
+
+def _told_name(name: str) -> str:
+    """Return the name of a tool as CrewAI tells it to models, where it is another."""
+    if re.fullmatch("[a-z0-9_]+", name):
+        return name
+    told: str = require("crewai.utilities.string_utils", EXTRA).sanitize_tool_name(name)
+    return told

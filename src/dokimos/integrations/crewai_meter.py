@@ -1,11 +1,16 @@
-"""What the model calls of one run of CrewAI cost, which its own totals do not tell apart."""
+"""What the model calls of one run of CrewAI cost and were given, from its events.
+
+Its own totals do not tell runs apart, and of a run that breaks off it tells nothing.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dokimos.core.extras import require
 from dokimos.core.metrics import CallMetrics
@@ -16,28 +21,68 @@ R = TypeVar("R")
 EXTRA = "crewai"
 
 
-def metered(runner: Any, run: Callable[[], R]) -> tuple[R, CallMetrics | None]:
-    """Call `run` and return what it gives, and the usage of the model calls of `runner`'s agents meanwhile.
+@dataclass(frozen=True, slots=True)
+class Metered(Generic[R]):
+    """What came of a run."""
+
+    result: R | None
+    usage: CallMetrics | None
+    messages: tuple[tuple[Any, ...], ...]
+    """Those of each of its tasks, as the last call of a model was given them."""
+    failures: tuple[Any, ...]
+    """The calls of tools that failed."""
+    tools: tuple[Any, ...]
+    """What models were offered."""
+    error: Exception | None = None
+
+
+def metered(runner: Any, run: Callable[[], R]) -> Metered[R]:
+    """Call `run` and return what it gives or raises, and what the models of `runner`'s agents did meanwhile.
 
     `runner` is a crew, an agent or a model that nobody else uses at the same time.
     """
     meter = _meter()
     meter.start()
+    result, error = None, None
     try:
-        result = run()
+        try:
+            result = run()
+        except Exception as raised:
+            error = raised
         require("crewai.events", EXTRA).crewai_event_bus.flush()
-        return result, summed(meter.take(key) for key in _keys_of(runner))
+        seen = [meter.take(key) for key in _keys_of(runner)]
+        own = {str(task.id) for task in get(runner, "tasks", default=())}
+        asked = [(task, each) for one in seen for task, each in one.messages.items()]
+        return Metered(
+            result,
+            summed(one.usage for one in seen),
+            tuple(each for task, each in asked if not own or task in own),
+            tuple(failure for one in seen for failure in one.failures),
+            tuple(tool for one in seen for tool in one.tools.values()),
+            error,
+        )
     finally:
         meter.end()
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What the events of one agent, or of a model without an agent, told."""
+
+    usage: CallMetrics | None = None
+    messages: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What the longest call of a model was given, by task: the last one, in whichever order events come."""
+    failures: list[Any] = field(default_factory=list)
+    tools: dict[str, Any] = field(default_factory=dict)
+
+
 class _Meter:
-    """Adds up the usage in CrewAI's events for each agent, or model without an agent, while runs go on."""
+    """Gathers what CrewAI's events tell of each agent, or model without an agent, while runs go on."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._running = 0
-        self._usages: dict[str, CallMetrics] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def start(self) -> None:
         with self._lock:
@@ -47,19 +92,37 @@ class _Meter:
         with self._lock:
             self._running -= 1
             if not self._running:
-                self._usages.clear()  # of agents that are not ours
+                self._seen.clear()  # of agents that are not ours
 
     def add(self, source: Any, event: Any) -> None:
         usage = _usage(event)
-        key = get(event, "agent_id") or _key_of_model(source)
         with self._lock:
             if usage is not None and self._running:
-                known = self._usages.get(key)
-                self._usages[key] = usage if known is None else known + usage
+                seen = self._of(source, event)
+                seen.usage = usage if seen.usage is None else seen.usage + usage
 
-    def take(self, key: str) -> CallMetrics | None:
+    def ask(self, source: Any, event: Any) -> None:
+        messages, task = get(event, "messages"), get(event, "task_id", default="")
         with self._lock:
-            return self._usages.pop(key, None)
+            if self._running and isinstance(messages, list):
+                seen = self._of(source, event)
+                if len(messages) >= len(seen.messages.get(task, ())):
+                    seen.messages[task] = tuple(map(_with_calls, messages))
+                offered = get(event, "tools", default=())
+                seen.tools |= {str(get(get(tool, "function"), "name")): tool for tool in offered}
+
+    def fail(self, source: Any, event: Any) -> None:
+        with self._lock:
+            if self._running:
+                failure = {"tool_name": get(event, "tool_name"), "tool_args": get(event, "tool_args")}
+                self._of(source, event).failures.append(failure)
+
+    def take(self, key: str) -> _Seen:
+        with self._lock:
+            return self._seen.pop(key, None) or _Seen()
+
+    def _of(self, source: Any, event: Any) -> _Seen:
+        return self._seen.setdefault(get(event, "agent_id") or _key_of_model(source), _Seen())
 
 
 @cache
@@ -67,7 +130,10 @@ def _meter() -> _Meter:
     """Return the meter of this process, which listens from the first run on."""
     events = require("crewai.events", EXTRA)
     meter = _Meter()
-    events.crewai_event_bus.on(events.LLMCallCompletedEvent)(meter.add)
+    bus = events.crewai_event_bus
+    bus.on(events.LLMCallCompletedEvent)(meter.add)
+    bus.on(events.LLMCallStartedEvent)(meter.ask)
+    bus.on(events.ToolUsageErrorEvent)(meter.fail)
     return meter
 
 
@@ -79,6 +145,32 @@ def _keys_of(runner: Any) -> Iterator[str]:
 
 def _key_of_model(model: Any) -> str:
     return f"model {id(model)}"
+
+
+def _with_calls(message: Any) -> Any:
+    """Return a message with its calls as they were: what is deep in an event is as Python prints it."""
+    calls = get(message, "tool_calls")
+    if not calls:
+        return message
+    told = [
+        {
+            **call,
+            "function": {
+                key: _text_behind(value) for key, value in get(call, "function", default={}).items()
+            },
+        }
+        for call in calls
+    ]
+    return {**message, "tool_calls": told}
+
+
+def _text_behind(printed: Any) -> Any:
+    if not isinstance(printed, str) or printed[:1] not in ("'", '"'):
+        return printed
+    try:
+        return ast.literal_eval(printed)
+    except (ValueError, SyntaxError):
+        return printed
 
 
 def _usage(event: Any) -> CallMetrics | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 from uuid import uuid4
 
@@ -13,7 +14,6 @@ from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.extras import require
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.errors import IntegrationError
 from dokimos.integrations.base import (
     AgentApplication,
     AgentJudge,
@@ -26,7 +26,7 @@ from dokimos.integrations.base import (
 )
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.lasting_loop import on_lasting_loop
-from dokimos.integrations.reading import TraceBuilder, get, priced, summed, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, usage_of
 
 EXTRA: Final = "google-adk"
 
@@ -35,6 +35,8 @@ AgentLike: TypeAlias = Any
 
 APP: Final = "dokimos"
 USER: Final = "dokimos"
+ANSWERING: Final = "set_model_response"
+"""The tool by which a model gives a structured answer; its call is the answer, and no tool call."""
 BLANK: Final = "MODEL_RETURNED_NO_CONTENT"
 """What ADK calls a blank reply, which is for the caller to accept or not."""
 
@@ -62,7 +64,10 @@ def to_agent_trace(result: Iterable[Any]) -> AgentTrace:
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
-    """Return the tools of an agent, those of its toolsets included, or of a list of tools or functions."""
+    """Return the tools of an agent and of all agents below it, or of a list of tools or functions.
+
+    Those of toolsets are among them, and that by which agents transfer to one another.
+    """
     if isinstance(agent, list | tuple):
         return tuple(_definition(tool) for tool in agent)
     agent = made_one_of(agent, _METHODS)
@@ -118,8 +123,14 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
             message = _content({"role": "user", "parts": [{"text": text}]})
             where = {"user_id": session.user_id, "session_id": session.id}
             given = {**where, "new_message": message, **run_options}
-            events = [event async for event in runner.run_async(**given)]
-        return _read(events)
+            events: list[Any] = []
+            try:
+                async for event in runner.run_async(**given):
+                    events.append(event)
+                came = _read(events)
+            except Exception as error:
+                came = AgentRun.of_failure(error, to_agent_trace(events), _usage(events))
+            return replace(came, tools=await _known_tools(runner.agent))
 
     async def run(inputs: Any) -> AgentRun:
         return await answer(text_form(inputs) or "", [])
@@ -160,10 +171,11 @@ def _content(content: Mapping[str, Any]) -> Any:
 
 
 def _read(events: list[Any]) -> AgentRun:
+    trace = to_agent_trace(events)
     code = get(events[-1], "error_code") if events else None
     if code not in (None, BLANK):
-        raise IntegrationError(f"The run ended in an error, {code}: {events[-1].error_message}")
-    return AgentRun(trace=to_agent_trace(events), usage=_usage(events), hint="as the result of a tool")
+        trace = replace(trace, final_response=None, error=f"{code}: {events[-1].error_message}")
+    return AgentRun(trace=trace, usage=_usage(events), hint="as the result of a tool")
 
 
 def _usage(events: Iterable[Any]) -> CallMetrics | None:
@@ -204,7 +216,7 @@ def _said(parts: Iterable[Any], *, thought: bool) -> str:
 
 def _read_part(builder: TraceBuilder, part: Any) -> None:
     call, answer = get(part, "function_call"), get(part, "function_response")
-    if call is not None:
+    if call is not None and get(call, "name") != ANSWERING:
         builder.call(get(call, "name"), get(call, "args"), get(call, "id"))
     if answer is not None:
         response = get(answer, "response")
@@ -215,8 +227,27 @@ def _read_part(builder: TraceBuilder, part: Any) -> None:
         )
 
 
+async def _known_tools(agent: Any) -> tuple[ToolDefinition, ...] | None:
+    try:
+        return await _tools_of(agent)
+    except Exception:  # what cannot be described does not keep the agent from running
+        return None
+
+
 async def _tools_of(agent: Any) -> tuple[ToolDefinition, ...]:
-    return tuple(_definition(tool) for tool in await agent.canonical_tools())
+    agents = _tree(get(agent, "root_agent", default=agent))
+    asking = [each for each in agents if hasattr(each, "canonical_tools")]
+    tools = [tool for each in asking for tool in await each.canonical_tools()]
+    if any(get(each, "sub_agents") for each in asking):
+        transfer = require("google.adk.tools.transfer_to_agent_tool", EXTRA).TransferToAgentTool
+        tools.append(transfer([each.name for each in agents]))
+    return merge_tools(map(_definition, tools))
+
+
+def _tree(agent: Any) -> list[Any]:
+    """Return an agent and all agents below it, those of a workflow included."""
+    below = (each for sub in get(agent, "sub_agents", default=()) for each in _tree(sub))
+    return [agent, *below]
 
 
 def _definition(tool: Any) -> ToolDefinition:

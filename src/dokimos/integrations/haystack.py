@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -20,12 +22,23 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
     made,
 )
-from dokimos.integrations.reading import TraceBuilder, get, priced, summed, tool_definitions, usage_of
+from dokimos.integrations.reading import (
+    TraceBuilder,
+    get,
+    merge_tools,
+    priced,
+    summed,
+    tool_definitions,
+    usage_of,
+)
 
 EXTRA: Final = "haystack"
+TURN_LIMIT: Final = "max_agent_steps"
+"""What an agent says of a run that reached its limit of steps."""
 
 AgentLike: TypeAlias = Any
 """An `Agent`, a `Pipeline`, a chat generator, or a function without parameters that makes one."""
@@ -41,16 +54,31 @@ def to_agent_trace(result: Any) -> AgentTrace:
     for message in _messages(result):
         _read_message(builder, message)
     answer = _answer(result)
-    return builder.trace(None if answer is None else text_form(get(answer, "data")))
+    trace = builder.trace(None if answer is None else text_form(get(answer, "data")))
+    reason = get(_part(result, "exit_reason"), "exit_reason")
+    if reason == TURN_LIMIT and trace.final_response is None:
+        trace = replace(
+            trace, error=f"{reason}: The agent reached its limit of steps before it had answered."
+        )
+    return trace
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
     """Return the tools of an agent, of all components of a pipeline, or of a list of tools."""
     if isinstance(agent, list | tuple):
-        return tool_definitions(agent)
+        return tool_definitions(_tools_in(agent))
     agent = made(agent, "run")
     components = [component for _, component in agent.walk()] if _is_pipeline(agent) else [agent]
-    return tool_definitions(tool for each in components for tool in get(each, "tools", default=()))
+    return merge_tools(tool_definitions(_tools_in([get(each, "tools", default=()) for each in components])))
+
+
+def _tools_in(tools: Any) -> Iterator[Any]:
+    """Yield tools one by one: a toolset, which may stand among them, is several."""
+    for tool in tools:
+        if isinstance(tool, Iterable):
+            yield from _tools_in(tool)
+        else:
+            yield tool
 
 
 def to_call_metrics(
@@ -113,10 +141,19 @@ def as_judge(
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any], pipeline_input: str = "query") -> Bridge:
     async def answer(ready: Any, inputs: Any) -> AgentRun:
         if _is_pipeline(ready):
-            return await _run_pipeline(ready, inputs, pipeline_input, run_options)
+            came = await _run_pipeline(ready, inputs, pipeline_input, run_options)
+            return replace(came, tools=describe_tools(to_tool_definitions, ready))
         if not isinstance(inputs, list):
             inputs = [_chat_message({"role": "user", "content": text_form(inputs) or ""})]
-        return _read(await _run(ready, messages=inputs, **run_options))
+        watch = _Watch()
+        try:
+            came = _read(await _run(watch.watched(ready), messages=inputs, **run_options))
+        except Exception as error:
+            done = _read({"messages": watch.messages()})
+            came = AgentRun.of_failure(error, done.trace, done.usage)
+        described = describe_tools(to_tool_definitions, ready)
+        offered = describe_tools(to_tool_definitions, watch.tools()) or ()
+        return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
 
     async def run(inputs: Any) -> AgentRun:
         return await answer(made(agent, "run"), inputs)
@@ -143,6 +180,39 @@ async def _run_pipeline(
 async def _run(runner: Any, *args: Any, **kwargs: Any) -> Any:
     """Run it on the event loop where it can, else in a thread."""
     return await called(getattr(runner, "run_async", runner.run), *args, **kwargs)
+
+
+class _Watch:
+    """A hook of an agent by which the state of one run is at hand, also when the run breaks off."""
+
+    def __init__(self) -> None:
+        self._state: Any = None
+
+    def run(self, state: Any) -> None:
+        self._state = state
+
+    def watched(self, runner: Any) -> Any:
+        """Return an agent with this hook; what has no hooks is returned as it is."""
+        hooks = get(runner, "hooks")
+        if not isinstance(hooks, Mapping):
+            return runner
+        watched = copy.copy(runner)
+        watched.hooks = {**hooks, _FIRST: [*hooks.get(_FIRST, ()), self]}
+        return watched
+
+    def messages(self) -> list[Any]:
+        return list(self._data("messages"))
+
+    def tools(self) -> list[Any]:
+        """Return the tools of the last step."""
+        return list(_tools_in(self._data("tools")))
+
+    def _data(self, key: str) -> Any:
+        return get(get(self._state, "data"), key, default=())
+
+
+_FIRST: Final = "before_run"
+"""The point at which Haystack runs hooks before anything else."""
 
 
 def _chat_message(message: Mapping[str, Any]) -> Any:
@@ -177,7 +247,8 @@ def _since_last_input(result: Any) -> Any:
         return result
     messages = list(_messages(result))
     users = [place for place, message in enumerate(messages) if _role(message) == "user"]
-    return messages[users[-1] + 1 if users else 0 :]
+    since = messages[users[-1] + 1 if users else 0 :]
+    return {"messages": since, "exit_reason": get(_part(result, "exit_reason"), "exit_reason")}
 
 
 def _part(result: Any, name: str) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
@@ -20,10 +21,22 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
     made,
 )
-from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
+from dokimos.integrations.langchain_streams import check_stream_mode, read_stream
+from dokimos.integrations.langchain_watch import GraphWatch
+from dokimos.integrations.reading import (
+    TraceBuilder,
+    get,
+    is_answer_call,
+    merge_tools,
+    priced,
+    summed,
+    text_of,
+    usage_of,
+)
 from dokimos.judges.identity import identity_of
 
 EXTRA: Final = "langchain"
@@ -40,11 +53,20 @@ def to_agent_trace(result: Any) -> AgentTrace:
     """Return what a run did: from the state of a graph, a list of messages, or what a chain or model gave.
 
     Messages are read turn by turn: the results of an assistant message's calls are those that follow it up to
-    the next assistant message, so that an id that a later turn uses again is another call.
+    the next assistant message, so that an id that a later turn uses again is another call. The call by which
+    a model gives a structured answer is the answer, and no tool call.
+
+    Takes what a graph streams too, as a list: states (`stream_mode="values"`) or updates (`"updates"`).
+
+    Raises:
+        IntegrationError: for a stream of anything else.
     """
+    result = read_stream(result)
+    messages = to_messages(result)
+    answering = _answering_tools(result, messages)
     builder = TraceBuilder()
-    for message in to_messages(result):
-        _read_message(builder, message)
+    for message in messages:
+        _read_message(builder, message, answering)
     if isinstance(result, Mapping):
         for action, observation in result.get("intermediate_steps") or ():
             _read_step(builder, action, observation)
@@ -64,6 +86,7 @@ def to_trajectory(result: Any) -> ConversationTrajectory:
 
 def to_messages(result: Any) -> list[Any]:
     """Return the messages in a result: those of a state, a list itself, or the one that a model gave."""
+    result = read_stream(result)
     if isinstance(result, Mapping):
         result = result.get("messages", result if "type" in result else ())
     if isinstance(result, list | tuple):
@@ -72,10 +95,13 @@ def to_messages(result: Any) -> list[Any]:
 
 
 def to_tool_definitions(tools: Any) -> tuple[ToolDefinition, ...]:
-    """Return tools as definitions: a list of them, or those of an agent (a graph with a node of tools)."""
-    if not isinstance(tools, Sequence):
-        tools = _tools_of_graph(made(tools, "ainvoke"))
-    return tuple(_definition(tool) for tool in tools)
+    """Return tools as definitions: a list of them, or those of an agent.
+
+    An agent is a graph with a node of tools, also in a graph within it, or a model to which tools are bound.
+    """
+    if isinstance(tools, Sequence):
+        return tuple(_definition(tool) for tool in tools)
+    return merge_tools(_definition(tool) for tool in _tools_in(made(tools, "ainvoke"), set()))
 
 
 def to_call_metrics(
@@ -127,10 +153,12 @@ def as_judge(
 
 
 def _bridge(runnable: RunnableLike, run_options: Mapping[str, Any]) -> Bridge:
+    check_stream_mode(run_options.get("stream_mode"))
+
     async def run(inputs: Any) -> AgentRun:
         target = made(runnable, "ainvoke")
         if not _takes_messages(target) or isinstance(inputs, Mapping):
-            return _read(await target.ainvoke(inputs, **_options(target, run_options)), None)
+            return await _run(target, inputs, run_options, None)
         given = inputs if isinstance(inputs, list) else [{"role": "user", "content": text_form(inputs) or ""}]
         return await _run_on(target, given, run_options)
 
@@ -139,7 +167,7 @@ def _bridge(runnable: RunnableLike, run_options: Mapping[str, Any]) -> Bridge:
         messages = conversation.to_messages("langchain")
         if _takes_messages(target):
             return await _run_on(target, messages, run_options)
-        return _read(await target.ainvoke(messages, **_options(target, run_options)), None)
+        return await _run(target, messages, run_options, None)
 
     return Bridge(identity=_identity(runnable), run=run, converse=converse)
 
@@ -148,7 +176,21 @@ async def _run_on(target: Any, messages: Sequence[Any], run_options: Mapping[str
     """Run a graph on messages; the last one has an id, by which what is new in its state is found."""
     theirs = require("langchain_core.messages", EXTRA).convert_to_messages(messages)
     mark = theirs[-1].id = theirs[-1].id or str(uuid.uuid4())
-    return _read(await target.ainvoke({"messages": theirs}, **_options(target, run_options)), mark)
+    return await _run(target, {"messages": theirs}, run_options, mark)
+
+
+async def _run(target: Any, given: Any, run_options: Mapping[str, Any], mark: str | None) -> AgentRun:
+    watch = GraphWatch(mark)
+    options = _options(target, run_options)
+    if _takes_messages(target):
+        options = watch.options(options)
+    try:
+        came = _read(await target.ainvoke(given, **options), mark)
+    except Exception as error:
+        done = watch.messages()
+        came = AgentRun.of_failure(error, to_agent_trace(done), _usage(done))
+    tools = describe_tools(to_tool_definitions, target)
+    return replace(came, tools=tools if tools or _takes_messages(target) else None)
 
 
 def _options(target: Any, run_options: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +206,7 @@ def _takes_messages(target: Any) -> bool:
 
 
 def _read(result: Any, mark: str | None) -> AgentRun:
-    result = _since(result, mark)
+    result = _since(read_stream(result), mark)
     messages = to_messages(result)
     structured = result.get("structured_response") if isinstance(result, Mapping) else None
     return AgentRun(
@@ -186,6 +228,8 @@ def _since(result: Any, mark: str | None) -> Any:
 def _answer(result: Any) -> Any:
     if isinstance(result, Mapping):
         found = next((result[key] for key in _ANSWERS if result.get(key) is not None), None)
+        if found is None:
+            found = result.get("structured_response")
         if found is None and "messages" not in result:
             return dict(result)
         return text_of(get(found, "content")) if get(found, "type") == "ai" else found
@@ -202,13 +246,32 @@ def _documents(result: Any, messages: Iterable[Any]) -> tuple[Any, ...] | None:
     return tuple(document for documents in found for document in documents) if found else None
 
 
-def _read_message(builder: TraceBuilder, message: Any) -> None:
+def _answering_tools(result: Any, messages: Sequence[Any]) -> frozenset[str]:
+    """Return the names of the tools by which a model gave the structured answer of a state."""
+    answer = result.get("structured_response") if isinstance(result, Mapping) else None
+    asked = [message for message in messages if get(message, "tool_calls")]
+    if answer is None or not asked:
+        return frozenset()
+    said = {get(each, "tool_call_id"): get(each, "content") for each in messages}
+    return frozenset(
+        get(call, "name")
+        for call in get(asked[-1], "tool_calls")
+        if is_answer_call(get(call, "name"), get(call, "args"), answer)
+        or str(said.get(get(call, "id"))).startswith(_STRUCTURED)
+    )
+
+
+_STRUCTURED: Final = "Returning structured response: "
+"""What LangChain answers the call by which a model gives its structured answer, if not told otherwise."""
+
+
+def _read_message(builder: TraceBuilder, message: Any, answering: Container[str]) -> None:
     reader = _READERS.get(get(message, "type", "role", default=""))
     if reader is not None:
-        reader(builder, message)
+        reader(builder, message, answering)
 
 
-def _read_ai(builder: TraceBuilder, message: Any) -> None:
+def _read_ai(builder: TraceBuilder, message: Any, answering: Container[str]) -> None:
     builder.turn()
     content = get(message, "content")
     for part in content if isinstance(content, list) else ():
@@ -216,15 +279,16 @@ def _read_ai(builder: TraceBuilder, message: Any) -> None:
             builder.think(get(part, "reasoning", "thinking"))
     builder.say(text_of(content))
     for call in (*get(message, "tool_calls", default=()), *get(message, "invalid_tool_calls", default=())):
-        builder.call(get(call, "name"), get(call, "args"), get(call, "id"))
+        if get(call, "name") not in answering:
+            builder.call(get(call, "name"), get(call, "args"), get(call, "id"))
 
 
-def _read_tool(builder: TraceBuilder, message: Any) -> None:
+def _read_tool(builder: TraceBuilder, message: Any, answering: Container[str]) -> None:
     failed = get(message, "status") == "error"
     builder.result(get(message, "tool_call_id"), get(message, "content"), error=failed)
 
 
-_READERS: Final[dict[str, Callable[[TraceBuilder, Any], None]]] = {
+_READERS: Final[dict[str, Callable[[TraceBuilder, Any, Container[str]], None]]] = {
     "ai": _read_ai,
     "AIMessageChunk": _read_ai,
     "assistant": _read_ai,
@@ -236,9 +300,7 @@ def _read_step(builder: TraceBuilder, action: Any, observation: Any) -> None:
     """Read a step of an older agent: an action, and what came of it."""
     tool_input = get(action, "tool_input")
     arguments = {"input": tool_input} if isinstance(tool_input, str) else tool_input
-    builder.turn()
-    builder.call(get(action, "tool"), arguments, "step")
-    builder.result("step", observation)
+    builder.answered_call(get(action, "tool"), arguments, observation, call_id=get(action, "tool_call_id"))
 
 
 def _plain(message: Any) -> Mapping[str, Any]:
@@ -293,10 +355,21 @@ def _function(bound: Any) -> Any:
     return get(bound, "func", "afunc", default=bound)
 
 
-def _tools_of_graph(graph: Any) -> Iterator[Any]:
-    for node in (get(graph, "nodes", default={})).values():
-        by_name = get(get(node, "bound", default=node), "tools_by_name", default={})
-        yield from by_name.values()
+def _tools_in(runnable: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield the tools in a runnable: those of nodes of tools, and those that a model is bound to."""
+    if id(runnable) in seen:
+        return
+    seen.add(id(runnable))
+    yield from get(runnable, "tools_by_name", default={}).values()
+    yield from get(get(runnable, "kwargs"), "tools", default=())
+    yield from get(runnable, "tools", default=()) if hasattr(runnable, "return_intermediate_steps") else ()
+    nodes = get(runnable, "nodes")
+    within = list(nodes.values()) if isinstance(nodes, Mapping) else []
+    steps = get(runnable, "steps")
+    within += [*get(runnable, "subgraphs", default=()), *(steps if isinstance(steps, list) else ())]
+    for each in (get(runnable, "bound"), *within):
+        if each is not None:
+            yield from _tools_in(each, seen)
 
 
 def _definition(tool: Any) -> ToolDefinition:

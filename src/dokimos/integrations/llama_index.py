@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -31,7 +32,9 @@ from dokimos.integrations.base import (
     numeric_score,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import TraceBuilder, extract_texts, get, priced, summed, text_of, usage_of
+from dokimos.integrations.lasting_loop import on_lasting_loop
+from dokimos.integrations.llama_index_results import documents_of, read_trace, text_in, usage_in
+from dokimos.integrations.reading import extract_texts, get, merge_tools, priced
 
 EXTRA: Final = "llama-index"
 
@@ -45,24 +48,17 @@ def to_agent_trace(result: Any) -> AgentTrace:
     Takes the `AgentOutput` of an agent, a list of the events of its handler (which alone tell what a model
     said between its calls), the response of a query or chat engine, or that of a model.
     """
-    builder = TraceBuilder()
-    if isinstance(result, list | tuple):
-        for event in result:
-            _read_event(builder, event)
-        output = _last_output(result)
-        return builder.trace(_text(output), agent=get(output, "current_agent_name"))
-    _read_calls(builder, result)
-    return builder.trace(_text(result), agent=get(result, "current_agent_name"))
+    return read_trace(result)
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
-    """Return the tools of an agent, of all agents of a workflow, or of a list of tools or functions."""
+    """Return the tools of an agent, of all agents of a workflow, or of a list of tools or functions.
+
+    That of a workflow by which agents hand over is among them.
+    """
     if isinstance(agent, list | tuple):
         return tuple(_definition(tool) for tool in agent)
-    agent = made_one_of(agent, _METHODS)
-    agents = get(agent, "agents", default={"": agent}).values()
-    found = (_definition(tool) for each in agents for tool in get(each, "tools", default=()))
-    return tuple({tool.name: tool for tool in found}.values())
+    return run_sync(on_lasting_loop(_tools_of)(made_one_of(agent, _METHODS), ""))
 
 
 def to_call_metrics(
@@ -73,7 +69,7 @@ def to_call_metrics(
     An `AgentOutput` knows only the last of its model calls, the list of a handler's events all of them. The
     responses of engines carry no tokens.
     """
-    return priced(_usage(result), model, price_table)
+    return priced(usage_in(result), model, price_table)
 
 
 def run_and_trace(agent: AgentLike, inputs: Any, **run_options: Any) -> AgentTrace:
@@ -120,10 +116,10 @@ def to_test_case(request: Any, *, query: str | None = None, expected: Any = None
     engine, whose `query` must be given; its source nodes are the context.
     """
     asked = get(request, "query", default=query)
-    contexts, documents = get(request, "contexts"), _documents(request)
+    contexts, documents = get(request, "contexts"), documents_of(request)
     if contexts is None and documents is not None:
         contexts = extract_texts(documents)
-    outputs = {OUTPUT: _text(request), CONTEXT: None if contexts is None else list(contexts)}
+    outputs = {OUTPUT: text_in(request), CONTEXT: None if contexts is None else list(contexts)}
     return EvalTestCase(
         {} if asked is None else {INPUT: asked},
         {key: value for key, value in outputs.items() if value is not None},
@@ -206,7 +202,8 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     async def answer(text: str, history: list[Any]) -> AgentRun:
         ready = made_one_of(agent, _METHODS)
         run_it = _RUNNERS[method_of(ready, _METHODS) or "run"]
-        return await run_it(ready, text, history, run_options)
+        answered = await run_it(ready, text, history, run_options)
+        return replace(answered, tools=await _known_tools(ready, text))
 
     async def run(inputs: Any) -> AgentRun:
         return await answer(text_form(inputs) or "", [])
@@ -218,15 +215,38 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     return Bridge(identity=_identity(agent), run=run, converse=converse)
 
 
+async def _known_tools(ready: Any, text: str) -> tuple[ToolDefinition, ...] | None:
+    try:
+        return await _tools_of(ready, text)
+    except Exception:  # what cannot be described does not keep the agent from running
+        return None
+
+
+async def _tools_of(agent: Any, text: str) -> tuple[ToolDefinition, ...]:
+    """Return the tools that an agent has for a text: its own, those that it looks up, that of handoffs."""
+    if not callable(get(agent, "get_tools")):
+        return tuple(_definition(tool) for tool in get(agent, "tools", default=()))
+    names = get(agent, "agents")
+    found = (
+        [await agent.get_tools(text)] if names is None else [await agent.get_tools(n, text) for n in names]
+    )
+    return merge_tools(_definition(tool) for tools in found for tool in tools)
+
+
 async def _run_agent(agent: Any, text: str, history: list[Any], options: Mapping[str, Any]) -> AgentRun:
-    handler = agent.run(user_msg=text, chat_history=history or None, **options)
-    events = [event async for event in handler.stream_events()]
-    output = await handler
+    events: list[Any] = []
+    try:
+        handler = agent.run(user_msg=text, chat_history=history or None, **options)
+        async for event in handler.stream_events():
+            events.append(event)
+        output = await handler
+    except Exception as error:
+        return AgentRun.of_failure(error, to_agent_trace(events), usage_in(events))
     return AgentRun(
         trace=to_agent_trace(events),
         output=get(output, "structured_response"),
-        usage=_usage(events),
-        documents=_documents(output),
+        usage=usage_in(events),
+        documents=documents_of(output),
         hint="as the source nodes of a query engine that is a tool",
     )
 
@@ -251,8 +271,8 @@ _RUNNERS: Final = {"aquery": _query, "acomplete": _complete, "achat": _chat, "ru
 def _read(result: Any) -> AgentRun:
     return AgentRun(
         trace=to_agent_trace(result),
-        usage=_usage(result),
-        documents=_documents(result),
+        usage=usage_in(result),
+        documents=documents_of(result),
         hint="as source nodes of the response",
     )
 
@@ -269,100 +289,6 @@ def _told(message: Mapping[str, Any]) -> Any:
         )
     answered = {key: value for key, value in message.items() if key == "tool_call_id"}
     return types.ChatMessage(role=message["role"], blocks=blocks, additional_kwargs=answered)
-
-
-def _is_output(event: Any) -> bool:
-    """Tell the outputs of agents from other events, and from the pieces of a stream that look like them."""
-    names = ("response", "current_agent_name")
-    return all(get(event, name) is not None for name in names) and get(event, "delta") is None
-
-
-def _last_output(events: Sequence[Any]) -> Any:
-    """Return the output in the event that stops a handler, or else the last event that is one."""
-    outputs = [get(event, "result", default=event) for event in events]
-    return next((output for output in reversed(outputs) if _is_output(output)), None)
-
-
-def _read_event(builder: TraceBuilder, event: Any) -> None:
-    answer = get(event, "tool_output")
-    if answer is not None:
-        failed = get(answer, "is_error", default=False)
-        builder.result(get(event, "tool_id"), _content(answer), error=failed)
-    elif _is_output(event):
-        builder.say(_text(event))
-        # The last output is given all calls with their results in the end; it made none of them.
-        calls = [call for call in get(event, "tool_calls", default=()) if get(call, "tool_output") is None]
-        if calls:
-            builder.turn()
-        for call in calls:
-            builder.call(get(call, "tool_name"), get(call, "tool_kwargs"), get(call, "tool_id"))
-
-
-def _read_calls(builder: TraceBuilder, result: Any) -> None:
-    """Read calls that have their results beside them: those of an agent's output or a chat engine."""
-    for call in get(result, "tool_calls", default=()):
-        builder.turn()
-        builder.call(get(call, "tool_name"), get(call, "tool_kwargs"), "call")
-        answer = get(call, "tool_output")
-        if answer is not None:
-            builder.result("call", _content(answer), error=get(answer, "is_error", default=False))
-    for answer in get(result, "sources", default=()):
-        if isinstance(get(answer, "raw_output"), list) and _nodes(get(answer, "raw_output")) is not None:
-            continue  # what a chat engine itself retrieved, which no model called
-        builder.turn()
-        given = get(answer, "raw_input", default={})
-        builder.call(get(answer, "tool_name"), get(given, "kwargs") or given, "call")
-        builder.result("call", _content(answer), error=get(answer, "is_error", default=False))
-
-
-def _content(tool_output: Any) -> str:
-    blocks = get(tool_output, "blocks")
-    return text_of(blocks) if blocks is not None else get(tool_output, "content", default="")
-
-
-def _text(result: Any) -> str | None:
-    """Return the text of an output, a response, or a message in one of these."""
-    for name in ("response", "message", "text", "blocks", "content"):
-        found = get(result, name)
-        if found is not None:
-            return text_of(found) if isinstance(found, str | list | tuple) else _text(found)
-    return None
-
-
-def _documents(result: Any) -> tuple[Any, ...] | None:
-    """Return the source nodes of a response, or those of engines and retrievers that were tools."""
-    nodes = get(result, "source_nodes")
-    if nodes:
-        return tuple(nodes)
-    given = [get(get(call, "tool_output"), "raw_output") for call in get(result, "tool_calls", default=())]
-    found = [each for raw in given if (each := _nodes(raw)) is not None]
-    if not found:
-        return None if nodes is None else ()
-    return tuple(node for each in found for node in each)
-
-
-def _nodes(raw: Any) -> Sequence[Any] | None:
-    nodes = raw if isinstance(raw, list) else get(raw, "source_nodes")
-    if not isinstance(nodes, list) or not all(get(node, "node") for node in nodes):
-        return None
-    return nodes
-
-
-def _usage(result: Any) -> CallMetrics | None:
-    if isinstance(result, list | tuple):
-        return summed(_usage(event) for event in result if _is_output(event))
-    raw = get(result, "raw")
-    usage = get(raw, "usage", "usage_metadata", default=get(result, "additional_kwargs"))
-    tokens_in = get(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
-    if tokens_in is None:
-        return None
-    return usage_of(
-        tokens_in,
-        get(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
-        cached=get(get(usage, "prompt_tokens_details", "input_tokens_details"), "cached_tokens"),
-        reasoning=get(get(usage, "completion_tokens_details", "output_tokens_details"), "reasoning_tokens"),
-        model=get(raw, "model"),
-    )
 
 
 def _identity(agent: AgentLike) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
@@ -21,6 +23,7 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
 )
 from dokimos.integrations.lasting_loop import on_lasting_loop
@@ -80,11 +83,13 @@ def to_agent_trace(result: Any) -> AgentTrace:
         return result.trace()
     builder = TraceBuilder()
     made = list(result)
-    for place, each in enumerate(made):
-        call_id, answer = str(place), get(each, "result")
-        builder.call(get(each, "name"), get(each, "arguments"), call_id)
-        if answer is not None:
-            builder.result(call_id, _text(answer), error=_failed(answer))
+    for each in made:
+        answer = get(each, "result")
+        if answer is None:
+            builder.call(get(each, "name"), get(each, "arguments"))
+        else:
+            failed = _failed(answer)
+            builder.answered_call(get(each, "name"), get(each, "arguments"), _text(answer), error=failed)
     trace = builder.trace()
     single = trace.tool_calls[0].result if len(trace.tool_calls) == 1 else None
     return trace if single is None else builder.trace(single)
@@ -150,7 +155,14 @@ def as_judge(
 def _bridge(target: Target, tool: str, argument: str) -> Bridge:
     async def run(inputs: Any) -> AgentRun:
         calls = _calls(inputs, tool, argument)
-        return _read(await _on_session(target, calls), single=len(calls) == 1)
+        made: list[dict[str, Any]] = []
+        tools: list[Any] = []
+        try:
+            await _on_session(target, calls, made, tools)
+            came = _read(made, single=len(calls) == 1)
+        except Exception as error:
+            came = AgentRun.of_failure(error, to_agent_trace(made))
+        return replace(came, tools=describe_tools(to_tool_definitions, tools) if tools else None)
 
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
         last = conversation.last_user_message
@@ -180,24 +192,27 @@ def _call(given: Any) -> ToolCall:
     raise IntegrationError(f"A call must be a ToolCall or a map with a name, not {given!r:.80}.")
 
 
-async def _on_session(target: Target, calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    if _is_open(target):
-        return [await _made(target, call) for call in calls]
-    async with require("mcp", EXTRA).Client(target) as session:
-        return [await _made(session, call) for call in calls]
+async def _on_session(
+    target: Target, calls: Iterable[ToolCall], made: list[dict[str, Any]], tools: list[Any]
+) -> None:
+    """Make calls, each of which is added to `made`, and add the tools that there are to `tools`."""
+    if not _is_open(target):
+        async with require("mcp", EXTRA).Client(target) as session:
+            return await _on_session(session, calls, made, tools)
+    for call in calls:
+        arguments = dict(jsonable(call.arguments))
+        made.append({"name": call.name, "arguments": arguments})
+        made[-1]["result"] = await _result_of(target, call.name, arguments)
+    with suppress(Exception):  # what cannot be described does not keep the tool from working
+        tools += await _all_tools(target)
 
 
-async def _made(session: Any, call: ToolCall) -> dict[str, Any]:
+async def _result_of(session: Any, name: str, arguments: dict[str, Any]) -> Any:
     """Call a tool; what the protocol refuses is a failed result, as it is to a model."""
-    arguments = dict(jsonable(call.arguments))
-    made = {"name": call.name, "arguments": arguments}
     try:
-        return {**made, "result": await session.call_tool(call.name, arguments)}
+        return await session.call_tool(name, arguments)
     except require("mcp", EXTRA).MCPError as error:
-        return {
-            **made,
-            "result": {"content": [{"type": "text", "text": error_text(error)}], "is_error": True},
-        }
+        return {"content": [{"type": "text", "text": error_text(error)}], "is_error": True}
 
 
 async def _ask_for_tools(target: Target) -> list[Any]:

@@ -50,7 +50,7 @@ def to_agent_trace(result: Any) -> AgentTrace:
     tools as they were sent back. Results are found by the id of their call. Raises `ValueError` for what is
     no message or item.
     """
-    return trace_of_messages(plain(item) for item in _items(result))
+    return trace_of_messages((plain(item) for item in _items(result)), keep_ids=True)
 
 
 def to_tool_definitions(tools: Iterable[Any] | BaseLoop) -> tuple[ToolDefinition, ...]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.extras import require
+from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
+from dokimos.core.keys import CALL_ERROR
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
     AgentApplication,
@@ -19,10 +24,11 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
     made,
 )
-from dokimos.integrations.reading import TraceBuilder, get, priced, text_of, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, text_of, usage_of
 
 EXTRA: Final = "openai-agents"
 
@@ -50,10 +56,12 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
 
 def to_tool_definitions(agent: AgentLike) -> tuple[ToolDefinition, ...]:
-    """Return the function tools of an agent, and its handoffs; tools that OpenAI hosts have no schema."""
-    agent = made(agent, _AGENT)
-    handoffs = [_handoff(each) for each in get(agent, "handoffs", default=())]
-    return (*(_definition(tool) for tool in get(agent, "tools", default=())), *handoffs)
+    """Return the tools of an agent, its handoffs, and those of the agents that it can hand over to.
+
+    Tools that OpenAI hosts have no schema. Those of MCP servers are only known by asking them, as `as_task`
+    does.
+    """
+    return tools_of([made(agent, _AGENT)])
 
 
 def to_call_metrics(
@@ -102,12 +110,63 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     async def run(inputs: Any) -> AgentRun:
         runner = require("agents", EXTRA).Runner
         given = inputs if isinstance(inputs, str | list) else text_form(inputs) or ""
-        return _read(await runner.run(made(agent, _AGENT), given, **run_options))
+        ready = made(agent, _AGENT)
+        steps = _Steps()
+        hooks = steps.hooks(run_options.get("hooks"))
+        try:
+            came = _read(await runner.run(ready, given, **{**run_options, "hooks": hooks}))
+        except Exception as error:
+            came = AgentRun.of_failure(error, to_agent_trace(steps), _usage(steps))
+        return replace(came, tools=await _known_tools(ready, run_options.get("context")))
 
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
         return await run(conversation.to_messages("openai-responses"))
 
     return Bridge(identity=_identity(agent), run=run, converse=converse)
+
+
+class _Steps:
+    """What a run has done so far, in the form of a result: the SDK gives none of a run that broke off."""
+
+    def __init__(self) -> None:
+        self.new_items: list[Mapping[str, Any]] = []
+        self.context_wrapper: Any = None
+
+    def hooks(self, theirs: Any) -> Any:
+        """Return hooks that write down what happens, and tell it those of the user."""
+        base = require("agents.lifecycle", EXTRA).RunHooksBase
+        own: dict[str, Callable[..., None]] = {
+            "on_llm_end": self._responded,
+            "on_tool_end": self._returned,
+        }
+        names = [name for name in dir(base) if name.startswith("on_")]
+        told = {name: _told_to(own.get(name), getattr(theirs, name, None)) for name in names}
+        return type("DokimosHooks", (base,), told)()
+
+    def _responded(self, context: Any, agent: Any, response: Any) -> None:
+        self.context_wrapper = context
+        for raw in get(response, "output", default=()):
+            kind = get(raw, "type", default="")
+            name = "tool_call_item" if kind.endswith("_call") else _ITEMS.get(kind, kind)
+            self.new_items.append({"type": name, "raw_item": raw})
+
+    def _returned(self, context: Any, agent: Any, tool: Any, output: Any) -> None:
+        raw = {"call_id": get(context, "tool_call_id")}
+        self.new_items.append({"type": "tool_call_output_item", "raw_item": raw, "output": output})
+
+
+_ITEMS: Final = {"message": "message_output_item", "reasoning": "reasoning_item"}
+"""What the SDK calls the items that it makes of a model's, by the model's word."""
+
+
+def _told_to(ours: Callable[..., None] | None, theirs: Callable[..., Any] | None) -> Callable[..., Any]:
+    async def told(self: Any, *args: Any, **kwargs: Any) -> None:
+        if ours is not None:
+            ours(*args, **kwargs)
+        if theirs is not None:
+            await theirs(*args, **kwargs)
+
+    return told
 
 
 def _read(result: Any) -> AgentRun:
@@ -144,11 +203,15 @@ def _identity(agent: AgentLike) -> str:
 def _called(builder: TraceBuilder, item: Any, raw: Any) -> None:
     kind = get(raw, "type", default="function_call")
     name = get(raw, "name") or kind.removesuffix("_call")
-    builder.call(name, get(raw, "arguments", "action", "code", "queries", "input"), _id(raw))
+    arguments = get(raw, "arguments", "action", "code", "queries", "input")
+    # The SDK runs no function on arguments that it cannot read, whatever it tells the model then.
+    broken = kind == "function_call" and isinstance(arguments, str) and parse_object(arguments) is None
+    builder.call(name, arguments, _id(raw), metadata={CALL_ERROR: True} if broken else None)
 
 
 def _answered(builder: TraceBuilder, item: Any, raw: Any) -> None:
-    builder.result(_id(raw), get(item, "output", default=get(raw, "output")))
+    output = get(item, "output", default=get(raw, "output"))
+    builder.result(_id(raw), output, error=isinstance(output, str) and output.startswith(_FAILURE))
 
 
 def _said(builder: TraceBuilder, item: Any, raw: Any) -> None:
@@ -168,6 +231,8 @@ def _id(raw: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
+_FAILURE: Final = "An error occurred while running the tool. Please try again."
+"""What the SDK tells a model about a tool that raised, or whose arguments could not be read."""
 _CALLS: Final = frozenset({"tool_call_item", "handoff_call_item"})
 _READERS: Final[dict[str, Callable[[TraceBuilder, Any, Any], None]]] = {
     "tool_call_item": _called,
@@ -191,10 +256,49 @@ def _handoff(target: Any) -> ToolDefinition:
 
 
 def _snake(name: str) -> str:
-    return "".join(sign if sign.isalnum() else "_" for sign in name).lower()
+    return re.sub("[^a-zA-Z0-9_]", "_", name).lower()
 
 
 def tools_of(agents: Iterable[AgentLike]) -> tuple[ToolDefinition, ...]:
-    """Return the tools of several agents that hand over to one another, each once."""
-    found = (tool for agent in agents for tool in to_tool_definitions(agent))
-    return tuple({tool.name: tool for tool in found}.values())
+    """Return the tools of agents, and of those that they can hand over to, each once."""
+    return merge_tools(_definitions(_agents_behind(agents)))
+
+
+def _definitions(agents: Iterable[AgentLike]) -> Iterator[ToolDefinition]:
+    for agent in agents:
+        yield from (_definition(tool) for tool in get(agent, "tools", default=()))
+        yield from (_handoff(target) for target in get(agent, "handoffs", default=()))
+
+
+def _agents_behind(agents: Iterable[AgentLike]) -> list[AgentLike]:
+    """Return agents with all that the conversation can come to by handoffs, each once."""
+    found: list[AgentLike] = []
+    waiting = deque(agents)
+    while waiting:
+        agent = waiting.popleft()
+        if all(agent is not known for known in found):
+            found.append(agent)
+            waiting += [each for each in map(_target, get(agent, "handoffs", default=())) if each is not None]
+    return found
+
+
+def _target(handoff: Any) -> AgentLike:
+    """Return the agent that a handoff goes to; the SDK has no public name for it."""
+    if hasattr(handoff, _AGENT):
+        return handoff
+    reference = get(handoff, "_agent_ref")
+    return reference() if callable(reference) else None
+
+
+async def _known_tools(agent: AgentLike, context: Any) -> tuple[ToolDefinition, ...] | None:
+    """Return the tools of a run, those of connected MCP servers included."""
+    tools = describe_tools(to_tool_definitions, agent)
+    connected = [each for each in _agents_behind([agent]) if get(each, "mcp_servers")]
+    if tools is None or not connected:
+        return tools
+    wrapper = require("agents", EXTRA).RunContextWrapper(context)
+    try:
+        of_servers = [tool for each in connected for tool in await each.get_mcp_tools(wrapper)]
+    except Exception:  # the servers of an agent may be gone when it has answered
+        return tools
+    return merge_tools([*tools, *map(_definition, of_servers)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -20,10 +22,11 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
     made,
 )
-from dokimos.integrations.reading import TraceBuilder, get, priced, text_of, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, text_of, usage_of
 
 EXTRA: Final = "pydantic-ai"
 _MACHINERY: Final = ("output", "tool-search")
@@ -109,14 +112,51 @@ def to_model_messages(messages: Iterable[Message]) -> list[Any]:
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     async def run(inputs: Any) -> AgentRun:
         given = inputs if isinstance(inputs, str | list) else text_form(inputs)
-        return _read(await made(agent, "run").run(given, **run_options))
+        return await _run(made(agent, "run"), given, run_options)
 
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
         *earlier, last = conversation.messages
         history = to_model_messages(earlier)
-        return _read(await made(agent, "run").run(last.content, message_history=history, **run_options))
+        return await _run(made(agent, "run"), last.content, {"message_history": history, **run_options})
 
     return Bridge(identity=_identity(agent), run=run, converse=converse)
+
+
+async def _run(agent: Any, given: Any, run_options: Mapping[str, Any]) -> AgentRun:
+    offered: list[ToolDefinition] = []
+    model = _watched(run_options.get("model") or get(agent, "model"), offered)
+    options = run_options if model is None else {**run_options, "model": model}
+    before = len(run_options.get("message_history") or ())
+    with require("pydantic_ai", EXTRA).capture_run_messages() as messages:
+        try:
+            came = _read(await agent.run(given, **options))
+        except Exception as error:
+            done = messages[before:]
+            usage = summed(_tokens(get(message, "usage"), get(message, "model_name")) for message in done)
+            came = AgentRun.of_failure(error, to_agent_trace(done), usage)
+    described = describe_tools(to_tool_definitions, agent)
+    return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
+
+
+def _watched(model: Any, offered: list[ToolDefinition]) -> Any:
+    """Return a model that writes down the tools that it is offered, those of MCP servers included."""
+    models = require("pydantic_ai.models", EXTRA)
+    wrapper = require("pydantic_ai.models.wrapper", EXTRA).WrapperModel
+
+    class WatchedModel(wrapper):  # type: ignore[misc,valid-type] # known only where it is installed
+        async def request(self, messages: Any, model_settings: Any, parameters: Any) -> Any:
+            offered.extend(map(_definition, parameters.function_tools))
+            return await super().request(messages, model_settings, parameters)
+
+        @asynccontextmanager
+        async def request_stream(
+            self, messages: Any, model_settings: Any, parameters: Any, run_context: Any = None
+        ) -> AsyncIterator[Any]:
+            offered.extend(map(_definition, parameters.function_tools))
+            async with super().request_stream(messages, model_settings, parameters, run_context) as response:
+                yield response
+
+    return WatchedModel(model) if isinstance(model, str | models.Model) else None
 
 
 def _read(result: Any) -> AgentRun:
@@ -161,8 +201,13 @@ def _usage(result: Any) -> CallMetrics | None:
     usage = usage() if callable(usage) else usage
     if usage is None:
         return None
+    return _tokens(usage, get(get(result, "response"), "model_name") or _last_model(result))
+
+
+def _tokens(usage: Any, model: str | None) -> CallMetrics | None:
+    if usage is None:
+        return None
     cost = get(usage, "cost")
-    model = get(get(result, "response"), "model_name") or _last_model(result)
     return usage_of(
         get(usage, "input_tokens"),
         get(usage, "output_tokens"),
@@ -193,9 +238,12 @@ def _tools_in(toolset: Any) -> Iterator[ToolDefinition]:
     if not isinstance(tools, Mapping):
         return
     for name, tool in tools.items():
-        described = get(tool, "tool_def", default=tool)
-        schema = get(described, "parameters_json_schema", default={})
-        yield ToolDefinition(name, get(described, "description", default=""), input_schema=schema)
+        yield replace(_definition(get(tool, "tool_def", default=tool)), name=name)
+
+
+def _definition(tool: Any) -> ToolDefinition:
+    schema = get(tool, "parameters_json_schema", default={})
+    return ToolDefinition(tool.name, get(tool, "description", default=""), input_schema=schema)
 
 
 def _told(message: Message, place: int, theirs: Any) -> Iterator[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import jsonable, text_form
-from dokimos.core.keys import CALL_ERROR
+from dokimos.core.keys import CALL_ERROR, CALL_ID
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.told import UNNAMED
 
@@ -63,10 +64,27 @@ class TraceBuilder:
         *,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a call; its arguments are a map, or JSON text as models write it."""
+        """Add a call; its arguments are a map, or JSON text as models write it. Its id is kept."""
+        known = dict(metadata or {})
         if call_id:
             self._waiting.setdefault(call_id, deque()).append(len(self._calls))
-        self._calls.append(_call(name, arguments, metadata or {}))
+            known[CALL_ID] = call_id
+        self._calls.append(_call(name, arguments, known))
+        self._response = None
+
+    def answered_call(
+        self,
+        name: str | None,
+        arguments: Any,
+        content: Any,
+        *,
+        call_id: str | None = None,
+        error: bool | str = False,
+    ) -> None:
+        """Add a call that was recorded together with its result."""
+        known: dict[str, Any] = {CALL_ID: call_id} if call_id else {}
+        call = _call(name, arguments, {**known, CALL_ERROR: error} if error else known)
+        self._calls.append(replace(call, result=result_text(content)))
         self._response = None
 
     def result(self, call_id: str | None, content: Any, *, error: bool | str = False) -> None:
@@ -77,9 +95,7 @@ class TraceBuilder:
         place = waiting.popleft()
         call = self._calls[place]
         metadata = {**call.metadata, CALL_ERROR: error} if error else call.metadata
-        self._calls[place] = ToolCall(
-            call.name, call.arguments, result=result_text(content), metadata=metadata
-        )
+        self._calls[place] = replace(call, result=result_text(content), metadata=metadata)
 
     def say(self, text: str | None) -> None:
         """Add what the assistant says; the last of it after the last call is the final response."""
@@ -99,6 +115,24 @@ class TraceBuilder:
             reasoning_steps=tuple(self._reasoning),
             metadata={key: value for key, value in metadata.items() if value is not None},
         )
+
+
+def without_answer_calls(trace: AgentTrace, answer: Any) -> AgentTrace:
+    """Return a trace without the calls by which a model gave its structured answer, which is the response.
+
+    That is the last call, where it is named like the class of the answer or has its fields as arguments, and
+    those of the same name before it, which did not hold to the schema.
+    """
+    last = trace.tool_calls[-1] if trace.tool_calls else None
+    if answer is None or last is None or not is_answer_call(last.name, last.arguments, answer):
+        return trace
+    calls = tuple(call for call in trace.tool_calls if call.name != last.name)
+    return replace(trace, tool_calls=calls, final_response=text_form(answer))
+
+
+def is_answer_call(name: str | None, arguments: Any, answer: Any) -> bool:
+    """Tell whether a call is that by which a model gave its structured answer."""
+    return name == type(answer).__name__ or (bool(arguments) and arguments == jsonable(answer))
 
 
 def _call(name: str | None, arguments: Any, metadata: Mapping[str, Any]) -> ToolCall:
@@ -154,6 +188,28 @@ def _text_parts(content: Any) -> list[str] | None:
 def tool_definitions(tools: Iterable[Any]) -> tuple[ToolDefinition, ...]:
     """Return tools as definitions, each as `ToolDefinition.from_object` takes it. Raises `ValueError`."""
     return tuple(ToolDefinition.from_object(tool) for tool in tools)
+
+
+def merge_tools(tools: Iterable[ToolDefinition]) -> tuple[ToolDefinition, ...]:
+    """Return the tools of several agents, each name once.
+
+    Where tools of one name have different schemas, arguments that fit any of them are valid.
+    """
+    by_name: dict[str, list[ToolDefinition]] = {}
+    for tool in tools:
+        alike = by_name.setdefault(tool.name, [])
+        if all(tool.input_schema != known.input_schema for known in alike):
+            alike.append(tool)
+    return tuple(_one_of(alike) for alike in by_name.values())
+
+
+def _one_of(tools: list[ToolDefinition]) -> ToolDefinition:
+    first = tools[0]
+    return (
+        first
+        if len(tools) == 1
+        else replace(first, input_schema={"anyOf": [tool.input_schema for tool in tools]})
+    )
 
 
 def extract_texts(documents: Iterable[Any] | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -10,6 +11,7 @@ from dokimos.core.calling import called
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
 from dokimos.core.extras import require
+from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -20,6 +22,7 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
@@ -62,10 +65,16 @@ def to_agent_trace(result: Any) -> AgentTrace:
 
 
 def to_tool_definitions(agent: AgentLike | Iterable[Any]) -> tuple[ToolDefinition, ...]:
-    """Return the tools of an agent, without the one by which it answers, or of a list of tools."""
-    if not isinstance(agent, list | tuple):
-        agent = list(get(made_one_of(agent, _METHODS), "tools", default={}).values())
-    return tuple(_definition(tool) for tool in agent if tool.name != FINAL_ANSWER)
+    """Return the tools of an agent, without the one by which it answers, or of a list of tools.
+
+    The agents that it manages are tools too, and so is the interpreter of one that writes code.
+    """
+    if isinstance(agent, list | tuple):
+        return tuple(_definition(tool) for tool in agent if tool.name != FINAL_ANSWER)
+    agent = made_one_of(agent, _METHODS)
+    named = {**get(agent, "tools", default={}), **get(agent, "managed_agents", default={})}
+    tools = to_tool_definitions(list(named.values()))
+    return (*tools, _INTERPRETER) if get(agent, "python_executor") is not None else tools
 
 
 def to_call_metrics(
@@ -108,6 +117,12 @@ def as_judge(
 
 _METHODS: Final = ("generate", "run")
 """What only a model and an agent have."""
+_TURN_LIMIT: Final = "AgentMaxStepsError"
+_INTERPRETER: Final = ToolDefinition(
+    CODE,
+    "Runs Python code.",
+    input_schema={"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
+)
 
 
 def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
@@ -116,7 +131,13 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
         if method_of(ready, _METHODS) == "generate":
             messages = [_content(message) for message in (*history, Message.user(text))]
             return _read_reply(await called(ready.generate, messages, **run_options))
-        return _read(await called(_run, ready, text, history, run_options))
+        steps: list[Any] = []
+        try:
+            await called(_run, ready, text, history, run_options, steps)
+            came = _read(steps)
+        except Exception as error:
+            came = AgentRun.of_failure(error, to_agent_trace(steps), _usage(steps))
+        return replace(came, tools=describe_tools(to_tool_definitions, ready))
 
     in_turn = one_at_a_time(answer) if method_of(agent, _METHODS) == "run" else answer
 
@@ -130,14 +151,19 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     return Bridge(identity=_identity(agent), run=run, converse=converse)
 
 
-def _run(agent: Any, text: str, history: tuple[Message, ...], options: Mapping[str, Any]) -> list[Any]:
-    """Run an agent to its end and return all that it told on the way."""
+def _run(
+    agent: Any, text: str, history: tuple[Message, ...], options: Mapping[str, Any], steps: list[Any]
+) -> None:
+    """Run an agent to its end and add all that it tells on the way to `steps`."""
     if history:
         agent.memory.reset()
         agent.monitor.reset()
         agent.memory.steps.extend(_remembered(history))
         options = {"reset": False, **options}
-    return list(agent.run(text, stream=True, **options))
+    steps.extend(agent.run(text, stream=True, **options))
+    last = agent.memory.steps[-1] if agent.memory.steps else None
+    if type(get(last, "error")).__name__ == _TURN_LIMIT and not any(step is last for step in steps):
+        steps.insert(-1, last)  # which made the answer, and is in the memory alone
 
 
 def _remembered(history: Iterable[Message]) -> Iterator[Any]:
@@ -178,7 +204,15 @@ def _read_reply(message: Any) -> AgentRun:
 
 
 def _steps(result: Any) -> Iterable[Any]:
-    return result if isinstance(result, list | tuple) else get(result, "steps", default=())
+    if not isinstance(result, list | tuple):
+        yield from get(result, "steps", default=())
+        return
+    before = None
+    for step in result:
+        # A stream tells the last step again before the answer that an agent gives at its limit of steps.
+        if before is None or get(step, "step_number") is None or (step is not before and step != before):
+            yield step
+        before = step
 
 
 def _answer(result: Any) -> Any:
@@ -221,7 +255,7 @@ def _read_step(builder: TraceBuilder, step: Any, told: Mapping[str, str]) -> Non
     if calls:
         builder.turn()
     for call_id, name, arguments in calls:
-        builder.call(name, {"code": arguments} if name == CODE else arguments, call_id)
+        builder.call(name, {"code": arguments} if _is_code(name, arguments) else arguments, call_id)
     results = dict(told) or _observed(step, [call_id for call_id, _, _ in calls])
     for call_id, text in results.items():
         builder.result(call_id, text)
@@ -230,6 +264,11 @@ def _read_step(builder: TraceBuilder, step: Any, told: Mapping[str, str]) -> Non
         text = get(error, "message", default=str(error))
         for call_id in _failed(calls, results, text):
             builder.result(call_id, text, error=True)
+
+
+def _is_code(name: str, arguments: Any) -> bool:
+    """Tell the code of an agent that writes code from the arguments of one that calls the interpreter."""
+    return name == CODE and isinstance(arguments, str) and "code" not in (parse_object(arguments) or ())
 
 
 def _calls(step: Any) -> list[tuple[str, str, Any]]:
@@ -260,10 +299,13 @@ def _failed(calls: list[tuple[str, str, Any]], results: Mapping[str, str], error
 def _definition(tool: Any) -> ToolDefinition:
     inputs: Mapping[str, Mapping[str, Any]] = tool.inputs
     kept = ("type", "description", "enum", "items")
-    properties = {
+    properties: dict[str, dict[str, Any]] = {
         name: {key: about[key] for key in kept if key in about and about[key] != "any"}
         for name, about in inputs.items()
     }
+    for name, schema in properties.items():
+        if inputs[name].get("nullable") and isinstance(kind := schema.get("type"), str):
+            schema["type"] = [kind, "null"]
     required = [name for name, about in inputs.items() if not about.get("nullable")]
-    schema = {"type": "object", "properties": properties, "required": required}
-    return ToolDefinition(tool.name, tool.description, input_schema=schema)
+    of_all = {"type": "object", "properties": properties, "required": required}
+    return ToolDefinition(tool.name, tool.description, input_schema=of_all)

@@ -22,10 +22,11 @@ from dokimos.integrations.base import (
     Bridge,
     ResultOptions,
     TaskOptions,
+    describe_tools,
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import get, priced, usage_of
+from dokimos.integrations.reading import get, priced, usage_of, without_answer_calls
 from dokimos.integrations.turn_taking import one_at_a_time
 
 EXTRA: Final = "strands"
@@ -41,9 +42,15 @@ messages that it had when it was given, and inputs wait for one another; a funct
 def to_agent_trace(result: Any) -> AgentTrace:
     """Return what an `AgentResult` tells, from its traces, or what an agent or a list of messages does.
 
-    A result tells what was done for its last input, an agent all that is in its messages.
+    A result tells what was done for its last input, an agent all that is in its messages. The call by which a
+    model gives a structured answer is the answer, and no tool call.
     """
-    trace = trace_of_messages(_messages(result))
+    trace = trace_of_messages(_messages(result), keep_ids=True)
+    answer = None if isinstance(result, list | tuple) else get(result, "structured_output")
+    trace = without_answer_calls(trace, answer)
+    stopped = None if isinstance(result, list | tuple) else get(result, "stop_reason")
+    if trace.final_response is None and stopped in _STOPPED:
+        trace = replace(trace, error=f"{stopped}: Strands ended the run before the agent had answered.")
     name = get(result, "name")
     return replace(trace, metadata={"agent": name}) if name else trace
 
@@ -94,6 +101,8 @@ def as_judge(
     return AgentJudge(_bridge(agent, {}), model, price_table)
 
 
+_STOPPED: Final = ("limit_turns", "limit_total_tokens", "limit_output_tokens", "cancelled")
+"""Reasons for the end of a run that has no answer."""
 _METHODS: Final = ("invoke_async",)
 """What only an agent has."""
 
@@ -108,7 +117,13 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
     async def answer(prompt: Any, history: Iterable[Mapping[str, Any]] = ()) -> AgentRun:
         answering = ready()
         answering.messages.extend(history)
-        return _read(await answering.invoke_async(prompt, **run_options))
+        before = len(answering.messages)
+        try:
+            came = _read(await answering.invoke_async(prompt, **run_options))
+        except Exception as error:
+            done = to_agent_trace(answering.messages[before:])
+            came = AgentRun.of_failure(error, done, _usage(answering))
+        return replace(came, tools=describe_tools(to_tool_definitions, answering))
 
     in_turn = one_at_a_time(answer) if _is_agent(agent) else answer
 

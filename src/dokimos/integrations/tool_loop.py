@@ -150,7 +150,17 @@ def _bridge_of_loop(provider: Provider, loop: ToolLoop) -> Bridge:
     api = provider.api(loop)
 
     async def ask(asked: ToolLoop, messages: Sequence[Any]) -> AgentRun:
-        return _read(provider, await looped(asked, api, messages))
+        told: list[Any] = []
+        try:
+            over = await _loop(asked, api, messages, told)
+            came = _read(provider, told)
+        except Exception as error:
+            done = _read(provider, told)
+            return replace(AgentRun.of_failure(error, done.trace, done.usage), tools=loop.definitions)
+        if not over:
+            limit = f"TurnLimit: The model {loop.model!r} still called tools after {loop.max_rounds} rounds."
+            came = replace(came, trace=replace(came.trace, final_response=None, error=limit))
+        return replace(came, tools=loop.definitions)
 
     async def run(inputs: Any) -> AgentRun:
         return await ask(loop, inputs if isinstance(inputs, list) else [_user(inputs)])
@@ -164,11 +174,9 @@ def _bridge_of_loop(provider: Provider, loop: ToolLoop) -> Bridge:
     async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
         if schema is not None and not loop.tools:
             held = replace(loop, settings={**loop.settings, **api.held_to(without_bounds(schema))})
-            try:
-                return await ask(held, [_user(prompt)])
-            except Exception as error:
-                if getattr(error, "status_code", None) not in (400, 422):
-                    raise
+            answered = await ask(held, [_user(prompt)])
+            if getattr(answered.cause, "status_code", None) not in (400, 422):
+                return answered
         return await ask(loop, [_user(prompt)])
 
     return Bridge(identity=loop.identity(provider.framework), run=run, converse=converse, judge=judge)
@@ -187,26 +195,22 @@ def _read(provider: Provider, result: Any) -> AgentRun:
     )
 
 
-async def looped(loop: ToolLoop, api: Api, messages: Sequence[Any]) -> list[Any]:
-    """Ask a model until it calls no more tools, and return responses and results of tools, in order.
+async def _loop(loop: ToolLoop, api: Api, messages: Sequence[Any], told: list[Any]) -> bool:
+    """Ask a model until it calls no more tools, and say whether it came to an end.
 
-    Without tools it is asked once.
-
-    Raises:
-        IntegrationError: when it does not come to an end.
+    Responses and results of tools are added to `told`, in order. Without tools it is asked once.
     """
-    told: list[Any] = []
     sent: list[Any] = []
     for _ in range(loop.max_rounds):
         response = await api.ask(loop, [*messages, *sent])
         told.append(response)
         requests = api.requested(response)
         if not requests or not loop.functions:
-            return told
+            return True
         came = await asyncio.gather(*(_run(loop, request) for request in requests))
         told += api.told(came)
         sent += [*api.said(response), *api.answered(came)]
-    raise IntegrationError(f"The model {loop.model!r} still called tools after {loop.max_rounds} rounds.")
+    return False
 
 
 async def _run(loop: ToolLoop, request: Requested) -> Outcome:

@@ -1,14 +1,16 @@
 """A framework's agent as a task, an application and a judge."""
 
+import asyncio
+
 import pytest
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.core.agent import AgentTrace, ToolCall
+from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.metrics import CallMetrics
-from dokimos.errors import EvaluationError, IntegrationError, JudgeUnavailableError
-from dokimos.evaluators import Contains, Correctness
+from dokimos.errors import EndpointDownError, EvaluationError, IntegrationError, JudgeUnavailableError
+from dokimos.evaluators import Contains, Correctness, ToolCallValidity
 from dokimos.integrations.base import (
     AgentApplication,
     AgentJudge,
@@ -88,8 +90,9 @@ def test_an_object_is_the_output_where_the_agent_gives_one():
 def test_a_blank_reply_is_an_error_unless_it_is_allowed(said):
     run = AgentRun(trace=AgentTrace((ToolCall("a", result="r"),), said))
 
-    with pytest.raises(IntegrationError, match="blank reply"):
-        outputs_of(run)
+    result = AgentTask(bridge(run)).result_of(run)
+    assert result.error.startswith("IntegrationError: The agent gave a blank reply")
+    assert [call.name for call in result.outputs["toolCalls"]] == ["a"]
     assert outputs_of(run, allow_blank=True)["output"] == (said or "")
 
 
@@ -100,10 +103,12 @@ def test_a_reply_that_leaves_a_call_to_the_caller_is_not_blank():
 def test_missing_sources_are_an_error_where_they_are_needed():
     run = AgentRun(trace=TRACE, hint='under "context"')
 
-    with pytest.raises(IntegrationError, match='Return the retrieved documents under "context"'):
-        outputs_of(run, needs_context=True)
-    with pytest.raises(IntegrationError, match="none of the tools lookup was called"):
-        outputs_of(run, needs_context=True, context_tools=("lookup",))
+    task = AgentTask(bridge(run), needs_context=True)
+    assert 'Return the retrieved documents under "context"' in task.result_of(run).error
+    task = AgentTask(bridge(run), needs_context=True, context_tools=("lookup",))
+    result = task.result_of(run)
+    assert "none of the tools lookup was called" in result.error
+    assert result.outputs["toolCalls"] == list(TRACE.tool_calls)
     assert "context" not in outputs_of(run)
 
 
@@ -124,6 +129,58 @@ def test_a_failing_agent_is_an_error_of_the_item():
 
     assert result.runs[0].item_results[0].error.startswith("RuntimeError: out of order")
     assert result.average_score("Contains") is None
+
+
+def test_a_run_that_broke_off_is_an_error_beside_what_was_done():
+    error = RuntimeError("out of order")
+    run = AgentRun.of_failure(error, TRACE, CallMetrics(10, 5, model="m"))
+    task = AgentTask(bridge(run), price_table=lambda *_: 0.5)
+
+    item = evaluate(Dataset([Example.of("x")]), task, [Contains(values="answer")]).runs[0].item_results[0]
+
+    assert item.error == "RuntimeError: out of order"
+    assert item.eval_results == ()
+    assert item.actual_outputs == {"toolCalls": list(TRACE.tool_calls), "reasoningSteps": ["a"]}
+    assert (item.metrics.tokens_in, item.metrics.cost_usd) == (10, 0.5)
+
+
+@pytest.mark.parametrize("raised", [IntegrationError("no agent"), EndpointDownError("gone")])
+def test_an_error_of_ours_is_raised_and_no_end_of_the_agents(raised):
+    with pytest.raises(type(raised)):
+        run_sync(AgentTask(bridge(raised))(Example.of("x")))
+    behind = RuntimeError("it failed")
+    behind.__cause__ = raised
+    if isinstance(raised, EndpointDownError):
+        with pytest.raises(RuntimeError):
+            AgentRun.of_failure(behind)
+
+
+async def test_a_run_that_is_cancelled_is_cancelled():
+    async def run(_):
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(AgentTask(bridge_of(run))(Example.of("x")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_tools_of_the_agent_are_handed_over_to_the_evaluators():
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    run = AgentRun(trace=TRACE, tools=(ToolDefinition("search", input_schema=schema),))
+    result = evaluate(Dataset([Example.of("x")]), AgentTask(bridge(run)), [ToolCallValidity()])
+
+    assert result.average_score("Tool Call Validity") == 1.0
+    assert "tools" not in outputs_of(AgentRun(trace=TRACE))
+    assert outputs_of(AgentRun(trace=TRACE, tools=()))["tools"] == []
+
+
+def test_the_replies_of_an_application_do_not_repeat_its_tools():
+    run = AgentRun(trace=TRACE, tools=(ToolDefinition("search"),))
+    conversation = ConversationTrajectory((Message.user("Hello"),))
+
+    assert "tools" not in run_sync(AgentApplication(AgentTask(bridge(run)))(conversation)).outputs
 
 
 def test_two_agents_are_two_tasks():

@@ -77,11 +77,11 @@ class Bus:
     """CrewAI's event bus, which calls who listens at once."""
 
     def __init__(self):
-        self.listener = None
+        self.listeners = {}
 
     def on(self, kind):
         def listen(function):
-            self.listener = function
+            self.listeners[kind] = function
 
         return listen
 
@@ -90,13 +90,18 @@ class Bus:
 
     def tell(self, agent_id=None, source=None, tokens=20):
         usage = {"prompt_tokens": tokens, "completion_tokens": 8}
-        self.listener(source, SimpleNamespace(agent_id=agent_id, usage=usage, model="m"))
+        self.listeners["answered"](source, SimpleNamespace(agent_id=agent_id, usage=usage, model="m"))
 
 
 @pytest.fixture
 def bus(monkeypatch):
     bus = Bus()
-    events = SimpleNamespace(crewai_event_bus=bus, LLMCallCompletedEvent=object)
+    events = SimpleNamespace(
+        crewai_event_bus=bus,
+        LLMCallCompletedEvent="answered",
+        LLMCallStartedEvent="asked",
+        ToolUsageErrorEvent="failed",
+    )
     monkeypatch.setattr(crewai_meter, "require", lambda module, extra: events)
     crewai_meter._meter.cache_clear()
     yield bus
@@ -111,7 +116,8 @@ def test_only_calls_of_the_agents_of_a_run_are_counted(bus):
             bus.tell(agent_id)
         return "done"
 
-    assert metered(crew, run) == ("done", CallMetrics(60, 24, model="m"))
+    came = metered(crew, run)
+    assert (came.result, came.usage, came.error) == ("done", CallMetrics(60, 24, model="m"), None)
 
 
 def test_a_model_is_known_by_itself(bus):
@@ -121,18 +127,18 @@ def test_a_model_is_known_by_itself(bus):
         bus.tell(source=model)
         bus.tell(source=other)
 
-    assert metered(model, run)[1] == CallMetrics(20, 8, model="m")
+    assert metered(model, run).usage == CallMetrics(20, 8, model="m")
 
 
 def test_what_comes_between_runs_or_is_not_measured_is_not_counted(bus):
     agent = SimpleNamespace(id="a")
-    assert metered(agent, lambda: None)[1] is None
+    assert metered(agent, lambda: None).usage is None
     bus.tell("a")
 
     def run():
-        bus.listener(None, SimpleNamespace(agent_id="a", usage=None))
+        bus.listeners["answered"](None, SimpleNamespace(agent_id="a", usage=None))
 
-    assert metered(agent, run)[1] is None
+    assert metered(agent, run).usage is None
 
 
 def test_a_run_that_fails_leaves_nothing_behind(bus):
@@ -142,6 +148,26 @@ def test_a_run_that_fails_leaves_nothing_behind(bus):
         bus.tell("a")
         raise ValueError("no")
 
-    with pytest.raises(ValueError, match="no"):
-        metered(agent, fail)
-    assert metered(agent, lambda: None)[1] is None
+    came = metered(agent, fail)
+    assert (str(came.error), came.result, came.usage.tokens_in) == ("no", None, 20)
+    assert metered(agent, lambda: None).usage is None
+
+
+def test_a_run_that_fails_tells_what_its_tasks_were_told_last_whatever_the_order_of_events(bus):
+    crew = SimpleNamespace(agents=[SimpleNamespace(id="a")], tasks=[SimpleNamespace(id="t")])
+    printed = {**asks("1", "'get'", "'{\"n\": 1}'"), "content": None}
+    long, short = [printed, answers("1", "one")], []
+
+    def fail():
+        for task, messages in (("t", long), ("t", short), ("of a coworker", [{"role": "user"}])):
+            event = SimpleNamespace(agent_id="a", task_id=task, messages=messages, tools=None)
+            bus.listeners["asked"](None, event)
+        bus.listeners["failed"](None, SimpleNamespace(agent_id="a", tool_name="get", tool_args={"n": 1}))
+        raise ValueError("no")
+
+    came = metered(crew, fail)
+    trace = crewai.to_agent_trace(crewai._so_far(came))
+
+    (call,) = trace.tool_calls
+    assert (call.name, call.arguments, call.result) == ("get", {"n": 1}, "one")
+    assert call.metadata == {"id": "1", "error": True}

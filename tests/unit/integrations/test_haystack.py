@@ -7,7 +7,6 @@ import pytest
 
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.concurrency import run_sync
-from dokimos.errors import IntegrationError
 from dokimos.evaluators import ToolErrors
 from dokimos.integrations import haystack
 
@@ -80,8 +79,28 @@ def test_a_pipeline_that_gives_no_documents_says_where_they_could_be():
     pipeline = Pipeline({"llm": {"replies": [said("Yes.")]}})
     task = haystack.as_task(pipeline, needs_context=True)
 
-    with pytest.raises(IntegrationError, match='as the "documents" of a retriever'):
-        run_sync(task(Example.of("Is it?")))
+    assert 'as the "documents" of a retriever' in run_sync(task(Example.of("Is it?"))).error
+
+
+def test_a_run_that_reached_its_limit_of_steps_has_no_answer_but_an_error():
+    call = {"tool_name": "get", "arguments": {}, "id": "1"}
+    asked = {"role": "assistant", "tool_calls": [call]}
+    result = {"messages": [asked], "exit_reason": "max_agent_steps"}
+
+    trace = haystack.to_agent_trace(result)
+
+    assert trace.error.startswith("max_agent_steps: ")
+    assert trace.tool_calls[0].metadata == {"id": "1"}
+    assert haystack.to_agent_trace({**result, "messages": [asked, said("Yes.")]}).error is None
+
+
+def test_tools_in_toolsets_are_tools():
+    get, put = ({"name": name, "description": "D.", "parameters": {}} for name in ("get", "put"))
+    tools = [SimpleNamespace(**get), [SimpleNamespace(**put), SimpleNamespace(**get)]]
+
+    named = [tool.name for tool in haystack.to_tool_definitions(SimpleNamespace(run=print, tools=tools))]
+
+    assert named == ["get", "put"]
 
 
 def test_nothing_that_is_known_is_nothing():

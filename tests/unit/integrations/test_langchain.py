@@ -1,9 +1,11 @@
 """States of graphs, and evaluators, as plain maps."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from dokimos import Example
-from dokimos.errors import EvaluationError
+from dokimos.errors import EvaluationError, IntegrationError
 from dokimos.evaluators import ExactMatch
 from dokimos.integrations import langchain, langchain_evaluators
 
@@ -71,6 +73,106 @@ def test_arguments_that_could_not_be_read_are_kept():
     message = {**ai(), "invalid_tool_calls": [{"name": "a", "args": "{no", "id": "1", "error": None}]}
 
     assert langchain.to_agent_trace([message]).tool_calls[0].invalid_arguments == "{no"
+
+
+ANSWERED = {
+    "messages": [
+        {"type": "human", "content": "Paris?"},
+        ai("", ("weather", {"city": "Paris"}, "1")),
+        tool("1", "21"),
+        ai("", ("Answer", {"degree": 21}, "2")),
+        tool("2", "Error: degrees is missing"),
+        ai("", ("Answer", {"degrees": 21}, "3")),
+        tool("3", "Returning structured response: degrees=21"),
+    ],
+    "structured_response": {"degrees": 21, "unit": "C"},
+}
+
+
+def test_the_call_that_gives_a_structured_answer_is_the_answer_however_often_it_was_tried():
+    trace = langchain.to_agent_trace(ANSWERED)
+
+    assert [(call.name, call.metadata["id"]) for call in trace.tool_calls] == [("weather", "1")]
+    assert trace.final_response == '{"degrees":21,"unit":"C"}'
+
+
+def test_a_tool_called_as_the_class_of_the_answer_is_the_answer_whatever_is_said_of_it():
+    class Answer:
+        degrees = 21
+
+    state = {**ANSWERED, "messages": [*ANSWERED["messages"][:-1], tool("3", "Thank you.")]}
+
+    assert len(langchain.to_agent_trace({**state, "structured_response": Answer()}).tool_calls) == 1
+    assert len(langchain.to_agent_trace({**state, "structured_response": None}).tool_calls) == 3
+
+
+def by_node(*messages):
+    return [{"model" if each["type"] == "ai" else "tools": {"messages": [each]}} for each in messages]
+
+
+UPDATES = [*by_node(*ANSWERED["messages"][1:6]), {"__interrupt__": ("asks",)}, {"nothing": None}]
+UPDATES += [{"model": {**ANSWERED, "messages": ANSWERED["messages"][-2:]}}]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        UPDATES,
+        [("updates", chunk) for chunk in UPDATES],
+        [((), chunk) for chunk in UPDATES] + [(("inner:1",), {"model": {"messages": [ai("No.")]}})],
+        [((), "updates", chunk) for chunk in UPDATES] + [((), "custom", "30 %")],
+        [STATE, ANSWERED],
+        [("updates", UPDATES[0]), ("values", STATE), ("values", ANSWERED)],
+        [{"model": [UPDATES[0]["model"], {"unit": "C"}]}, *UPDATES[1:]],
+    ],
+)
+def test_what_a_graph_streams_comes_to_its_state(chunks):
+    assert langchain.to_agent_trace(chunks) == langchain.to_agent_trace(ANSWERED)
+
+
+def test_a_message_that_comes_again_in_an_update_is_one():
+    first = {**ai("", ("weather", {"city": "Paris"}, "1")), "id": "m"}
+
+    assert len(langchain.to_agent_trace(by_node(first, tool("1", "21"), first)).tool_calls) == 1
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        (ai("Hello"), {"langgraph_node": "model"}),
+        {"type": "task", "payload": {}},
+        {"id": "1", "name": "model", "input": {}, "triggers": ()},
+        {"id": "1", "name": "model", "result": {}, "error": None},
+        {"config": {}, "values": {}, "next": []},
+    ],
+)
+def test_chunks_that_do_not_tell_the_calls_are_refused(chunk):
+    with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+        langchain.to_agent_trace([chunk])
+
+
+def test_a_mode_that_cannot_be_read_is_refused_before_anything_runs():
+    with pytest.raises(IntegrationError, match="messages, custom"):
+        langchain.as_task(lambda: None, run_options={"stream_mode": ["messages", "custom"]})
+
+
+def test_lists_of_messages_are_no_streams():
+    assert langchain.to_agent_trace(ANSWERED["messages"]).tool_names == ("weather", "Answer")
+    assert langchain.to_agent_trace([]).tool_calls == ()
+
+
+def test_tools_are_found_in_graphs_within_graphs_and_with_models_that_they_are_bound_to():
+    def weather(city: str):
+        """Tell the weather."""
+
+    described = {"type": "function", "function": {"name": "time", "parameters": {}}}
+    model = SimpleNamespace(bound=SimpleNamespace(), kwargs={"tools": [described]})
+    inner = SimpleNamespace(nodes={"tools": SimpleNamespace(tools_by_name={"weather": weather})})
+    inner.nodes["itself"] = SimpleNamespace(bound=inner)
+    steps = SimpleNamespace(steps=[model])
+    graph = SimpleNamespace(ainvoke=print, nodes={"a": SimpleNamespace(bound=inner), "b": steps})
+
+    assert [tool.name for tool in langchain.to_tool_definitions(graph)] == ["weather", "time"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from dokimos.evaluators import ToolCallValidity
 from dokimos.integrations import smolagents
 
 
@@ -80,9 +81,52 @@ def test_optional_inputs_of_a_tool_are_not_required():
     assert told.schema_of("day") == {"description": "When."}
 
 
+def test_a_step_that_a_stream_tells_twice_is_one():
+    last = step(call("a", n=1), observations="one", token_usage={"input_tokens": 20, "output_tokens": 8})
+    steps = [last, last, {"output": "Stopped."}]
+
+    assert results(*steps) == ["one"]
+    assert smolagents.to_call_metrics(steps).tokens_in == 20
+
+
+def test_the_agents_that_an_agent_manages_and_its_interpreter_are_tools():
+    def of(name):
+        return SimpleNamespace(name=name, description="D.", inputs={"task": {"type": "string"}})
+
+    agent = SimpleNamespace(
+        run=print, tools={"final_answer": of("final_answer")}, managed_agents={"meteo": of("meteo")}
+    )
+    coding = SimpleNamespace(**vars(agent), python_executor=print)
+
+    assert [tool.name for tool in smolagents.to_tool_definitions(agent)] == ["meteo"]
+    assert [tool.name for tool in smolagents.to_tool_definitions(coding)] == ["meteo", "python_interpreter"]
+    assert smolagents.to_tool_definitions(coding)[1].required == ("code",)
+
+
+def test_the_interpreter_is_called_with_code_as_text_or_as_an_argument():
+    calls = [
+        {"id": each, "function": {"name": "python_interpreter", "arguments": given}}
+        for each, given in (("a", "1 + 1"), ("b", {"code": "1 + 1"}), ("c", '{"code": "1 + 1"}'))
+    ]
+    made = smolagents.to_agent_trace([step(*calls)]).tool_calls
+
+    assert [each.arguments for each in made] == [{"code": "1 + 1"}] * 3
+
+
+def test_an_input_that_may_be_left_out_may_be_null():
+    tool = SimpleNamespace(
+        name="get", description="Get.", inputs={"day": {"type": "string", "nullable": True}}
+    )
+    trace = smolagents.to_agent_trace([step(call("a", day=None))])
+    case = trace.to_test_case(tools=smolagents.to_tool_definitions([tool]))
+
+    assert ToolCallValidity().evaluate(case).score == 1.0
+
+
 def test_usage_is_that_of_the_whole_or_of_its_steps():
     usage = {"input_tokens": 20, "output_tokens": 8}
 
     assert smolagents.to_call_metrics({"token_usage": usage}).tokens_in == 20
-    assert smolagents.to_call_metrics([step(token_usage=usage), step(token_usage=usage)]).tokens_in == 40
+    steps = [step(token_usage=usage), {**step(token_usage=usage), "step_number": 2}]
+    assert smolagents.to_call_metrics(steps).tokens_in == 40
     assert smolagents.to_call_metrics([]) is None
