@@ -184,8 +184,13 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     experiment, adjustments = _planned(target, settings)
     experiment = _adjusted(experiment, adjustments)
     if not callable(experiment.evaluators):
+        from dokimos.core.score_range import USUAL_RANGE
+
+        ranges = {one.name: one.declared_range() or USUAL_RANGE for one in experiment.evaluators}
         for level in wanted:
-            level.check_name([evaluator.name for evaluator in experiment.evaluators])
+            level.check_name(list(ranges))
+            if level.evaluator is not None:
+                level.check_level(ranges[level.evaluator])
     extra = settings.extra
     options: dict[str, Any] = {
         "journal": not extra.get("no_journal"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -25,6 +25,7 @@ from dokimos.comparison.pairing import Paired, pair
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.warnings import warnings_of
 from dokimos.core.results import ExperimentResult
+from dokimos.core.score_range import ScoreRange, share_of, width_of
 from dokimos.errors import ConfigurationError
 from dokimos.stats.multiplicity import benjamini_hochberg, holm
 from dokimos.stats.permutation import STOP_ABOVE, FamilyTest, max_t_test, paired_deltas, sign_flip_test
@@ -83,14 +84,20 @@ class _Comparing:
             candidate_pass_rate=now.pass_rate,
             baseline_label=before.label,
             candidate_label=now.label,
-            removed_evaluators=tuple(sorted(set(before.evaluators) - set(now.evaluators))),
-            added_evaluators=tuple(sorted(set(now.evaluators) - set(before.evaluators))),
+            removed_evaluators=tuple(sorted(set(before.evaluators) - set(now.evaluators) | self.rescaled)),
+            added_evaluators=tuple(sorted(set(now.evaluators) - set(before.evaluators) | self.rescaled)),
             warnings=warnings_of(before, now, self.paired),
         )
 
     @cached_property
     def paired(self) -> Paired:
         return pair(self.baseline, self.candidate, self.config.pairing)
+
+    @cached_property
+    def rescaled(self) -> Set[str]:
+        """Evaluators whose scores have another range than in the baseline: what they mean is not the same."""
+        before, now = self.baseline.evaluators, self.candidate.evaluators
+        return {name for name in before if name in now and before[name].score_range != now[name].score_range}
 
     @cached_property
     def shared(self) -> list[tuple[str, ItemSnapshot, ItemSnapshot]]:
@@ -100,13 +107,16 @@ class _Comparing:
     def _metrics(self) -> dict[str, MetricChange]:
         names = [PASS_RATE, *sorted({*self.baseline.evaluators, *self.candidate.evaluators})]
         sides = {name: self._scores(name) for name in names}
-        deltas = {name: paired_deltas(its.tested.before, its.tested.now) for name, its in sides.items()}
+        deltas = {name: its.tested.exact_deltas for name, its in sides.items()}
         tested = {name: found for name, found in deltas.items() if len(found) > 1}
         p_values = _tested(tested, self.config)
         return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
 
     def _scores(self, name: str) -> _Scores:
-        """Return the scores of both sides, of the items that have some on both."""
+        """Return the scores of both sides, of the items that have some on both and in one range."""
+        facts = self._facts(name)
+        if name in self.rescaled:
+            return _Scores({}, {}, facts.score_range)
         before: dict[str, Sequence[float]] = {}
         now: dict[str, Sequence[float]] = {}
         for key, old, new in self.shared:
@@ -117,7 +127,7 @@ class _Comparing:
             )
             if olds and news:
                 before[key], now[key] = olds, news
-        return _Scores(before, now)
+        return _Scores(before, now, facts.score_range or _range_seen(before, now))
 
     def _metric(self, name: str, scores: _Scores, p: _PValues | None) -> MetricChange:
         facts = self._facts(name)
@@ -135,8 +145,9 @@ class _Comparing:
             change=self._change(found.adjusted, scores, facts),
             lower_is_better=facts.lower_is_better,
             deterministic=facts.deterministic,
-            design=Design.of(scores.tested.deltas.values(), alpha=self.config.alpha, tests=tests),
+            design=Design.of(scores.tested.shares, alpha=self.config.alpha, tests=tests),
             config=self.config,
+            score_range=scores.score_range,
         )
 
     def _facts(self, name: str) -> EvaluatorFacts:
@@ -146,13 +157,13 @@ class _Comparing:
 
     def _change(self, p: float, scores: _Scores, facts: EvaluatorFacts) -> Change:
         delta, tested = scores.mean_delta, scores.tested.mean_delta
-        small = round(abs(delta), DIGITS) <= self.config.epsilon
+        small = round(abs(delta) / width_of(scores.score_range), DIGITS) <= self.config.epsilon
         if p >= self.config.alpha or small or (delta > 0) != (tested > 0):
             return Change.UNCHANGED
         return Change.REGRESSED if (delta > 0) == facts.lower_is_better else Change.IMPROVED
 
     def _items(self, evaluators: Mapping[str, MetricChange], pass_rate: MetricChange) -> Iterator[ItemChange]:
-        placing = _Placing(evaluators, pass_rate, self.config.epsilon)
+        placing = _Placing(evaluators, pass_rate, self.config.epsilon, self.rescaled)
         paired = self.paired
         for key, item in paired.baseline.items():
             yield placing.item(key, item, paired.candidate.get(key))
@@ -167,11 +178,25 @@ class _Scores:
 
     before: Repeats
     now: Repeats
+    score_range: ScoreRange | None = None
 
     @cached_property
     def deltas(self) -> dict[str, float]:
         """Candidate minus baseline of each item."""
         return {key: difference(fmean(self.now[key]), fmean(self.before[key])) for key in self.before}
+
+    @property
+    def shares(self) -> list[float]:
+        """The differences as shares of the range."""
+        width = width_of(self.score_range)
+        return [difference(delta / width, 0.0) for delta in self.deltas.values()]
+
+    @property
+    def exact_deltas(self) -> dict[str, int]:
+        """The differences as integers, in the unit that a share of the range has."""
+        if self.score_range is None:
+            return paired_deltas(self.before, self.now)
+        return paired_deltas(_shares(self.before, self.score_range), _shares(self.now, self.score_range))
 
     @property
     def mean_delta(self) -> float:
@@ -187,11 +212,22 @@ class _Scores:
         if all(len(its) == len(self.now[key]) for key, its in self.before.items()):
             return self
         fewest = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
-        return _Scores(_first(self.before, fewest), _first(self.now, fewest))
+        return _Scores(_first(self.before, fewest), _first(self.now, fewest), self.score_range)
 
 
 def _first(side: Repeats, numbers: Mapping[str, int]) -> Repeats:
     return {key: side[key][:number] for key, number in numbers.items()}
+
+
+def _shares(side: Repeats, score_range: ScoreRange) -> Repeats:
+    return {key: [share_of(score, score_range) for score in scores] for key, scores in side.items()}
+
+
+def _range_seen(*sides: Repeats) -> ScoreRange | None:
+    """Return 0..1 (None), or as much more as scores take up of which no range is known."""
+    scores = [score for side in sides for repeats in side.values() for score in repeats]
+    low, high = min(scores, default=0.0), max(scores, default=1.0)
+    return None if low >= 0 and high <= 1 else (min(low, 0.0), max(high, 1.0))
 
 
 class _Options(TypedDict):
@@ -238,6 +274,7 @@ class _Placing:
     evaluators: Mapping[str, MetricChange]
     pass_rate: MetricChange
     epsilon: float
+    rescaled: Set[str]
 
     def item(self, key: str, before: ItemSnapshot | None, now: ItemSnapshot | None) -> ItemChange:
         scores = tuple(self._scores(before, now))
@@ -253,15 +290,16 @@ class _Placing:
 
     def _scores(self, before: ItemSnapshot | None, now: ItemSnapshot | None) -> Iterator[ScoreChange]:
         for name, metric in self.evaluators.items():
-            old = None if before is None else before.mean(name)
+            old = None if before is None or name in self.rescaled else before.mean(name)
             new = None if now is None else now.mean(name)
             if old is None and new is None:
                 continue
             change = Change.UNCHANGED
-            if old is not None and new is not None and abs(difference(new, old)) > self.epsilon:
+            epsilon = self.epsilon * width_of(metric.score_range)
+            if old is not None and new is not None and abs(difference(new, old)) > epsilon:
                 moved = Change.REGRESSED if metric.worsening(new - old) > 0 else Change.IMPROVED
                 change = moved if metric.change is moved else Change.UNCHANGED
-            yield ScoreChange(name, old, new, change, metric.significant)
+            yield ScoreChange(name, old, new, change, metric.significant, metric.score_range)
 
     def _change(
         self,

@@ -30,7 +30,7 @@ class ComparisonConfig:
     alpha: float = 0.05
     """How often a comparison of two runs of the same system may report a change."""
     epsilon: float = 0.001
-    """Mean changes up to this size are none, however certain."""
+    """Mean changes up to this share of the scores' range are none, however certain."""
     correction: Correction = "westfall-young"
     """How the pass rate and the evaluators share alpha: `westfall-young` and `holm` bound the chance of any
     false alarm, `bh` the share of false alarms among the alarms, `none` only that of each test."""

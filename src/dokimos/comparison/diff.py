@@ -11,6 +11,7 @@ from typing import Final
 from dokimos.comparison.config import ComparisonConfig, Pairing
 from dokimos.comparison.detectable import Design
 from dokimos.comparison.snapshot import ItemSnapshot
+from dokimos.core.score_range import ScoreRange, width_of
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
@@ -26,11 +27,6 @@ DIGITS: Final = 12
 
 FEW_ITEMS: Final = 40
 """Below so many, a percentile bootstrap promises more than it holds."""
-
-
-def _within_scores(interval: Interval) -> Interval:
-    """Cut off what no difference of two scores can be."""
-    return Interval(max(-1.0, interval.low), min(1.0, interval.high))
 
 
 def difference(now: float, before: float) -> float:
@@ -79,6 +75,8 @@ class MetricChange:
     deterministic: bool
     design: Design
     config: ComparisonConfig = field(repr=False)
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, None for 0..1."""
 
     @property
     def n(self) -> int:
@@ -113,7 +111,11 @@ class MetricChange:
         also where nothing changed. Else a percentile bootstrap, which is too narrow for few items: below
         `FEW_ITEMS` it is that of `mean_estimate`, Student's t widened by skewness.
         """
-        values = list(self.deltas.values())
+        width, found = width_of(self.score_range), self._interval_of_shares()
+        return None if found is None else Interval(found.low * width, found.high * width)
+
+    def _interval_of_shares(self) -> Interval | None:
+        values = self._shares
         if len(values) < 2:
             return None
         if set(values) <= {-1.0, 0.0, 1.0}:
@@ -121,7 +123,9 @@ class MetricChange:
         if min(values) == max(values):
             return Interval(values[0], values[0])
         if self._estimate is not None:
-            return _within_scores(self._estimate.interval)
+            # No difference of two scores can be larger than the range.
+            interval = self._estimate.interval
+            return Interval(max(-1.0, interval.low), min(1.0, interval.high))
         config = self.config
         return bootstrap_mean_interval(values, resamples=config.bootstrap_iterations, seed=config.seed)
 
@@ -132,11 +136,17 @@ class MetricChange:
 
     @cached_property
     def _estimate(self) -> Estimate | None:
-        """The mean change of few items whose scores changed by different amounts."""
-        values = list(self.deltas.values())
+        """The mean change of few items whose scores changed by different amounts, as a share of the range."""
+        values = self._shares
         if len(values) >= FEW_ITEMS or set(values) <= {-1.0, 0.0, 1.0} or min(values) == max(values):
             return None
         return mean_estimate(values, within=(-1.0, 1.0))
+
+    @cached_property
+    def _shares(self) -> list[float]:
+        """The changes as shares of the range of scores, in -1..1."""
+        width = width_of(self.score_range)
+        return [difference(delta / width, 0.0) for delta in self.deltas.values()]
 
     @cached_property
     def effect_size(self) -> float | None:
@@ -145,11 +155,14 @@ class MetricChange:
 
     @cached_property
     def detectable_drop(self) -> float | None:
-        """The smallest true drop that is seen with the power asked for, None if not even a whole one is."""
+        """The smallest true drop that is seen with the power asked for, as a share of the range of scores.
+
+        None if not even a drop by all of the range is.
+        """
         return self.design.detectable_drop(self.config.power)
 
     def items_needed(self, drop: float, power: float | None = None) -> int | None:
-        """Return how many items it takes to see a drop; None for more than a million."""
+        """Return how many items it takes to see a drop, a share of the range; None for over a million."""
         return self.design.items_needed(drop, power or self.config.power)
 
     def worsening(self, delta: float) -> float:
@@ -167,6 +180,8 @@ class ScoreChange:
     change: Change
     significant: bool
     """Whether the evaluator changed significantly as a whole."""
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, None for 0..1."""
 
     @property
     def delta(self) -> float:
@@ -174,6 +189,11 @@ class ScoreChange:
         if self.baseline_mean is None or self.candidate_mean is None:
             return 0.0
         return difference(self.candidate_mean, self.baseline_mean)
+
+    @property
+    def share(self) -> float:
+        """The change as a share of the range of scores."""
+        return difference(self.delta / width_of(self.score_range), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

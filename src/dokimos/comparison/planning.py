@@ -15,6 +15,7 @@ from dokimos.comparison.snapshot import Snapshot
 from dokimos.core import checks
 from dokimos.core.checks import is_number
 from dokimos.core.results import ExperimentResult
+from dokimos.core.score_range import share_of
 from dokimos.errors import ConfigurationError
 from dokimos.stats.multiplicity import sidak_level
 from dokimos.stats.power import Spread, mcnemar_power
@@ -288,18 +289,23 @@ def assumptions_of(
 ) -> list[Assumption]:
     """Take the pass rate and the scores of each evaluator from a past result.
 
-    A drop is taken to fall on the share of the items that is `affected`. With repeats the noise is measured;
-    without, `noise_share` of the variance is assumed to be noise.
+    Scores of another range than 0..1 count as shares of it, as do their drops. A drop is taken to fall on
+    the share of the items that is `affected`. With repeats the noise is measured; without, `noise_share` of
+    the variance is assumed to be noise.
     """
     snapshot = Snapshot.of(result)
+    facts = snapshot.evaluators
     repeats: Mapping[str, list[Sequence[float]]] = {
         PASS_RATE: [tuple(map(float, item.verdicts)) for item in snapshot.items if item.verdicts],
         **{
-            name: [item.scores[name] for item in snapshot.items if item.scores.get(name)]
-            for name in sorted(snapshot.evaluators)
+            name: [
+                [share_of(score, facts[name].score_range) for score in scores]
+                for item in snapshot.items
+                if (scores := item.scores.get(name))
+            ]
+            for name in sorted(facts)
         },
     }
-    facts = snapshot.evaluators
     found = (
         Assumption.of(
             name, scores, noise_share, lower_is_better=name in facts and facts[name].lower_is_better

@@ -10,6 +10,7 @@ from dokimos.core.example import Example
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
+from dokimos.core.score_range import ScoreRange
 from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
 from dokimos.exporters.items import inputs_text
@@ -27,6 +28,8 @@ class EvaluatorFacts:
     deterministic: bool = True
     threshold: float | None = None
     fingerprint: str = ""
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, None for 0..1."""
 
     @classmethod
     def of(cls, info: EvaluatorInfo) -> Self:
@@ -36,6 +39,7 @@ class EvaluatorFacts:
             deterministic=info.deterministic,
             threshold=info.threshold,
             fingerprint=info.fingerprint,
+            score_range=info.score_range,
         )
 
 
@@ -200,9 +204,10 @@ def _status(results: Iterable[ExperimentResult]) -> RunStatus:
 def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -> EvaluatorFacts:
     if info is not None:
         return EvaluatorFacts.of(info)
-    found = (result for item in items if (result := item.result(name)) is not None)
+    found = [result for item in items if (result := item.result(name)) is not None]
     threshold = next((r.threshold for r in found if r.threshold is not None), None)
-    return EvaluatorFacts(name=name, threshold=threshold)
+    score_range = next((r.score_range for r in found if r.score_range is not None), None)
+    return EvaluatorFacts(name=name, threshold=threshold, score_range=score_range)
 
 
 def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[ItemSnapshot, ...]:

@@ -92,6 +92,7 @@ def metric_tree(metric: MetricChange) -> dict[str, Any]:
         "significant": metric.significant,
         "status": metric.change.value,
         "minimumDetectableDrop": half_up_or_none(metric.detectable_drop),
+        **({} if metric.score_range is None else {"scoreRange": list(metric.score_range)}),
     }
 
 

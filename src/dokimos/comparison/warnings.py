@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import Paired
 from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
+from dokimos.core.score_range import describe_range
 from dokimos.core.text import counted, listed
 
 INPUT_LENGTH = 80
@@ -96,6 +97,12 @@ def _drift(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
 
 
 def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
+    if before.score_range != now.score_range:
+        yield (
+            f"{now.name} scores in {describe_range(now.score_range)}, and in the baseline in "
+            f"{describe_range(before.score_range)}: its scores are not compared. Accept a new baseline."
+        )
+        return
     if before.threshold != now.threshold and before.threshold is not None:
         yield (
             f"The threshold of {now.name} was {before.threshold:g} in the baseline and is "

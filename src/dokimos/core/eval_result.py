@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
+from dokimos.core.score_range import ScoreRange, describe_range, is_score_range, share_of
 
 ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
 DEFAULT_THRESHOLD = 0.5
@@ -23,7 +24,10 @@ HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What the author of an evaluator returns: a value in 0..1 and a sentence that explains it."""
+    """What the author of an evaluator returns: a value and a sentence that explains it.
+
+    The value lies in 0..1, or in the `score_range` that the evaluator declares.
+    """
 
     value: float
     reason: str = ""
@@ -40,7 +44,7 @@ class EvalResult:
 
     name: str
     score: float | None = None
-    """In 0..1; None when there is an error or the evaluator was skipped."""
+    """In 0..1 or `score_range`; None when there is an error or the evaluator was skipped."""
     _: KW_ONLY
     threshold: float | None = None
     success: bool | None = None
@@ -62,12 +66,25 @@ class EvalResult:
     """Whether this is, or was to be, a verdict on the item; None leaves it to `threshold` and `success`. True
     where an evaluator that decides without a threshold errored; False where a success is only a precondition,
     so that a failure fails the item while a success does not make it judged."""
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, where the evaluator declares another range than 0..1."""
 
     __pydantic_config__ = WIRE_CONFIG
 
     def __post_init__(self) -> None:
-        if self.score is not None and not 0.0 <= self.score <= 1.0:
+        if self.score_range is not None:
+            self._check_range(self.score_range)
+        elif self.score is not None and not 0.0 <= self.score <= 1.0:
             raise ValueError(f"The score of {self.name!r} must be in 0..1, not {self.score!r}.")
+
+    def _check_range(self, score_range: ScoreRange) -> None:
+        if not is_score_range(score_range):
+            raise ValueError(
+                f"The score_range of {self.name!r} must be two numbers, not {score_range!r:.80}."
+            )
+        if self.score is not None and not score_range[0] <= self.score <= score_range[1]:
+            where = describe_range(score_range)
+            raise ValueError(f"The score of {self.name!r} must be in {where}, not {self.score!r}.")
 
     @classmethod
     def of(cls, name: str, score: float, threshold: float | None = None, reason: str = "") -> EvalResult:
@@ -130,6 +147,9 @@ def worst_kind(kinds: Iterable[str | None]) -> ErrorKind | None:
 
 
 def lowest_score(results: Iterable[EvalResult], lower_is_better: Container[str] = ()) -> float:
-    """Return how good the worst of some scores is, 1.0 without any; one to be kept low is turned round."""
-    scores = (1 - r.score if r.name in lower_is_better else r.score for r in results if r.score is not None)
-    return min(scores, default=1.0)
+    """Return how good the worst of some scores is, 1.0 without any; one to be kept low is turned round.
+
+    A score of another range than 0..1 counts by where it lies in its range.
+    """
+    shares = ((r.name, share_of(r.score, r.score_range)) for r in results if r.score is not None)
+    return min((1 - share if name in lower_is_better else share for name, share in shares), default=1.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.core.score_range import ScoreRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class EvaluatorInfo:
     deterministic: bool = True
     fingerprint: str = ""
     """A hash over the registry name (or class) and the parameters."""
+    score_range: ScoreRange | None = None
+    """The lowest and the highest possible score, None for 0..1."""
 
     __pydantic_config__ = WIRE_CONFIG
 

@@ -29,6 +29,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.rows import row_of
+from dokimos.core.score_range import USUAL_RANGE, ScoreRange
 from dokimos.core.summary import EvaluatorSummary, RunSummary
 from dokimos.core.unjudged import describe_unjudged
 from dokimos.core.views import views
@@ -135,6 +136,13 @@ class ExperimentResult:
     def lower_is_better(self) -> frozenset[str]:
         """The names of the evaluators whose scores are to be kept low."""
         return frozenset(info.name for info in self.evaluators if info.lower_is_better)
+
+    def score_range_of(self, name: str) -> ScoreRange:
+        """The lowest and the highest score that an evaluator can give."""
+        found = self.summary.evaluator(name)
+        ranges = [info.score_range for info in self.evaluators if info.name == name]
+        ranges.append(None if found is None else found.score_range)
+        return next((one for one in ranges if one is not None), USUAL_RANGE)
 
     @property
     def run_id(self) -> str | None:

@@ -13,6 +13,7 @@ from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import UNIT, square_units_of, units_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.outcome import Outcome
+from dokimos.core.score_range import ScoreRange, share_of
 
 if TYPE_CHECKING:
     from dokimos.core.results import EvalResult, ItemResult
@@ -41,13 +42,15 @@ class EvaluatorSummary:
     """Errors that took the place of a verdict."""
     skipped: int = 0
     histogram: tuple[int, ...] = (0,) * HISTOGRAM_BINS
-    """Scores in ten equal bins of 0..1, the last one closed."""
+    """Scores in ten equal bins of their range, the last one closed."""
     metrics: CallMetrics = field(default_factory=CallMetrics)
     """What the evaluator's own model calls cost, added up."""
     tokenized: int = 0
     """Results whose tokens are known."""
     priced: int = 0
     """Those of them whose cost is known."""
+    score_range: ScoreRange | None = None
+    """The range of the scores, None for 0..1."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -158,8 +161,8 @@ class _EvaluatorTally:
     """The running sums behind one `EvaluatorSummary`."""
 
     __slots__ = (
-        "errors", "failed", "histogram", "metrics", "name", "passed", "priced", "score_sum", "scored",
-        "skipped", "square_sum", "tokenized", "undecided",
+        "errors", "failed", "histogram", "metrics", "name", "passed", "priced", "score_range", "score_sum",
+        "scored", "skipped", "square_sum", "tokenized", "undecided",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -169,6 +172,7 @@ class _EvaluatorTally:
         self.tokenized = self.priced = 0
         self.histogram = [0] * HISTOGRAM_BINS
         self.metrics = CallMetrics()
+        self.score_range: ScoreRange | None = None
 
     def add(self, result: EvalResult) -> None:
         score = result.score
@@ -179,6 +183,9 @@ class _EvaluatorTally:
             self.scored += 1
             self.score_sum += units_of(score)
             self.square_sum += square_units_of(score)
+            if result.score_range is not None:
+                self.score_range = result.score_range
+                score = share_of(score, result.score_range)
             self.histogram[min(int(score * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)] += 1
         if result.skipped is not None:
             self.skipped += 1
@@ -195,6 +202,7 @@ class _EvaluatorTally:
     def add_summary(self, other: EvaluatorSummary) -> None:
         for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.score_range = self.score_range or other.score_range
         self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
         self.add_cost(other.metrics, other.tokenized, other.priced)
 

@@ -16,6 +16,7 @@ from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import ErrorKind, EvalResult, Score
+from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
 from dokimos.errors import (
@@ -30,6 +31,7 @@ from dokimos.errors import (
 from dokimos.evaluators.case_parts import check_params, describe_path, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
+from dokimos.evaluators.thread_advice import thread_advice
 
 ScoreLike: TypeAlias = Score | float | bool
 
@@ -41,21 +43,16 @@ _new_result: Final = quick_maker(EvalResult)
 _NOT_MEASURED: Final = ("name", "threshold", "fail_on_error", "blocking", "serial")
 """Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
 
-_WRONG_THREAD: Final = re.compile(
-    r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b", re.IGNORECASE
-)
-"""What errors say whose cause is that a thing belongs to another thread."""
-
 COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Scores a case in 0..1.
+    """Scores a case in 0..1, or in the `score_range` that its class declares, such as `score_range = (1, 5)`.
 
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
-    a number in 0..1 or a bool (which decides by itself, whatever the threshold). What `score` raises becomes
-    an errored result, never a score. An evaluator keeps nothing between cases.
+    a number in that range or a bool (which decides by itself, whatever the threshold). What `score` raises
+    becomes an errored result, never a score. An evaluator keeps nothing between cases.
 
     A sync `score` runs in a thread, at most as many at once as there are items at once, so that it holds
     nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
@@ -74,10 +71,13 @@ class Evaluator:
     response_path: str | None = None
     """Score this leaf of a JSON output, such as `items[0].price`, instead of the whole output."""
 
+    _declared_range: ClassVar[ScoreRange | None] = None  # of an instance, where it is not 0..1
     default_name = ""
     requires: ClassVar[tuple[str, ...]] = ()
     extra: ClassVar[str | None] = None
     lower_is_better = False
+    score_range = USUAL_RANGE
+    """The lowest and the highest score; thresholds are on the same scale."""
     deterministic = True
     blocking = False
     serial = False
@@ -105,8 +105,12 @@ class Evaluator:
         """Fill in the name and check the common fields; a subclass that overrides this must call it."""
         if not self.name:
             object.__setattr__(self, "name", default_name_of(type(self)))
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise ConfigurationError(f"{self.name}: threshold must be in 0..1, not {self.threshold!r}.")
+        if (declared := self.declared_range()) is not None:
+            object.__setattr__(self, "_declared_range", declared)
+        low, high = declared or USUAL_RANGE
+        if self.threshold is not None and not low <= self.threshold <= high:
+            where = describe_range(declared)
+            raise ConfigurationError(f"{self.name}: threshold must be in {where}, not {self.threshold!r}.")
         if self.evaluation_params is not None:
             object.__setattr__(self, "evaluation_params", tuple(self.evaluation_params))
             check_params(self.name, self.evaluation_params)
@@ -217,6 +221,10 @@ class Evaluator:
         values = (getattr(self, f.name) for f in fields(self))
         return any(callable(value) and not isinstance(value, type) and not is_ours(value) for value in values)
 
+    def declared_range(self) -> ScoreRange | None:
+        """Return the range of the scores that are given, None for 0..1. Raises `ConfigurationError`."""
+        return check_score_range(self.name, self.score_range)
+
     @property
     def gives_verdicts(self) -> bool:
         """Whether its results decide: by a threshold, or by the bool that `score` is declared to return."""
@@ -230,7 +238,8 @@ class Evaluator:
             if f.name not in _NOT_MEASURED and getattr(self, f.name) != f.default
         }
         kind = name_of(type(self)) or f"{type(self).__module__}:{type(self).__qualname__}"
-        identity = json.dumps([kind, parameters, self.threshold], sort_keys=True)
+        declared = [] if self._declared_range is None else [self._declared_range]
+        identity = json.dumps([kind, parameters, self.threshold, *declared], sort_keys=True)
         return EvaluatorInfo(
             name=self.name,
             registry_name=name_of(type(self)),
@@ -239,6 +248,7 @@ class Evaluator:
             direction=LOWER_IS_BETTER if self.lower_is_better else HIGHER_IS_BETTER,
             deterministic=self.deterministic,
             fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            score_range=self._declared_range,
         )
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
@@ -257,8 +267,8 @@ class Evaluator:
     def _result(self, outcome: ScoreLike) -> EvalResult:
         score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
         value = score.value
-        if type(value) is not float or not 0.0 <= value <= 1.0:
-            value = _in_range(self.name, value)
+        if type(value) is not float or not 0.0 <= value <= 1.0 or self._declared_range is not None:
+            value = self._in_range(outcome, value)
         if type(score.reason) is not str or type(score.metadata) is not dict:
             _check_explanation(self.name, score)
         return _new_result(
@@ -269,7 +279,18 @@ class Evaluator:
             reason=score.reason,
             metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
             fail_on_error=self.fail_on_error,
+            score_range=self._declared_range,
         )
+
+    def _in_range(self, outcome: ScoreLike, value: Any) -> float:
+        """Return the score as a float of the range; a bool is one of its ends."""
+        number, (low, high) = _number(self.name, value), self._declared_range or USUAL_RANGE
+        if isinstance(outcome, bool):
+            return high if outcome else low
+        if not low <= number <= high:  # NaN is not either
+            where = describe_range(self._declared_range)
+            raise EvaluationError(f"{self.name} gave a score of {value!r}, which is not in {where}.")
+        return number
 
     def _verdict(self, value: float) -> bool | None:
         if self.threshold is None:
@@ -277,10 +298,11 @@ class Evaluator:
         return value <= self.threshold if self.lower_is_better else value >= self.threshold
 
     def _worst(self, reason: str) -> Score:
-        return Score(1.0 if self.lower_is_better else 0.0, reason)
+        low, high = self._declared_range or USUAL_RANGE
+        return Score(high if self.lower_is_better else low, reason)
 
     def _errored(self, error: BaseException) -> EvalResult:
-        text, advice = error_text(error), _thread_advice(error)
+        text, advice = error_text(error), thread_advice(error)
         return EvalResult(
             self.name,
             threshold=self.threshold,
@@ -288,6 +310,7 @@ class Evaluator:
             fail_on_error=self.fail_on_error,
             error_kind=_kind_of(error),
             decides=True if self.threshold is None and self.gives_verdicts else None,
+            score_range=self._declared_range,
         )
 
 
@@ -296,23 +319,6 @@ def _kind_of(error: BaseException) -> ErrorKind | None:
         return error.kind
     down = EndpointDownError.behind(error)
     return None if down is None else down.kind
-
-
-def _thread_advice(error: BaseException) -> str:
-    """Return what to do about an error that says that something was used in the wrong thread, else ""."""
-    found: BaseException | None = error
-    while found is not None and not _WRONG_THREAD.search(str(found)):
-        found = found.__cause__ or found.__context__
-    if found is None:
-        return ""
-    from dokimos.core.concurrency import in_our_thread
-
-    if not in_our_thread():
-        return ""
-    return (
-        ". Sync evaluators run in threads: blocking=False keeps this one in the thread of the run, "
-        "serial=True gives it one thread of its own."
-    )
 
 
 def is_ours(thing: Any) -> bool:
@@ -393,10 +399,3 @@ def _class_instead(kind: type) -> str:
         f": its class must be derived from Evaluator; write '@dataclass(frozen=True, kw_only=True)', "
         f"'class {kind.__name__}(Evaluator):' and in it 'def score(self, case): return Score(value, reason)'"
     )
-
-
-def _in_range(name: str, value: Any) -> float:
-    number = _number(name, value)
-    if not 0.0 <= number <= 1.0:  # NaN is not either
-        raise EvaluationError(f"{name} gave a score of {value!r}, which is not in 0..1.")
-    return number

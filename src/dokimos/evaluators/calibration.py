@@ -11,6 +11,7 @@ from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
+from dokimos.core.score_range import USUAL_RANGE, share_of
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators.base import Evaluator
@@ -105,8 +106,9 @@ async def calibrate_async(
         rows,
         evaluator=evaluator.name,
         fingerprint=evaluator.info().fingerprint,
-        threshold=DEFAULT_THRESHOLD if evaluator.threshold is None else evaluator.threshold,
+        threshold=_middle(evaluator) if evaluator.threshold is None else evaluator.threshold,
         lower_is_better=evaluator.lower_is_better,
+        score_range=evaluator.declared_range(),
         errors=errors,
         metrics=_total_metrics(results),
         minimum=chosen.minimum,
@@ -175,12 +177,24 @@ def _rows(
                 key=key,
                 label=label,
                 grade=grade,
-                verdict=result.score >= DEFAULT_THRESHOLD if result.success is None else result.success,
+                verdict=_passes(result, result.score),
                 score=result.score,
                 reason=result.reason,
             )
         )
     return tuple(rows), tuple(errors)
+
+
+def _passes(result: EvalResult, score: float) -> bool:
+    """Return the verdict; of a score without one, whether it reaches the middle of its range."""
+    if result.success is not None:
+        return result.success
+    return share_of(score, result.score_range) >= DEFAULT_THRESHOLD
+
+
+def _middle(evaluator: Evaluator) -> float:
+    low, high = evaluator.declared_range() or USUAL_RANGE
+    return low + DEFAULT_THRESHOLD * (high - low)
 
 
 def _total_metrics(results: Sequence[EvalResult]) -> CallMetrics | None:

@@ -11,6 +11,7 @@ from dokimos.core.checks import is_number
 from dokimos.core.means import complement
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD
+from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, share_of, width_of
 from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.calibration_report import markdown
@@ -93,6 +94,7 @@ class Calibration:
         fingerprint: str = "",
         threshold: float = DEFAULT_THRESHOLD,
         lower_is_better: bool = False,
+        score_range: ScoreRange | None = None,
         errors: Iterable[tuple[str, str]] = (),
         metrics: CallMetrics | None = None,
         **options: Unpack[FigureKeywords],
@@ -105,6 +107,7 @@ class Calibration:
             fingerprint: Of the evaluator's configuration.
             threshold: The threshold at which it gave the verdicts.
             lower_is_better: Whether lower scores are better.
+            score_range: The lowest and the highest score, where they are not in 0..1.
             errors: Outputs that the evaluator could not judge: key and error of each.
             metrics: What the judge's calls cost.
             options: Those of `FigureKeywords`, such as `confidence=0.9` or `minimum=10`.
@@ -125,6 +128,7 @@ class Calibration:
         if short := shortage([row.label for row in kept], minimum=settings.minimum, folds=settings.folds):
             raise ConfigurationError(f"Calibrating {evaluator} {short}")
         confusion = _confusion(kept)
+        goodness = _Goodness(check_score_range(evaluator, score_range or USUAL_RANGE), lower_is_better)
         level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in kept) else "interval"
         return cls(
             evaluator=evaluator,
@@ -136,7 +140,7 @@ class Calibration:
             confusion=confusion,
             agreement=_rate(sum(row.agrees for row in kept), len(kept), settings, exact=False),
             kappa=_resampled(kept, _kappa, settings),
-            alpha=_resampled(kept, _alpha(level, lower=lower_is_better), settings),
+            alpha=_resampled(kept, _alpha(level, goodness), settings),
             alpha_level=level,
             sensitivity=_rate(
                 confusion.passes_kept, confusion.passes_kept + confusion.passes_missed, settings, exact=True
@@ -144,7 +148,7 @@ class Calibration:
             specificity=_rate(
                 confusion.fails_caught, confusion.fails_caught + confusion.fails_missed, settings, exact=True
             ),
-            best_threshold=_advice(kept, threshold, settings, lower=lower_is_better),
+            best_threshold=_advice(kept, threshold, settings, goodness),
             confidence=settings.confidence,
             rows=kept,
             metrics=metrics,
@@ -260,27 +264,40 @@ def _kappa(rows: Sequence[LabelledVerdict]) -> float | None:
     return cohen_kappa([row.label for row in rows], [row.verdict for row in rows])
 
 
-def _alpha(level: Level, *, lower: bool) -> Callable[[Sequence[LabelledVerdict]], float | None]:
+@dataclass(frozen=True, slots=True)
+class _Goodness:
+    """How good a score is, in 0..1."""
+
+    score_range: ScoreRange | None
+    lower_is_better: bool
+
+    def of(self, score: float) -> float:
+        share = share_of(score, self.score_range)
+        return complement(share) if self.lower_is_better else share
+
+    def score(self, goodness: float) -> float:
+        """Return the score that is this good."""
+        share = complement(goodness) if self.lower_is_better else goodness
+        return share if self.score_range is None else self.score_range[0] + share * width_of(self.score_range)
+
+
+def _alpha(level: Level, goodness: _Goodness) -> Callable[[Sequence[LabelledVerdict]], float | None]:
     if level == "nominal":
         return lambda rows: krippendorff_alpha([(row.label, row.verdict) for row in rows])
-    return lambda rows: krippendorff_alpha([(row.grade, _goodness(row, lower)) for row in rows], level=level)
+    return lambda rows: krippendorff_alpha([(row.grade, goodness.of(row.score)) for row in rows], level=level)
 
 
 def _advice(
-    rows: Sequence[LabelledVerdict], current: float, options: FigureOptions, *, lower: bool
+    rows: Sequence[LabelledVerdict], current: float, options: FigureOptions, goodness: _Goodness
 ) -> ThresholdAdvice:
-    scores, labels = [_goodness(row, lower) for row in rows], [row.label for row in rows]
-    near = complement(current) if lower else current
+    scores, labels = [goodness.of(row.score) for row in rows], [row.label for row in rows]
+    near = goodness.of(current)
     best = best_threshold(scores, labels, near=near)
     return ThresholdAdvice(
-        threshold=complement(best.value) if lower else best.value,
+        threshold=goodness.score(best.value),
         balanced_accuracy=best.balanced_accuracy,
         cross_validated=cross_validated_accuracy(
             scores, labels, folds=options.folds, near=near, seed=options.seed
         ),
         current=balanced_accuracy([float(row.verdict) for row in rows], labels, DEFAULT_THRESHOLD),
     )
-
-
-def _goodness(row: LabelledVerdict, lower: bool) -> float:
-    return complement(row.score) if lower else row.score

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, partial
-from typing import Any, Final, TypeAlias, cast, overload
+from typing import Any, Final, TypeAlias, TypedDict, Unpack, cast, overload
 
 from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, Score
+from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
@@ -52,6 +53,7 @@ _SETTINGS: Final = (
     "deterministic",
     "blocking",
     "serial",
+    "score_range",
 )
 
 
@@ -62,7 +64,7 @@ class FunctionEvaluator(Evaluator):
     Parts: `case`; `input`, `actual_output` and `expected_output` as text; `output` and `expected`, the same
     as values; the maps `inputs`, `outputs`, `expected_outputs` and `metadata`; `context`, `tool_calls`,
     `metrics`. A part without a default must be there, or the result is an error. The function returns a bool,
-    a number in 0..1 or a `Score`. The evaluator can be called like the function.
+    a number in 0..1 (or in `score_range`) or a `Score`. The evaluator can be called like the function.
     """
 
     function: ScoringFunction | str = field(
@@ -78,6 +80,8 @@ class FunctionEvaluator(Evaluator):
     belongs to the thread that made it."""
     serial: bool = False
     """Whether a sync function always has the same thread, one call after another."""
+    score_range: tuple[float, float] = USUAL_RANGE
+    """The lowest and the highest score that the function gives; thresholds are on the same scale."""
 
     gets_copies = True
 
@@ -174,50 +178,42 @@ class FunctionEvaluator(Evaluator):
                 object.__setattr__(self, setting, getattr(other, setting))
 
 
+class EvaluatorKeywords(TypedDict, total=False):
+    """The settings of `@evaluator`, for type checkers."""
+
+    name: str
+    threshold: float | None
+    lower_is_better: bool
+    deterministic: bool
+    blocking: bool
+    serial: bool
+    requires: tuple[str, ...]
+    score_range: tuple[float, float]
+
+
 @overload
 def evaluator(function: ScoringFunction, /) -> FunctionEvaluator: ...
 
 
 @overload
 def evaluator(
-    *,
-    name: str = "",
-    threshold: float | None = None,
-    lower_is_better: bool = False,
-    deterministic: bool = True,
-    blocking: bool = True,
-    serial: bool = False,
-    requires: tuple[str, ...] = (),
+    **settings: Unpack[EvaluatorKeywords],
 ) -> Callable[[ScoringFunction], FunctionEvaluator]: ...
 
 
 def evaluator(
-    function: ScoringFunction | None = None,
-    /,
-    *,
-    name: str = "",
-    threshold: float | None = None,
-    lower_is_better: bool = False,
-    deterministic: bool = True,
-    blocking: bool = True,
-    serial: bool = False,
-    requires: tuple[str, ...] = (),
+    function: ScoringFunction | None = None, /, **settings: Unpack[EvaluatorKeywords]
 ) -> FunctionEvaluator | Callable[[ScoringFunction], FunctionEvaluator]:
     """Make an evaluator of a plain function, as `@evaluator` or `@evaluator(threshold=0.8)`.
 
-    `requires` names the parts of the case that must be there, instead of those that the function's parameters
-    name. See `FunctionEvaluator` for what the function may take and return.
+    The settings are those of `FunctionEvaluator`, which also says what the function may take and return:
+    `name`, `threshold`, `lower_is_better`, `deterministic`, `blocking`, `serial`, and `score_range=(1, 5)`
+    where scores are not in 0..1. `requires` names the parts of the case that must be there, instead of those
+    that the function's parameters name.
     """
-    make = partial(
-        FunctionEvaluator,
-        name=name,
-        threshold=threshold,
-        lower_is_better=lower_is_better,
-        deterministic=deterministic,
-        blocking=blocking,
-        serial=serial,
-        evaluation_params=requires or None,
-    )
+    parameters: dict[str, Any] = {**settings}
+    requires = parameters.pop("requires", ())
+    make = partial(FunctionEvaluator, **parameters, evaluation_params=requires or None)
     if function is None:
         return lambda decorated: make(function=decorated)
     return make(function=function)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isfinite
 
-from dokimos.core.means import UNIT, mean_of_ratios
+from dokimos.core.means import UNIT, mean_of_ratios, units_of
 from dokimos.core.results import ExperimentResult, RunResult
+from dokimos.core.score_range import ScoreRange, describe_range
 from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
 from dokimos.experiment.failures import CHOICE
@@ -28,6 +30,14 @@ class Wanted:
         if self.evaluator is not None and self.evaluator not in names:
             known = ", ".join(names)
             raise ConfigurationError(f"there is no evaluator {self.evaluator!r}; there are: {known}.")
+
+    def check_level(self, score_range: ScoreRange) -> None:
+        """Raise `ConfigurationError` where the evaluator's scores cannot have this mean."""
+        if not score_range[0] <= self.level <= score_range[1]:
+            where = describe_range(score_range)
+            raise ConfigurationError(
+                f"the level of {self.evaluator!r} must be in {where}, not {self.level:g}."
+            )
 
     def miss(self, result: ExperimentResult) -> str | None:
         """Say how the result falls short, None where it reaches the level whatever its errors had given.
@@ -68,7 +78,9 @@ class Wanted:
         if mean is None:
             raise ConfigurationError(f"{name!r} scored nothing, so there is no mean to compare.")
         lower = name in result.lower_is_better
-        least = _mean_at_worst(result, name, 1 if lower else 0)
+        low, high = result.score_range_of(name)
+        self.check_level((low, high))
+        least = _mean_at_worst(result, name, high if lower else low)
         if least <= self.level if lower else least >= self.level:
             return None
         side = "above" if lower else "below"
@@ -94,7 +106,7 @@ def _count_without_outputs(run: RunResult) -> int:
     return sum(item.error is not None or item.result(CHOICE) is not None for item in run.item_results)
 
 
-def _mean_at_worst(result: ExperimentResult, name: str, worst: int) -> float:
+def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
     """Return the mean score where each error counts as the worst score."""
     ratios = []
     for run in result.runs:
@@ -102,7 +114,7 @@ def _mean_at_worst(result: ExperimentResult, name: str, worst: int) -> float:
         scored, total = (0, 0) if found is None else (found.scored, found.score_sum)
         errors = (0 if found is None else found.errors) + _count_without_outputs(run)
         if scored + errors:
-            ratios.append((total + worst * errors * UNIT, (scored + errors) * UNIT))
+            ratios.append((total + units_of(worst) * errors, (scored + errors) * UNIT))
     return mean_of_ratios(ratios) or 0.0
 
 
@@ -125,9 +137,20 @@ def parse_wanted(specs: Sequence[str], option: str = "--fail-under") -> list[Wan
 def _one_wanted(spec: str, option: str) -> Wanted:
     name, equals, level = spec.rpartition("=")
     number = parse_share(level)
+    if number is None and equals:
+        number = _parse_number(level)
     if number is None:
         raise ConfigurationError(f'{option} {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".')
     return Wanted(number, name.strip() if equals else None)
+
+
+def _parse_number(text: str) -> float | None:
+    """Read a level of an evaluator with a range of its own, None for what is no finite number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
 
 
 def compare(wanted: Sequence[Wanted], result: ExperimentResult) -> tuple[list[str], list[str]]:

@@ -11,7 +11,8 @@ from dokimos.core.figures import UNKNOWN, known
 from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.core.score_range import describe_range
+from dokimos.core.summary import EvaluatorSummary, RunSummary, judge_cost
 from dokimos.exporters.facts import facts
 from dokimos.exporters.html_charts import histogram, outcome_bar, rate_bar
 from dokimos.exporters.html_data import embedded
@@ -199,7 +200,7 @@ def _evaluators(result: ExperimentResult, summary: RunSummary) -> str:
         '<th scope="col" class="num" title="Sample standard deviation of the means of the runs">±</th>'
         '<th scope="col" class="num">Pass rate</th><th scope="col" class="num">Passed</th>'
         '<th scope="col" class="num">Errors</th><th scope="col" class="num">Skipped</th>'
-        '<th scope="col" class="plain">Scores 0 to 1</th></tr></thead>\n'
+        f'<th scope="col" class="plain">{_scores_title(summary)}</th></tr></thead>\n'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>\n"
     )
 
@@ -216,7 +217,8 @@ def _evaluator_row(
     cells = [
         f'<th scope="row" data-sort="{safe(name.lower())}">'
         f'<span class="name" data-evaluator="{safe(name)}">{foreign(name)}</span>'
-        f'<span class="rule">{_rule(threshold, lower=lower, decides=found.decides)}</span></th>',
+        f'<span class="rule">{_rule(threshold, lower=lower, decides=found.decides)}'
+        f"{_range_note(found)}</span></th>",
         number_cell(mean, known(figures.score, mean)),
         number_cell(spread, known(figures.score, spread)),
         number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
@@ -226,6 +228,15 @@ def _evaluator_row(
         f"<td>{histogram(found, threshold, lower=lower)}</td>",
     ]
     return f"<tr>{''.join(cells)}</tr>\n"
+
+
+def _scores_title(summary: RunSummary) -> str:
+    usual = all(found.score_range is None for found in summary.evaluators)
+    return "Scores 0 to 1" if usual else "Scores"
+
+
+def _range_note(found: EvaluatorSummary) -> str:
+    return "" if found.score_range is None else f" · scores {describe_range(found.score_range)}"
 
 
 def _rule(threshold: float | None, *, lower: bool, decides: bool) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dokimos.core.figures import UNKNOWN
-from dokimos.core.summary import EvaluatorSummary
+from dokimos.core.score_range import USUAL_RANGE, share_of
+from dokimos.core.summary import HISTOGRAM_BINS, EvaluatorSummary
 from dokimos.stats.intervals import Interval
 
 
@@ -36,10 +37,14 @@ def rate_bar(rate: float, interval: Interval) -> str:
 
 
 def histogram(found: EvaluatorSummary, threshold: float | None, *, lower: bool) -> str:
-    """Ten bars over 0..1 with the threshold as a dashed line; their counts are in the label."""
+    """Ten bars over the range of scores with the threshold as a dashed line; counts are in the label."""
     if not found.scored:
         return f'<span class="muted">{UNKNOWN}</span>'
     highest = max(found.histogram)
+    low, high = found.score_range or USUAL_RANGE
+    ends = [low + (high - low) * place / HISTOGRAM_BINS for place in range(HISTOGRAM_BINS + 1)]
+    if threshold is not None:
+        threshold = share_of(threshold, found.score_range)
     bars = []
     for position, count in enumerate(found.histogram):
         height = max(24 * count / highest, 1.5) if count else 0.75
@@ -47,12 +52,13 @@ def histogram(found: EvaluatorSummary, threshold: float | None, *, lower: bool) 
         bars.append(
             f'<rect class="{kind}" x="{position * 14 + 1}" y="{26 - height:.2f}" width="12" '
             f'height="{height:.2f}">'
-            f"<title>{position / 10:.1f} to {(position + 1) / 10:.1f}: {count:,}</title></rect>"
+            f"<title>{ends[position]:.4g} to {ends[position + 1]:.4g}: {count:,}</title></rect>"
         )
     if threshold is not None:
         x = 140 * threshold
         bars.append(f'<line class="threshold" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="27"/>')
-    label = f"Number of scores in ten equal bins from 0 to 1: {', '.join(map(str, found.histogram))}"
+    counts = ", ".join(map(str, found.histogram))
+    label = f"Number of scores in ten equal bins from {low:g} to {high:g}: {counts}"
     return (
         f'<svg class="histogram" viewBox="-1 0 142 28" role="img" aria-label="{label}">'
         f'{"".join(bars)}<line class="axis" x1="0" x2="140" y1="26.5" y2="26.5"/></svg>'

@@ -15,6 +15,7 @@ from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.keys import TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.outcome import Outcome
+from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.errors import DokimosError
 from dokimos.exporters.items import ItemRuns, tags_of
@@ -68,10 +69,7 @@ class Packer:
         infos = {info.name: info for info in self._result.evaluators}
         return {
             "runs": self._result.run_count,
-            "evaluators": [
-                {"name": jsonable(name), "lower": name in infos and infos[name].lower_is_better}
-                for name in self._evaluators
-            ],
+            "evaluators": [_evaluator(name, infos.get(name)) for name in self._evaluators],
             "tagKeys": jsonable(self._tag_keys),
             "items": packed,
             "strings": list(self._strings),
@@ -175,3 +173,10 @@ def _text(value: Any) -> str:
 def _compact(value: Any) -> str:
     """Return what the page indents itself, which is much faster than doing it here."""
     return json.dumps(jsonable(value), ensure_ascii=False)
+
+
+def _evaluator(name: str, info: EvaluatorInfo | None) -> dict[str, JsonValue]:
+    tree: dict[str, JsonValue] = {"name": jsonable(name), "lower": info is not None and info.lower_is_better}
+    if info is not None and info.score_range is not None:
+        tree["range"] = list(info.score_range)
+    return tree

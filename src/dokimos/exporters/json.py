@@ -195,6 +195,8 @@ def _evaluator(
     }
     if info is not None:
         tree |= {"threshold": info.threshold, "direction": info.direction}
+        if info.score_range is not None:
+            tree["scoreRange"] = list(info.score_range)
     return tree
 
 

@@ -32,7 +32,11 @@ const itemsView = (data, address) => {
     return evaluation.success === 1 ? "passed" : evaluation.success === 0 ? "failed" : "unjudged";
   };
   const worstOf = (outcomes) => ["errored", "failed", "passed"].find((o) => outcomes.includes(o)) || "unjudged";
-  const goodness = (evaluation) => (data.evaluators[evaluation.e].lower ? 1 - evaluation.score : evaluation.score);
+  const goodness = (evaluation) => {
+    const { lower, range } = data.evaluators[evaluation.e];
+    const share = range ? (evaluation.score - range[0]) / (range[1] - range[0]) : evaluation.score;
+    return lower ? 1 - share : share;
+  };
   const mean = (numbers) => (numbers.length ? numbers.reduce((a, b) => a + b, 0) / numbers.length : null);
 
   const items = data.items.map(([key, index, outcome, inputs, expected, metadata, tags, packedRuns]) => {

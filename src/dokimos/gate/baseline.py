@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from dokimos.core.checks import is_number
 from dokimos.core.figures import half_up
 from dokimos.core.means import exact_mean
 from dokimos.core.results import ExperimentResult, RunStatus
+from dokimos.core.score_range import USUAL_RANGE, ScoreRange, is_score_range
 from dokimos.core.text import counted, listed
 from dokimos.errors import ConfigurationError
 from dokimos.gate.places import write_atomically
@@ -132,6 +133,7 @@ def _facts_tree(facts: EvaluatorFacts) -> dict[str, Any]:
             "direction": _LOWER if facts.lower_is_better else None,
             "deterministic": facts.deterministic,
             "fingerprint": facts.fingerprint or None,
+            "scoreRange": None if facts.score_range is None else list(facts.score_range),
         }
     )
 
@@ -195,11 +197,14 @@ class _Reading:
     """One file that is being read."""
 
     path: Path
+    ranges: dict[str, ScoreRange] = field(default_factory=dict)
+    """Of the evaluators whose scores are not in 0..1."""
 
     def baseline(self, tree: Any) -> Baseline:
         self.check_version(tree)
         pairing = self.pairing(tree.get("pairing", Pairing.POSITIONAL))
         facts = dict(self.facts(tree.get("evaluators", [])))
+        self.ranges.update({name: one.score_range for name, one in facts.items() if one.score_range})
         items = tuple(self.items(tree["items"], pairing))
         names = sorted({name for item in items for name in (*item.scores, *item.errors) if name != TASK})
         gate, dataset, provenance = tree.get("gate"), tree.get("dataset"), tree.get("provenance")
@@ -248,8 +253,14 @@ class _Reading:
                     lower_is_better=tree.get("direction") == _LOWER,
                     deterministic=tree.get("deterministic") is not False,
                     fingerprint=str(tree.get("fingerprint", "")),
+                    score_range=self.score_range(tree.get("scoreRange"), name),
                 ),
             )
+
+    def score_range(self, value: Any, name: str) -> ScoreRange | None:
+        if value is not None and not is_score_range(value):
+            raise self.problem(f"the scoreRange of {name!r} is {value!r:.80}, not two numbers")
+        return None if value is None or tuple(value) == USUAL_RANGE else (float(value[0]), float(value[1]))
 
     def known(
         self, facts: EvaluatorFacts | None, name: str, items: tuple[ItemSnapshot, ...]
@@ -257,13 +268,7 @@ class _Reading:
         """What the file says of an evaluator, with the threshold of its first item that has one."""
         facts = facts or EvaluatorFacts(name=name)
         threshold = next((item.thresholds[name] for item in items if name in item.thresholds), None)
-        return EvaluatorFacts(
-            name=name,
-            lower_is_better=facts.lower_is_better,
-            deterministic=facts.deterministic,
-            threshold=threshold,
-            fingerprint=facts.fingerprint,
-        )
+        return replace(facts, threshold=threshold)
 
     def items(self, trees: Any, pairing: Pairing) -> Iterator[ItemSnapshot]:
         found = self.objects(trees, "items")
@@ -315,8 +320,9 @@ class _Reading:
         values = entry.get("scores")
         if not isinstance(values, list) or not values:
             values = [entry.get("score")]
+        low, high = self.ranges.get(str(entry.get("name")), USUAL_RANGE)
         for value in values:
-            if not is_number(value) or not 0 <= value <= 1:
+            if not is_number(value) or not low <= value <= high:
                 raise self.problem(f"the item {key!r} has the score {value!r:.80} of {entry['name']!r}")
         return tuple(map(float, values))
 

@@ -28,7 +28,8 @@ class GateConfig:
     bootstrap_passes: bool = True
     """Whether the first run on a developer's machine, which writes the baseline, passes."""
     severity_margin: float = SEVERITY_MARGIN
-    """Guard 2 fires where the score of a single item drops by more than this, or more repeats error."""
+    """Guard 2 fires where the score of a single item drops by more than this share of the range of scores (in
+    0..1: by more than this), or more repeats error."""
     severity: Severity = "auto"
     """Which drops guard 2 takes seriously. `auto`: every one of a deterministic evaluator whose repeats do
     not vary; of one whose repeats vary, those that stand out from that; with a single repeat and nothing

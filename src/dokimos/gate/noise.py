@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult
+from dokimos.core.score_range import share_of
 from dokimos.errors import ConfigurationError
 from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Guard, decide
@@ -268,7 +269,7 @@ class _Scores:
         scores = [found.score if (found := run.result(facts.name)) else None for run in item.results]
         sign = -1.0 if facts.lower_is_better else 1.0
         return cls(
-            tuple(None if score is None else sign * score for score in scores),
+            tuple(None if score is None else sign * share_of(score, facts.score_range) for score in scores),
             item.error_of(facts.name) is not None,
         )
 

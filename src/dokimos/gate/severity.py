@@ -13,6 +13,7 @@ from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.figures import half_up
 from dokimos.core.figures import score as score_text
 from dokimos.core.means import complement
+from dokimos.core.score_range import ScoreRange, share_of, width_of
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
 from dokimos.gate.item_guards import ItemGuard, ItemGuards, can_judge, judged_among, noise_can_judge
@@ -64,6 +65,8 @@ class RerunScores:
     """Runs that errored, or in which the evaluator gave no result."""
 
 
+Ranges: TypeAlias = Mapping[str, ScoreRange | None]
+"""By evaluator, the range of its scores; None for 0..1."""
 Reruns: TypeAlias = Mapping[tuple[str, str], RerunScores]
 """By item key and evaluator."""
 
@@ -148,10 +151,11 @@ def drops_of(
     if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
         return Drops()
     lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
-    watch = _Watch(config, level, candidate, lower)
+    ranges = {metric.name: metric.score_range for metric in comparison.evaluators}
+    watch = _Watch(config, level, candidate, lower, ranges)
     found = [found for item in comparison.items for found in watch.drops(item)]
     found.sort(key=lambda pair: -pair[0].size)
-    judge = _Judge(config, guards or ItemGuards(), lower, reruns or {}, noise, comparison.items)
+    judge = _Judge(config, guards or ItemGuards(), lower, ranges, reruns or {}, noise, comparison.items)
     sorted_by_kind: dict[str, list[Drop]] = {}
     for drop, item in found:
         sorted_by_kind.setdefault(judge.kind(drop, item), []).append(drop)
@@ -166,6 +170,7 @@ class _Watch:
     level: Level
     candidate: Snapshot
     lower_is_better: frozenset[str]
+    ranges: Ranges
 
     def drops(self, item: ItemChange) -> Iterator[tuple[Drop, ItemChange]]:
         before, now = item.baseline, item.candidate
@@ -205,13 +210,16 @@ class _Watch:
         return self.fall(score) + _errored_share(now, score.name)
 
     def fall(self, score: ScoreChange) -> float:
-        """How much worse the mean of those repeats is that have a score; 0.0 where none has."""
-        return score.delta if score.name in self.lower_is_better else -score.delta
+        """How much worse the mean of those repeats is that have a score, as a share of the range.
+
+        0.0 where none has one.
+        """
+        return score.share if score.name in self.lower_is_better else -score.share
 
     def repeats(self, item: ItemSnapshot, evaluator: str) -> list[float]:
-        """Return how good each repeat is."""
-        scores = item.scores.get(evaluator, ())
-        good = [*map(complement, scores)] if evaluator in self.lower_is_better else list(scores)
+        """Return how good each repeat is, in 0..1."""
+        scores = [share_of(one, self.ranges.get(evaluator)) for one in item.scores.get(evaluator, ())]
+        good = [*map(complement, scores)] if evaluator in self.lower_is_better else scores
         return good + [_ERRORED] * item.errored_repeats(evaluator)
 
 
@@ -222,6 +230,7 @@ class _Judge:
     config: GateConfig
     guards: ItemGuards
     lower_is_better: frozenset[str]
+    ranges: Ranges
     reruns: Reruns
     noise: NoiseFigures | None
     items: Sequence[ItemChange]
@@ -242,7 +251,7 @@ class _Judge:
 
     def is_shown(self, drop: Drop, again: RerunScores) -> bool:
         """Say whether most of the runs made again show a drop."""
-        fell = [self.fall(drop, score) > self.config.severity_margin for score in again.scores]
+        fell = [self.fall(drop, score) > self.margin(drop.evaluator) for score in again.scores]
         return 2 * (sum(fell) + again.errors) > again.times
 
     def is_confirmed(self, drop: Drop, item: ItemChange, again: RerunScores) -> bool:
@@ -253,7 +262,7 @@ class _Judge:
         least = min(self.fall(drop, score) for score in again.scores)
         repeats = len(before), len(again.scores)
         far = _RERUN_SPREADS * self.variation.own(drop.evaluator, drop.key)
-        return least > max(self.config.severity_margin, far) and self.stands_out(
+        return least > max(self.margin(drop.evaluator), far) and self.stands_out(
             drop, least, before, (*now, *again.scores), repeats
         )
 
@@ -283,11 +292,15 @@ class _Judge:
         judged = self.guards.with_guard(ItemGuard.VARIATION, ItemGuard.UNKNOWN)
         return Variation.of(
             self.items,
-            dict.fromkeys(judged, self.config.severity_margin),
+            {name: self.margin(name) for name in judged},
             lower_is_better=self.lower_is_better,
             reruns={key: again.scores for key, again in self.reruns.items()},
             noise=self.noise,
         )
+
+    def margin(self, evaluator: str) -> float:
+        """Return the margin in the unit of an evaluator's scores."""
+        return half_up(self.config.severity_margin * width_of(self.ranges.get(evaluator)))
 
     def scores(self, item: ItemChange, evaluator: str) -> tuple[Sequence[float], Sequence[float]]:
         assert item.baseline is not None, "what dropped was there before"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,7 +21,9 @@ CASES: Final = "test_cases"
 CASES_FILE: Final = "test_cases_file"
 INCLUDE: Final = "include"
 MOST_INCLUDES: Final = 20
-_LISTS: Final = frozenset({"tags", "retrieval_context", "expected_tools"})
+EXPECTED_TOOLS: Final = "expected_tools"
+"""A column whose cells may also hold JSON, for what is expected of arguments."""
+_LISTS: Final = frozenset({"tags", "retrieval_context", EXPECTED_TOOLS})
 """Columns whose cells hold several values, separated by `|`."""
 _METADATA: Final = "metadata."
 """Before the name of a column: what follows is a key of the metadata, whatever it looks like."""
@@ -188,7 +191,7 @@ def _table(path: Path) -> Document:
             if column is None or not cell:
                 continue
             if column in _COLUMNS:
-                case[column] = _cell(column, cell)
+                case[column] = _cell(column, cell, document, reader.line_num)
                 document.places[(*steps, column)] = Place(path, reader.line_num, 1)
             else:
                 case.setdefault("metadata", {})[column.removeprefix(_METADATA)] = cell
@@ -223,7 +226,19 @@ def _text(document: Document) -> str:
         return ""
 
 
-def _cell(column: str, cell: str) -> Any:
+def _cell(column: str, cell: str, document: Document, line: int) -> Any:
+    if column == EXPECTED_TOOLS and cell.lstrip().startswith(("[", "{")):
+        return _json_cell(column, cell, document, line)
     if column in _LISTS:
         return [part.strip() for part in cell.split("|") if part.strip()]
     return int(cell) if column == "repeats" and cell.isdecimal() else cell
+
+
+def _json_cell(column: str, cell: str, document: Document, line: int) -> Any:
+    """Return a cell that holds a list or map as JSON, None with a problem where it cannot be read."""
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError) as error:
+        message = f"the cell of {column!r} is neither JSON nor names separated by |: {error}"
+        document.problems.append(Problem(message, Place(document.file, line, 1)))
+        return None

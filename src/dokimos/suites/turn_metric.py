@@ -14,6 +14,7 @@ from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos.core.run_scope import current_scope, evaluator_timeout
+from dokimos.core.score_range import ScoreRange
 from dokimos.core.scoring_threads import call_within
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
@@ -55,6 +56,9 @@ class TurnMetric(SettlingEvaluator):
         super().__post_init__()
         object.__setattr__(self, "is_async", self._waits or self.timeout is not None or self.retries > 0)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
+
+    def declared_range(self) -> ScoreRange | None:
+        return self.inner.declared_range()
 
     @property
     def gives_verdicts(self) -> bool:
@@ -208,6 +212,9 @@ class ConversationMetric(SettlingEvaluator):
         """Whether none of the turns is evaluated, whatever the agent replies."""
         return all(part.is_skipped for part in self.parts)
 
+    def declared_range(self) -> ScoreRange | None:
+        return self.parts[0].declared_range()
+
     @property
     def gives_verdicts(self) -> bool:
         return any(part.gives_verdicts for part in self.parts)
@@ -234,6 +241,7 @@ class ConversationMetric(SettlingEvaluator):
             fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
             error_kind=worst_kind(result.error_kind for result in results),
             decides=True if errors and any(result.is_verdict_meant for result in results) else None,
+            score_range=self.declared_range(),
         )
         if errors and (not failed or any(result.errors_item for result in results)):
             return replace(told, error="; ".join(errors))

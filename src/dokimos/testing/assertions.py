@@ -8,6 +8,7 @@ from dataclasses import replace
 from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.run_scope import current_scope, enter_scope
+from dokimos.core.score_range import describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, EvalAssertionError
@@ -43,9 +44,10 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
 def assert_scores(
     result: ExperimentResult, scores: Mapping[str, float] | None = None, *, pass_rate: float | None = None
 ) -> None:
-    """Check that a result reaches mean scores (`{"Faithfulness": 0.8}`) and a pass rate, all in 0..1.
+    """Check that a result reaches mean scores (`{"Faithfulness": 0.8}`) and a pass rate.
 
-    For an evaluator whose scores are to be kept low, the level is the highest mean allowed.
+    Levels are in 0..1, or in the range of scores that the evaluator declares. For an evaluator whose scores
+    are to be kept low, the level is the highest mean allowed.
 
     Raises:
         EvalAssertionError: naming everything that falls short.
@@ -58,8 +60,10 @@ def assert_scores(
     if not wanted:
         raise ConfigurationError("assert_scores() needs scores to reach, pass_rate=..., or both.")
     for one in wanted:
-        if not 0 <= one.level <= 1:
-            raise ConfigurationError(f"assert_scores(): a level must be in 0..1, not {one.level!r}.")
+        low, high = (0.0, 1.0) if one.evaluator is None else result.score_range_of(one.evaluator)
+        if not low <= one.level <= high:
+            where = describe_range((low, high))
+            raise ConfigurationError(f"assert_scores(): a level must be in {where}, not {one.level!r}.")
     misses, problems = compare(wanted, result)
     if problems:
         raise ConfigurationError("; ".join([*problems, *misses]))

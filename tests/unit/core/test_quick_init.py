@@ -63,7 +63,7 @@ def test_objects_are_copied_replaced_pickled_and_compared_as_before():
 @pytest.mark.parametrize("kind", [CallMetrics, EvalResult, EvalTestCase, ItemResult, Score, TaskResult])
 def test_the_types_made_for_every_item_take_all_their_fields(kind):
     values = {
-        f.name: (index / 100 if f.name in ("score", "value") else index)
+        f.name: {"score": 0.5, "value": 0.5, "score_range": (0.0, 1.5)}.get(f.name, index)
         for index, f in enumerate(fields(kind))
     }
     made = kind(**values)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 import pytest
@@ -330,3 +330,29 @@ def test_judged_items_hold_those_with_a_label(passed, judged):
 
     with pytest.raises(ConfigurationError, match="Count those with a label, too"):
         found.corrected_rate(judged_passed=passed, judged=judged)
+
+
+def test_a_calibration_on_another_scale_has_the_same_figures():
+    scored = [(True, 0.9), (True, 0.7), (True, 0.3), (False, 0.2), (False, 0.6), (False, 0.0)] * 5
+    plain = [LabelledVerdict.of(label, score >= 0.5, score=score, grade=0.75) for label, score in scored]
+    stars = [replace(row, score=1 + 4 * row.score) for row in plain]
+
+    found, scaled = Calibration.of(plain), Calibration.of(stars, threshold=3.0, score_range=(1, 5))
+
+    assert scaled.alpha.value == pytest.approx(found.alpha.value)
+    assert scaled.best_threshold.threshold == pytest.approx(1 + 4 * found.best_threshold.threshold)
+    assert scaled.best_threshold.cross_validated == found.best_threshold.cross_validated
+
+
+def test_an_evaluator_with_a_range_of_its_own_is_calibrated_on_it():
+    @dataclass(frozen=True, kw_only=True)
+    class ReadsStars(ReadsScore):
+        score_range = (1, 5)
+        threshold: float | None = None
+
+    rows = [*[row(4.5, True)] * 12, *[row(1.5, False)] * 12]
+
+    found = calibrate(ReadsStars(), rows, resamples=100)
+
+    assert (found.threshold, found.agreement.value) == (3.0, 1.0)
+    assert found.best_threshold.threshold == 3.0

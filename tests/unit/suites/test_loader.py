@@ -175,6 +175,51 @@ def test_cases_can_come_from_several_files(folder):
     assert suite.cases[1].metadata == {"topic": "sums"}
 
 
+ACCEPTED = '[{"name": "lookup", "args": {"city": {"one_of": ["Rome", "Paris"]}}}]'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cases.csv", 'input,expected_tools\nx,"' + ACCEPTED.replace('"', '""') + '"\n'),
+        ("cases.jsonl", f'{{"input": "x", "expected_tools": {ACCEPTED}}}\n'),
+        ("cases.json", f'[{{"input": "x", "expected_tools": {ACCEPTED}}}]'),
+        (
+            "cases.yaml",
+            "- {input: x, expected_tools: [{name: lookup, args: {city: {one_of: [Rome, Paris]}}}]}",
+        ),
+    ],
+)
+def test_accepted_values_are_read_from_every_kind_of_file(folder, name, text):
+    folder.write(name, text)
+    item = folder.item(f"agent: 'app:with_tools'\ntest_cases_file: {name}\n")
+    assert item.success is True
+    folder.write(name, text.replace("Paris", "Oslo"))
+    item = folder.item(f"agent: 'app:with_tools'\ntest_cases_file: {name}\n")
+    assert "city is 'Paris', expected one of 'Rome', 'Oslo'" in item.eval_results[0].reason
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (
+            '"[{""name"": ""lookup"","',
+            "cases.csv:2:1: the cell of 'expected_tools' is neither JSON nor names",
+        ),
+        (
+            '"[{""name"": ""lookup"", ""args"": {""a"": {""one_of"": []}}}]"',
+            "test_cases[0].expected_tools: one_of takes a list",
+        ),
+        ('"{""tools"": [""lookup""], ""exacd"": true}"', "there is no key 'exacd'"),
+    ],
+)
+def test_a_cell_of_expected_tools_that_cannot_be_read_is_told_with_its_line(folder, cell, message):
+    folder.write("cases.csv", f"input,expected_tools\nx,{cell}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        folder.suite("test_cases_file: cases.csv\n")
+    assert message in str(caught.value)
+
+
 def test_a_fault_in_a_file_of_cases_is_told_with_that_file(folder):
     folder.write("cases.jsonl", '{"input": "x"}\n{"inputs": "y"}\n')
 

@@ -6,13 +6,15 @@ a map that would be read as one of these that the map itself is the value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from itertools import chain, product
 from typing import Any, Final
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.text import listed, quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.agent.values import AcceptedValues
+from dokimos.evaluators.agent.values import ABSENT, AcceptedValues
 
 ONE_OF: Final = "one_of"
 OPTIONAL: Final = "optional"
@@ -127,6 +129,41 @@ def _is_form(value: Any) -> bool:
     if form == OPTIONAL:
         return isinstance(content, Mapping) and content.keys() == {ONE_OF}
     return form == LITERAL and _is_form(content)
+
+
+def alternatives(value: Any, most: int) -> list[Any] | None:
+    """Return every value that an expected value with `AcceptedValues` stands for.
+
+    None where there would be more than `most`. `ABSENT` stands for what may be left out.
+    """
+    if isinstance(value, AcceptedValues):
+        parts = [alternatives(each, most) for each in value.values[: most + 1]]
+        return _joined(parts, value.may_be_absent, most)
+    if isinstance(value, dict):
+        chosen = _choices([alternatives(each, most) for each in value.values()], most)
+        return None if chosen is None else [_entries(value, choice) for choice in chosen]
+    if isinstance(value, list):
+        chosen = _choices([alternatives(each, most) for each in value], most)
+        return None if chosen is None else [list(choice) for choice in chosen]
+    return [value]
+
+
+def _joined(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:
+    known = [part for part in parts if part is not None]
+    joined = [*([ABSENT] if may_be_absent else []), *chain.from_iterable(known)]
+    return None if len(known) < len(parts) or len(joined) > most else joined
+
+
+def _choices(parts: list[list[Any] | None], most: int) -> list[tuple[Any, ...]] | None:
+    """Return every way to take one of each list, None where there are too many or a list is unknown."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or math.prod(map(len, known)) > most:
+        return None
+    return list(product(*known))
+
+
+def _entries(keys: Iterable[Any], values: Iterable[Any]) -> dict[Any, Any]:
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not ABSENT}
 
 
 def describe_expected(value: Any) -> str:

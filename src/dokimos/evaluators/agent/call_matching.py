@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.agent import ToolCall
-from dokimos.evaluators.agent.accepted_values import arguments_as_written
+from dokimos.evaluators.agent.accepted_values import ExpectedCall, alternatives, arguments_as_written
 from dokimos.evaluators.agent.argument_matching import ArgumentCheck, ArgumentMatcher, ignores_arguments
 from dokimos.evaluators.agent.values import same_mapping
 from dokimos.evaluators.bipartite import maximum_matching
@@ -66,6 +66,24 @@ class CallMatcher:
         except Exception:  # values of somebody else's
             return None
         return None if key is None else (call.name, key)
+
+    def keys(self, expected: ToolCall) -> list[Hashable] | None:
+        """Return the keys of the calls that an expected call with accepted values stands for.
+
+        None where the call must be compared with each that was made.
+        """
+        if not isinstance(expected, ExpectedCall):
+            return None
+        check = self._check(expected.name)
+        exact = _EXACT if check is None else check
+        each = alternatives(expected.arguments, _FEW)
+        if each is None or not isinstance(exact, ArgumentMatcher):
+            return None
+        try:
+            keys = [exact.key(arguments) for arguments in each]
+        except Exception:  # values of somebody else's
+            return None
+        return None if None in keys else [(expected.name, key) for key in keys]
 
     def explain(self, expected: ToolCall, actual: ToolCall) -> list[str]:
         """Return what is wrong with each argument of a call of the expected tool, as far as that is known."""
@@ -202,10 +220,15 @@ class _Index:
             return self._places.get(key, ())
         known = self._compared.get(id(expected))
         if known is None:
-            named = self._places.get(expected.name, ())
-            known = [place for place in named if self._matcher(expected, self._actual[place])]
-            self._compared[id(expected)] = known
+            known = self._compared[id(expected)] = self._find(expected)
         return known
+
+    def _find(self, expected: ToolCall) -> list[int]:
+        keys = None if expected.name in self._unkeyed else self._matcher.keys(expected)
+        if keys is not None:
+            return sorted({place for key in keys for place in self._places.get(key, ())})
+        named = self._places.get(expected.name, ())
+        return [place for place in named if self._matcher(expected, self._actual[place])]
 
     def bits(self, expected: ToolCall) -> int:
         """Return the same places as bits of a number."""

@@ -12,6 +12,7 @@ from dokimos.core.conversation import ConversationTrajectory, Turn
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.means import exact_mean
 from dokimos.core.results import HARD_ERRORS, EvalResult, Score, worst_kind
+from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
 from dokimos.errors import ConfigurationError, EvaluationError, JudgeReplyError
@@ -61,6 +62,7 @@ class PerTurn(Evaluator):
         inner = self._inner
         if not self.name:
             object.__setattr__(self, "name", f"{inner.name} per Turn")
+        object.__setattr__(self, "score_range", inner.declared_range() or USUAL_RANGE)
         super().__post_init__()
         check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
         check_text(self, "trajectory_key", self.trajectory_key)
@@ -157,7 +159,7 @@ class PerTurn(Evaluator):
 
     @property
     def _worst_value(self) -> float:
-        return 1.0 if self.lower_is_better else 0.0
+        return self._worst("").value
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ class LLMJudge(JudgedEvaluator):
         check_scale(self.name, self._scale)
         check_examples(self.name, self.examples, self._scale)
 
+    def declared_range(self) -> None:
+        """Return None: the judge answers on `score_range`, which is brought to 0..1."""
+
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
         prompt = rating_prompt(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from dokimos.core.jsonable import text_form
 from dokimos.core.means import complement, exact_mean
 from dokimos.core.results import EvalResult, ItemResult, RunStatus
+from dokimos.core.score_range import share_of
 from dokimos.core.text import shortened
 from dokimos.errors import ConfigurationError
 from dokimos.suites.problems import near
@@ -177,7 +178,8 @@ class Objective:
         for result in item.eval_results:
             part = self.parts.get(result.name)
             if part is not None and result.score is not None:
-                found.append((part.key, complement(result.score) if part.lower_is_better else result.score))
+                share = share_of(result.score, result.score_range)
+                found.append((part.key, complement(share) if part.lower_is_better else share))
         return found
 
     def _failures(self, items: Iterable[ItemResult]) -> list[Failure]:

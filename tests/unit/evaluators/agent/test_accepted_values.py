@@ -3,12 +3,17 @@
 import json
 import unicodedata
 from decimal import Decimal
+from itertools import permutations, product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dokimos import Dataset, EvalTestCase, Example, ToolCall
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ArgumentMatcher, ToolCorrectness, ToolTrajectory, one_of
+from dokimos.evaluators.agent.accepted_values import alternatives, read_values
+from dokimos.evaluators.agent.call_matching import CallMatcher
 
 NAN, INF = float("nan"), float("inf")
 MODES = ("strict", "in_order", "any_order", "expected_in_actual", "actual_in_expected", "precision", "recall")
@@ -263,7 +268,34 @@ class TestTrajectories:
         actual = [{"n": -number - 1 if number % 2 else number} for number in range(60)]
         assert trajectory(expected, actual[::-1]) == 1
         assert trajectory(expected, actual, "in_order") == 1
+        assert trajectory(expected, actual, "in_order", arguments=ArgumentMatcher(ignore_case=True)) == 1
         assert trajectory(expected, [*actual[:-1], {"n": -1}], "any_order") == pytest.approx(59 / 60)
+
+    def test_calls_are_found_by_key_and_not_compared_with_each_other(self, monkeypatch):
+        compared = []
+        compare = CallMatcher.__call__
+        monkeypatch.setattr(
+            CallMatcher, "__call__", lambda self, *calls: compared.append(1) or compare(self, *calls)
+        )
+        expected = [{"n": one_of(n, -n), "unit": one_of("km", optional=True)} for n in range(200)]
+        for mode in ("any_order", "in_order"):
+            trajectory(expected, [{"n": -n} for n in range(200)][::-1], mode)
+        assert len(compared) < 500
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            one_of(*range(100)),
+            [one_of(*range(5)), one_of(*range(5))],
+            {"a": one_of(*range(9)), "b": one_of(*range(9), optional=True)},
+            one_of(Decimal(1), Decimal(2)),
+        ],
+    )
+    def test_what_stands_for_too_much_to_be_written_out_is_compared(self, value):
+        expected = [{"x": value, "n": n} for n in range(30)]
+        actual = [{"x": written_out(value)[-1], "n": n} for n in range(30)]
+        assert trajectory(expected, actual[::-1]) == 1
+        assert trajectory(expected, [{"x": "no", "n": n} for n in range(30)]) == 0
 
     def test_correctness_counts_them_as_calls(self):
         case = EvalTestCase(
@@ -354,6 +386,99 @@ class TestWithArgumentMatchers:
             self.EXPECTED, {"city": "x"}, arguments=lambda expected, actual: seen.append(expected) or True
         )
         assert seen == [self.EXPECTED]
+
+
+ATOMS = st.sampled_from([0, 1, True, "1", "a", None, 1.0])
+
+
+def expected_values(depth=2):
+    """Expected values with forms in them."""
+    if not depth:
+        return ATOMS
+    inner = expected_values(depth - 1)
+    several = st.lists(inner, min_size=1, max_size=3).map(lambda values: one_of(*values))
+    maps = st.dictionaries(st.sampled_from("xy"), entries(depth - 1), max_size=2)
+    return st.one_of(ATOMS, several, st.lists(inner, max_size=2), maps)
+
+
+def entries(depth=2):
+    """What may stand under a key."""
+    optional = st.lists(expected_values(depth), min_size=1, max_size=2).map(
+        lambda values: one_of(*values, optional=True)
+    )
+    return st.one_of(expected_values(depth), optional)
+
+
+def written_out(value):
+    """Every value without forms that an expected value stands for; LEFT_OUT where there may be none."""
+    if isinstance(value, dict):
+        if value.keys() == {"optional"} and "one_of" in value["optional"]:
+            return [LEFT_OUT, *written_out(value["optional"])]
+        if value.keys() == {"one_of"}:
+            return [each for option in value["one_of"] for each in written_out(option)]
+        choices = product(*(written_out(each) for each in value.values()))
+        return [
+            {key: each for key, each in zip(value, chosen, strict=True) if each is not LEFT_OUT}
+            for chosen in choices
+        ]
+    if isinstance(value, list):
+        return [list(chosen) for chosen in product(*map(written_out, value))]
+    return [value]
+
+
+def repr_by_value(value):
+    """A text that two values have in common where they are equal by the documented rules."""
+    if isinstance(value, dict):
+        return f"{{{sorted((key, repr_by_value(each)) for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(repr_by_value, value))}]"
+    return repr(float(value)) if type(value) in (int, float) else repr(value)
+
+
+LEFT_OUT = object()
+EXPECTED = st.dictionaries(st.sampled_from("abc"), entries(), min_size=1, max_size=3)
+
+
+class TestAgainstWritingOut:
+    @given(expected=EXPECTED, data=st.data())
+    @settings(max_examples=300, deadline=None)
+    def test_exactly_what_the_forms_stand_for_is_accepted(self, expected, data):
+        concrete = written_out(expected)
+        actual = data.draw(st.sampled_from(concrete))
+        assert accepts(expected, actual, arguments="exact")
+        other = data.draw(st.one_of(st.dictionaries(st.sampled_from("abcd"), ATOMS, max_size=3), EXPECTED))
+        is_right = repr_by_value(other) in set(map(repr_by_value, concrete))
+        assert accepts(expected, other, arguments="exact") is is_right
+        alike = alternatives(read_values(expected), 50)
+        assert alike is None or set(map(repr_by_value, alike)) == set(map(repr_by_value, concrete))
+        assert bool(ArgumentMatcher().explain(read_values(expected), other)) is not is_right
+
+    @given(expected=EXPECTED, actual=st.dictionaries(st.sampled_from("abcd"), ATOMS, max_size=4))
+    @settings(max_examples=200, deadline=None)
+    def test_the_other_modes_leave_out_what_they_do_not_look_at(self, expected, actual):
+        concrete = [repr_by_value(each) for each in written_out(expected)]
+        known = {key: actual[key] for key in actual if key in expected}
+        assert accepts(expected, actual, arguments="expected_in_actual") is (repr_by_value(known) in concrete)
+        given_only = {key: expected[key] for key in actual if key in expected}
+        parts = {repr_by_value(each) for each in written_out(given_only)}
+        fits = actual.keys() <= expected.keys() and repr_by_value(actual) in parts
+        assert accepts(expected, actual, arguments="actual_in_expected") is fits
+
+    @given(
+        st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=4),
+        st.lists(st.integers(0, 3), max_size=4),
+    )
+    @settings(max_examples=200, deadline=None)
+    def test_the_pairs_of_trajectories_are_as_many_as_an_exhaustive_search_finds(self, options, made):
+        expected = [{"n": one_of(*values)} for values in options]
+        actual = [{"n": n} for n in made]
+        most = max(
+            sum(n in values for values, n in zip(order, made, strict=False)) for order in permutations(
+                [*options, *([[]] * max(0, len(made) - len(options)))]
+            )
+        )  # fmt: skip
+        longest = max(len(options), len(made))
+        assert trajectory(expected, actual) == pytest.approx(most / longest if longest else 1)
 
 
 class TestReasons:
