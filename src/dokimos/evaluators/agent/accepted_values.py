@@ -33,11 +33,10 @@ class ExpectedCall(ToolCall):
 
 
 def one_of(*values: Any, optional: bool = False) -> dict[str, Any]:
-    """Return the data form of an argument of which each of the values is accepted.
+    """Return the data form of an argument of an expected call of which each of the values is accepted.
 
-    ```python
-    ToolCall("convert", {"unit": one_of("km", "kilometres"), "digits": one_of(2, optional=True)})
-    ```
+    `ToolCall("convert", {"unit": one_of("km", "kilometres"), "digits": one_of(2, optional=True)})` expects a
+    unit, and either two digits or nothing said about them.
 
     Args:
         values: What is accepted; compared strictly, as every value is. One may hold such a form itself.
@@ -139,13 +138,13 @@ def alternatives(value: Any, most: int) -> list[Any] | None:
     if isinstance(value, AcceptedValues):
         parts = [alternatives(each, most) for each in value.values[: most + 1]]
         return _joined(parts, value.may_be_absent, most)
-    if isinstance(value, dict):
-        chosen = _choices([alternatives(each, most) for each in value.values()], most)
-        return None if chosen is None else [_entries(value, choice) for choice in chosen]
-    if isinstance(value, list):
-        chosen = _choices([alternatives(each, most) for each in value], most)
-        return None if chosen is None else [list(choice) for choice in chosen]
-    return [value]
+    if not isinstance(value, dict | list):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value
+    chosen = _choices([alternatives(each, most) for each in inner], most)
+    if chosen is None:
+        return None
+    return [_entries(value, choice) if isinstance(value, dict) else list(choice) for choice in chosen]
 
 
 def _joined(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:

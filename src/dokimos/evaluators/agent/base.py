@@ -62,7 +62,7 @@ class CallsEvaluator(Evaluator):
             words["tool_arguments"] = {
                 name: in_documented_words(each) for name, each in self.tool_arguments.items()
             }
-        return replace(self, **words)
+        return replace(self, **words) if words else self
 
 
 @dataclass(frozen=True, kw_only=True)

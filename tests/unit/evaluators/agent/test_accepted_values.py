@@ -380,6 +380,15 @@ class TestWithArgumentMatchers:
         for form, actual in ((one_of(1, 2), {"x": 2}), (one_of(1, optional=True), {})):
             assert accepts({"x": 9}, actual, arguments=ArgumentMatcher(arguments={"x": form}))
 
+    def test_a_matcher_of_a_users_class_decides_by_itself(self):
+        class Lenient(ArgumentMatcher):
+            def __call__(self, expected, actual):
+                return actual.get("city") == "x" or super().__call__(expected, actual)
+
+        assert accepts(self.EXPECTED, {"city": "x"}, arguments=Lenient())
+        assert accepts(self.EXPECTED, {"city": "Lutetia"}, arguments=Lenient())
+        assert not accepts(self.EXPECTED, {"city": "y"}, arguments=Lenient())
+
     def test_a_function_gets_the_arguments_as_they_were_written(self):
         seen = []
         accepts(
