@@ -13,6 +13,7 @@ from dokimos.comparison.diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
 from dokimos.core.figures import score as score_text
+from dokimos.core.score_range import share_of
 from dokimos.core.text import counted
 from dokimos.gate.config import GateConfig
 from dokimos.gate.variation import NoiseFigures, spread
@@ -187,32 +188,36 @@ class _Chooser:
         return GuardChoice(evaluator=metric.name, guard=guard, reason=reason)
 
     def _guard(self, metric: MetricChange) -> tuple[ItemGuard, str]:
-        if not self.baseline.records_repeats:
-            return ItemGuard.DOCUMENTED, "the baseline says nothing of repeats or of determinism"
-        if metric.n < FEWEST_ITEMS:
-            return (
-                ItemGuard.DOCUMENTED,
-                f"it has only {counted(metric.n, 'shared item')}, too few for guard 1",
-            )
-        if self._is_blind(metric.n):
-            return ItemGuard.DOCUMENTED, (
-                f"guard 1 could not see even the collapse of all its {metric.n} shared items at alpha = "
-                f"{self.config.alpha:g}"
-            )
-        if self._has_collapsed(metric):
-            return ItemGuard.DOCUMENTED, "all its items that could fall did, too few for guard 1 to see it"
+        reason = self._reason_for_documented(metric)
+        if reason is not None:
+            return ItemGuard.DOCUMENTED, reason
         before, now = self.repeats(0, metric.name), self.repeats(1, metric.name)
-        runs = self.noise_runs(metric.name)
+        runs, alpha = self.noise_runs(metric.name), self.config.alpha
         varied = self._largest_spread(metric.name)
         known = f"{runs} runs of dokimos noise" if runs > max(before, now) else f"{max(before, now)} repeats"
         if not varied and max(before, now, runs) >= QUIET_REPEATS and self._is_deterministic(metric.name):
             return ItemGuard.DOCUMENTED, f"it is deterministic and {known} did not vary"
-        if can_judge(before, now, self.config.alpha) or noise_can_judge(runs, self.config.alpha):
+        if can_judge(before, now, alpha) or noise_can_judge(runs, alpha):
             amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
             return ItemGuard.VARIATION, f"{known} {amount}"
         have = "one repeat on each side" if before == now == 1 else f"{before} and {now} repeats"
         also = f" and {runs} runs of dokimos noise" if runs else ""
         return ItemGuard.UNKNOWN, f"{have}{also} cannot tell it from noise"
+
+    def _reason_for_documented(self, metric: MetricChange) -> str | None:
+        """Say why no drop may pass as noise: guard 1 might not see a collapse, or nothing is known of it."""
+        if not self.baseline.records_repeats:
+            return "the baseline says nothing of repeats or of determinism"
+        if metric.n < FEWEST_ITEMS:
+            return f"it has only {counted(metric.n, 'shared item')}, too few for guard 1"
+        if self._is_blind(metric.n):
+            return (
+                f"guard 1 could not see even the collapse of all its {metric.n} shared items at alpha = "
+                f"{self.config.alpha:g}"
+            )
+        if self._has_collapsed(metric):
+            return "all its items that could fall did, too few for guard 1 to see it"
+        return None
 
     def _is_blind(self, items: int) -> bool:
         """Say whether guard 1 would not see that so many items fall and no other changes."""
@@ -225,12 +230,13 @@ class _Chooser:
         Items that had the worst score before cannot fall; where most have, the rest is too few for a test.
         """
         margin = self.config.severity_margin
+        worst = 1.0 if metric.lower_is_better else 0.0
         falls = [
-            metric.worsening(score.delta)
+            metric.worsening(score.share)
             for score in self.changes.get(metric.name, ())
             if score.baseline_mean is not None
             and score.candidate_mean is not None
-            and abs(score.baseline_mean - (1.0 if metric.lower_is_better else 0.0)) > margin
+            and abs(share_of(score.baseline_mean, metric.score_range) - worst) > margin
         ]
         rose = any(metric.worsening(delta) < 0 for delta in metric.deltas.values())
         return (

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.comparison import Snapshot
+from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.errors import ConfigurationError, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
 from dokimos.gate.baseline import baseline_of, baseline_text, read_baseline, write_baseline
@@ -14,6 +15,7 @@ from dokimos.gate.gate import decided as decided_with_reruns
 from dokimos.gate.gate import verdict_of
 from dokimos.gate.item_guards import ItemGuard, repeats_needed, smallest_p
 from dokimos.gate.noise import noise
+from dokimos.gate.severity import RerunScores
 from dokimos.gate.variation import NoiseFigures
 
 GOOD = [1.0] * 8
@@ -469,3 +471,34 @@ def test_a_severity_that_was_chosen_is_told_as_such(result, severity):
     assert f"since severity is set to '{severity}'." in found.message
     assert f"since severity is set to '{severity}'." in found.to_markdown().replace("\\", "")
     assert found.tree()["itemGuards"] == []
+
+
+class TestRanges:
+    """Scores of any range: the margin is a share of it, and so is what counts as a collapse."""
+
+    def side(self, *runs):
+        items = tuple(
+            ItemSnapshot(index=i, scores={"R": tuple(run[i] for run in runs)}, verdicts=(True,) * len(runs))
+            for i in range(len(runs[0]))
+        )
+        facts = EvaluatorFacts(name="R", deterministic=False, score_range=(1.0, 5.0))
+        return Snapshot(items=items, evaluators={"R": facts}, runs=len(runs))
+
+    def test_a_drop_stands_out_in_the_unit_of_its_scores(self):
+        before = self.side([5.0] * 8, [5.0] * 7 + [4.9], [5.0] * 8)
+        small, large = (self.side(*[[score] + [5.0] * 7] * 3) for score in (4.5, 2.0))
+
+        assert decide(before, small, GateConfig()).drops == ()
+        assert [drop.key for drop in decide(before, large, GateConfig()).drops] == ["item-0"]
+
+    def test_a_collapse_ends_at_the_worst_score_of_the_range(self):
+        before, now = self.side([5.0] * 5 + [1.0] * 15), self.side([1.0] * 20)
+
+        assert decide(before, now, GateConfig()).failed
+
+    def test_running_again_is_held_against_the_margin_in_that_unit(self):
+        before, now = self.side([5.0] * 8), self.side([3.0] + [5.0] * 7)
+
+        for again, fails in (((3.0, 3.0, 3.0), True), ((4.6, 4.6, 4.6), False)):
+            reruns = {("item-0", "R"): RerunScores(3, again)}
+            assert decide(before, now, GateConfig(), reruns=reruns).failed is fails
