@@ -49,7 +49,8 @@ def find_ending(transcript: Transcript) -> Ending:
     said, last = _last_said(transcript.main), _last_model(transcript)
     fatal = _fatal_failure(transcript, said, last)
     if fatal is not None:
-        others = [span for span in failures if span is not _cause_of(transcript, fatal)]
+        cause = _cause_of(transcript, failures, fatal)
+        others = [span for span in failures if span is not cause]
         return Ending(error=_text(transcript, fatal), errors=_texts(transcript, others))
     errors = _texts(transcript, failures)
     if last is not None and _is_silent(transcript, last):
@@ -95,9 +96,10 @@ def _declared_answer(transcript: Transcript) -> str | None:
 
 def _agents_that_count(transcript: Transcript) -> Iterator[Span]:
     """Yield the outermost agents, the last first, up to one that failed with nobody taking over."""
+    last_start = _last_start(transcript, _ANSWERING)
     for agent in reversed(outermost_agents(transcript)):
         yield agent
-        if _failed_for_good(transcript, agent):
+        if _failed_for_good(transcript, agent, last_start):
             return
 
 
@@ -142,14 +144,14 @@ def _tells(transcript: Transcript, model: Span) -> bool:
 
 def _fatal_failure(transcript: Transcript, said: Entry | None, last: Span | None) -> Span | None:
     """Return the span whose failure left the run without an answer; None if it has one or did not fail."""
-    agents = outermost_agents(transcript)
-    if agents and _failed_for_good(transcript, agents[-1]):
+    agents, last_start = outermost_agents(transcript), _last_start(transcript, _ANSWERING)
+    if agents and _failed_for_good(transcript, agents[-1], last_start):
         return agents[-1]
     answer = said if said is not None and _is_answer(said) else None
-    for root in reversed(_roots_that_count(transcript, last)):
-        is_step = answer is None or _any_since(transcript, answer.time_ns, _ACTING)
-        if is_step and _failed_for_good(transcript, root):
-            return root
+    if answer is None or _last_start(transcript, _ACTING) >= answer.time_ns:
+        for root in reversed(_roots_that_count(transcript, last)):
+            if _failed_for_good(transcript, root, last_start):
+                return root
     if last is None or answer is not None or transcript.reading(last).outputs:
         return None
     return None if transcript.reading(last).error is None else last
@@ -163,18 +165,17 @@ def _roots_that_count(transcript: Transcript, last: Span | None) -> list[Span]:
     return [s for s in roots if len(roots) == 1 or transcript.reading(s).role is not SpanRole.TOOL]
 
 
-def _failed_for_good(transcript: Transcript, span: Span) -> bool:
+def _failed_for_good(transcript: Transcript, span: Span, last_start: float) -> bool:
     """Say whether a span failed and no agent or model was asked after it."""
     if transcript.reading(span).error is None:
         return False
-    return not _any_since(transcript, math.inf if span.end_ns is None else span.end_ns, _ANSWERING)
+    return span.end_ns is None or last_start < span.end_ns
 
 
-def _any_since(transcript: Transcript, time_ns: float, roles: frozenset[SpanRole]) -> bool:
-    return any(
-        span.start_ns is not None and span.start_ns >= time_ns and transcript.reading(span).role in roles
-        for span in transcript.tree.spans
-    )
+def _last_start(transcript: Transcript, roles: frozenset[SpanRole]) -> float:
+    """Return when the last span of some roles started."""
+    starts = (span.start_ns for span in transcript.tree.spans if transcript.reading(span).role in roles)
+    return max((start for start in starts if start is not None), default=-math.inf)
 
 
 def _text_of_roots(transcript: Transcript) -> str | None:
@@ -207,9 +208,9 @@ def _passed_to(transcript: Transcript, span: Span) -> Iterator[Span]:
             yield above
 
 
-def _cause_of(transcript: Transcript, fatal: Span) -> Span:
-    """Return the failure, of those that are reported, that was passed on to a span."""
-    for span in reversed(_find_failures(transcript)):
+def _cause_of(transcript: Transcript, failures: list[Span], fatal: Span) -> Span:
+    """Return the last of the failures that was passed on to a span, else the span."""
+    for span in reversed(failures):
         if any(above is fatal for above in _passed_to(transcript, span)):
             return span
     return fatal

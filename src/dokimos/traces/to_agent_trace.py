@@ -13,7 +13,7 @@ from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.traces.calls import made_calls
 from dokimos.traces.ending import find_ending, has_run, outermost_agents
-from dokimos.traces.reading import Document
+from dokimos.traces.reading import Document, SpanReading
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span, group_by_trace
 from dokimos.traces.transcript import Transcript
@@ -157,15 +157,21 @@ def _tools(transcript: Transcript) -> list[ToolDefinition]:
     """Return the tools that models and agents were given, else those that ran and say what they are."""
     ran = [transcript.reading(span) for span in transcript.spans_of(SpanRole.TOOL)]
     given = [reading for reading in transcript.readings.values() if reading.role is not SpanRole.TOOL]
-    found: dict[str, ToolDefinition] = {}
-    for tool in (tool for reading in given for tool in reading.tools):
-        found.setdefault(tool.name, tool)
-    own = {tool.name: tool for reading in reversed(ran) for tool in reading.tools}
+    own, found = _described_by(ran), _described_by(given)
     if found:
         return [tool if tool.input_schema else own.get(name, tool) for name, tool in found.items()]
     # One that ran without a description is there all the same, though nothing is known of its arguments.
     names = _unique(reading.name for reading in ran if reading.error is None or reading.tools)
     return [own.get(name, ToolDefinition(name)) for name in names] if own else []
+
+
+def _described_by(readings: Iterable[SpanReading]) -> dict[str, ToolDefinition]:
+    """Return the tools that spans describe, by name; what is said first counts."""
+    found: dict[str, ToolDefinition] = {}
+    for reading in readings:
+        for tool in reading.tools:
+            found.setdefault(tool.name, tool)
+    return found
 
 
 def _case_of(transcript: Transcript, prices: PriceTable | None) -> EvalTestCase:
