@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from coverage import coverage_table, few_labels_table
+from coverage import coverage_table
 from default_gate import broken_items_table, unchanged_systems_table
 from false_alarms import guard_one_table
+from few_labels import changed_labels_table, corrected_table, labels_alone_table
+from few_scores import few_scores_table
 from gates import gate_table
 from monitoring import delay_table, detector_table, process_table
 from plans import plan_table
@@ -32,7 +34,10 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "power": (power_table, 4_000, 500),
     "plans": (plan_table, 1_000, 100),
     "coverage": (coverage_table, 4_000, 400),
-    "labels": (few_labels_table, 500, 50),
+    "scores": (few_scores_table, 2_000, 200),
+    "labels": (corrected_table, 5_000, 100),
+    "alone": (labels_alone_table, 5_000, 100),
+    "changed": (changed_labels_table, 5_000, 50),
     "unchanged": (unchanged_table, 2_000, 200),
     "dropped": (dropped_table, 1_000, 100),
     "process": (process_table, 1_000, 60),
@@ -56,7 +61,7 @@ def main() -> None:
         print(tables[-1].to_markdown())
         print(f"({name}: {time.process_time() - start:.0f} s)\n", flush=True)
     if options.write:
-        write(options.write, "\n".join(table.to_markdown() for table in tables))
+        write(options.write, tables)
     broken = sum(table.broken for table in tables)
     print(
         "All promises hold." if not broken else f"{broken} designs break a promise; they are marked with (!)."
@@ -64,10 +69,14 @@ def main() -> None:
     sys.exit(1 if broken else 0)
 
 
-def write(page: Path, text: str) -> None:
+def write(page: Path, tables: Sequence[Table]) -> None:
+    """Put the tables in the place of those with the same title, new ones behind them."""
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    simulated, after = rest.split(END)
+    sections = {text.split("\n", 1)[0]: text.strip() for text in simulated.split("\n## ")[1:]}
+    sections |= {table.title: table.to_markdown().removeprefix("## ").strip() for table in tables}
+    text = "\n\n".join(f"## {section}" for section in sections.values())
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,79 +123,6 @@ def ppi_change(draw: Generator, n: int) -> Case:
             )
         )
     return ppi_paired_difference(*sides).interval, 0.2 * (0.25 - 0.75)
-
-
-@dataclass(frozen=True)
-class FewLabels:
-    """Verdicts of people on a few of many items, and of a judge on all of them."""
-
-    rate: float
-    sensitivity: float
-    specificity: float
-    unlabelled_each: int = 9
-    is_scored: bool = False
-    """Whether the judge gives scores instead of verdicts."""
-
-    def __call__(self, draw: Generator, n: int) -> Case:
-        labels = draw.random(n * (1 + self.unlabelled_each)) < self.rate
-        right = draw.random(labels.size) < np.where(labels, self.sensitivity, self.specificity)
-        judged = np.where(right, labels, ~labels).astype(float)
-        if self.is_scored:
-            judged = (0.2 + 0.6 * judged + 0.2 * draw.normal(size=labels.size)).clip(0, 1)
-        sample = JudgedSample(
-            labels=labels[:n].astype(float).tolist(),
-            judged=judged[:n].tolist(),
-            unlabelled=judged[n:].tolist(),
-        )
-        return ppi_mean(sample).interval, self.rate
-
-
-def few_labels_table(repetitions: int) -> Table:
-    """How often the corrected pass rate's interval holds the true rate, and how wide it is."""
-    rows = []
-    for title, sensitivity, specificity, is_scored in LABEL_JUDGES:
-        for n in (20, 50, 100, 200):
-            for rate in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
-                design = FewLabels(rate, sensitivity, specificity, is_scored=is_scored)
-                rows.append(few_labels_row(title, n, design, repetitions))
-    return Table(
-        "Pass rates corrected by few labels, at 95 %",
-        f"The interval holds the rate that people would give in 93 % of {repetitions:,} simulations or more. "
-        "It is never wider than Clopper and Pearson's of the labels alone, and about a fifth narrower "
-        "at rates of 0.5 to 0.8 from 50 labels on where judge and people agree on 90 %. For each item with a "
-        "label there are nine without.",
-        ("judge", "rate", "labels", "covered", "width", "of the labels' own"),
-        tuple(rows),
-    )
-
-
-def few_labels_row(title: str, n: int, design: FewLabels, times: int) -> Row:
-    draw = np.random.default_rng([n, int(100 * design.rate), len(title)])
-    covered, width, own_width = 0, 0.0, 0.0
-    own_widths = [_width(clopper_pearson_interval(passed, n)) for passed in range(n + 1)]
-    for _ in range(times):
-        interval, truth = design(draw, n)
-        covered += interval.low <= truth <= interval.high
-        width += _width(interval)
-        own_width += own_widths[int(draw.binomial(n, design.rate))]
-    share, of_own = covered / times, width / own_width
-    is_narrow = of_own <= 0.82 or n < 50 or not 0.5 <= design.rate <= 0.8 or title != AGREES_ON_90
-    cells = (title, f"{design.rate:.2f}", str(n), percent(share), f"{width / times:.3f}", f"{of_own:.2f}")
-    return Row(cells, holds=share >= 0.93 - rate_error(0.95, times) and is_narrow)
-
-
-def _width(interval: Interval) -> float:
-    return interval.high - interval.low
-
-
-AGREES_ON_90: Final = "agrees on 90 %"
-LABEL_JUDGES: Final = (
-    (AGREES_ON_90, 0.9, 0.9, False),
-    ("passes too much", 0.95, 0.6, False),
-    ("fails too much", 0.6, 0.95, False),
-    ("guesses", 0.5, 0.5, False),
-    ("scores, agrees on 90 %", 0.9, 0.9, True),
-)
 
 
 def one_look(draw: Generator, n: int) -> Case:

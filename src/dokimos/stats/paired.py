@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, variance
+from statistics import NormalDist, fmean
 from typing import Final
 
 from dokimos.stats.intervals import Interval, clopper_pearson_interval, mid_p_interval
+from dokimos.stats.moments import sample_variance
 from dokimos.stats.skewed_mean import MeanSummary, coverage_of_few
 from dokimos.stats.student import t_quantile
 
@@ -51,7 +52,7 @@ def mean_estimate(
     if n < 2:
         return None
     centre = fmean(values)
-    error = _off_dust(math.sqrt(variance(values, centre) / n))
+    error = _off_dust(math.sqrt(sample_variance(values, centre) / n))
     if set(values) <= {0.0, 1.0} and within == (0.0, 1.0):
         return Estimate(centre, error, mid_p_interval(int(sum(values)), n, confidence=confidence))
     if error == 0:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, variance
+from statistics import fmean
 from typing import Final
 
 from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
 from dokimos.stats.intervals import Interval, clopper_pearson_interval
-from dokimos.stats.paired import Estimate, constant_interval, paired_rate_interval, t_estimate
+from dokimos.stats.moments import sample_variance
+from dokimos.stats.paired import constant_interval, paired_rate_interval
+from dokimos.stats.skewed_mean import MeanSummary
 
 FOLDS: Final = 5
+_DUST: Final = 1e-24
 LEAST_OF_A_KIND: Final = 5
 """With fewer labels of a kind (passed, failed, changed), the labels' own exact interval is given."""
 
@@ -133,7 +136,7 @@ def _are_verdicts(values: Iterable[float]) -> bool:
 
 
 def _mean(sample: JudgedSample, confidence: float, folds: int, within: tuple[float, float]) -> PpiEstimate:
-    """Return the corrected mean with Student's t interval, cut to the range that scores have."""
+    """Return the corrected mean with Student's t interval, widened by skewness, within the scores' range."""
     few, many = len(sample.labels), len(sample.unlabelled)
     weights = _weights(sample, min(folds, few))
     weight, centre = fmean(weights), fmean(sample.unlabelled)
@@ -141,18 +144,17 @@ def _mean(sample: JudgedSample, confidence: float, folds: int, within: tuple[flo
         label - own * (score - centre)
         for label, score, own in zip(sample.labels, sample.judged, weights, strict=True)
     ]
-    of_judge = weight * weight * variance(sample.unlabelled) / many
-    of_labels = variance(errors) / few
+    of_judge = weight * weight * sample_variance(sample.unlabelled) / many
+    of_labels = sample_variance(errors) / few
     total = of_judge + of_labels
-    if not total:
+    if total <= _DUST:  # no more than binary fractions put beside a mean
         interval = constant_interval(errors[0], few, within, confidence=confidence)
         return PpiEstimate(errors[0], 0.0, interval, weight)
     freedom = total**2 / (of_judge**2 / (many - 1) + of_labels**2 / (few - 1))
-    found: Estimate = t_estimate(fmean(errors), math.sqrt(total), freedom, confidence)
-    low, high = within
-    value = min(high, max(low, found.value))
-    interval = Interval(max(low, found.interval.low), min(high, found.interval.high))
-    return PpiEstimate(value, found.standard_error, interval, weight)
+    mean = fmean(errors)
+    summary = MeanSummary.of(mean, math.sqrt(total), [error - mean for error in errors], freedom)
+    value = min(within[1], max(within[0], mean))
+    return PpiEstimate(value, summary.error, summary.interval(confidence, within), weight)
 
 
 def _at_most(found: PpiEstimate, own: Interval, sample: JudgedSample, fewest: int) -> PpiEstimate:
@@ -163,29 +165,29 @@ def _at_most(found: PpiEstimate, own: Interval, sample: JudgedSample, fewest: in
     narrower = found.interval.high - found.interval.low < own.high - own.low
     if narrower and fewest >= LEAST_OF_A_KIND:
         return replace(found, label_only=own)
-    value, error = fmean(sample.labels), math.sqrt(variance(sample.labels) / len(sample.labels))
+    value, error = fmean(sample.labels), math.sqrt(sample_variance(sample.labels) / len(sample.labels))
     return PpiEstimate(value, error, own, 0.0, own)
 
 
 def _weights(sample: JudgedSample, folds: int) -> list[float]:
     """Return for each label the judge's weight, as the labels of the other folds have it."""
+    spread = sample_variance([*sample.judged, *sample.unlabelled])
+    shrink = 1 + len(sample.labels) / len(sample.unlabelled)
     if folds < 2:
-        return [_best_weight(sample, sample.labels, sample.judged)] * len(sample.labels)
+        return [_best_weight(sample.labels, sample.judged, shrink * spread)] * len(sample.labels)
     of_fold = []
     for fold in range(folds):
         labels = [label for place, label in enumerate(sample.labels) if place % folds != fold]
         judged = [score for place, score in enumerate(sample.judged) if place % folds != fold]
-        of_fold.append(_best_weight(sample, labels, judged))
+        of_fold.append(_best_weight(labels, judged, shrink * spread))
     return [of_fold[place % folds] for place in range(len(sample.labels))]
 
 
-def _best_weight(sample: JudgedSample, labels: Sequence[float], judged: Sequence[float]) -> float:
+def _best_weight(labels: Sequence[float], judged: Sequence[float], spread: float) -> float:
     """Return the weight in 0..1 that makes the variance of the estimate smallest."""
-    few, many = len(sample.labels), len(sample.unlabelled)
-    spread = variance([*sample.judged, *sample.unlabelled])
-    if spread == 0:
+    if spread <= _DUST:
         return 0.0
     label_mean, judged_mean = fmean(labels), fmean(judged)
     pairs = zip(labels, judged, strict=True)
     together = fmean((label - label_mean) * (score - judged_mean) for label, score in pairs)
-    return min(1.0, max(0.0, together / ((1 + few / many) * spread)))
+    return min(1.0, max(0.0, together / spread))

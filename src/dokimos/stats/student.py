@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
@@ -21,6 +22,7 @@ def t_cdf(t: float, freedom: float) -> float:
     return tail if t < 0 else 1 - tail
 
 
+@lru_cache(4_096)
 def t_quantile(probability: float, freedom: float) -> float:
     """Return the value below which a variable of Student's t distribution lies with `probability`."""
     if freedom > _LARGE:

@@ -69,3 +69,14 @@ def test_the_exact_interval_is_the_wider_one():
 
 def test_the_exact_interval_of_nothing_is_everything():
     assert clopper_pearson_interval(0, 0) == Interval(0.0, 1.0)
+
+
+@pytest.mark.parametrize("probability", [1e-12, 0.025, 0.5, 0.975])
+@pytest.mark.parametrize(
+    ("a", "b"), [(0.5, 0.5), (1, 20), (20, 1), (0.01, 3), (3, 0.01), (5_000, 12), (1e17, 1)]
+)
+def test_a_beta_quantile_is_where_the_distribution_function_reaches_its_probability(probability, a, b):
+    found = beta_quantile(probability, a, b)
+
+    assert 0 <= found <= 1
+    assert found == pytest.approx(stats.beta.ppf(probability, a, b), rel=1e-9, abs=1e-200)

@@ -197,3 +197,23 @@ def test_a_judge_that_agrees_on_nine_of_ten_saves_a_fifth_of_the_width():
         narrowed.append(1 - (found.interval.high - found.interval.low) / (own.high - own.low))
 
     assert fmean(narrowed) > 0.2
+
+
+def test_scores_of_labels_that_are_all_the_same_are_never_certain():
+    # Six times 0.4 has a mean beside 0.4 in binary, and so a spread of 1e-17.
+    sample = JudgedSample(labels=[0.4] * 6, judged=[0.5] * 6, unlabelled=[0.5] * 40)
+
+    found = ppi_mean(sample)
+
+    assert found.interval.high - found.interval.low > 0.3
+
+
+def test_a_skewed_judge_widens_the_interval_on_its_side():
+    draw = random.Random(4)
+    labels = [1.0 - 0.9 * (draw.random() < 0.1) * draw.random() for _ in range(60)]
+    judged = [draw.random() for _ in range(500)]
+
+    found = ppi_mean(JudgedSample(labels=labels, judged=judged[:60], unlabelled=judged[60:]))
+
+    assert found.value - found.interval.low > 1.2 * (found.interval.high - found.value)
+    assert 0 <= found.interval.low < found.interval.high <= 1
