@@ -208,7 +208,14 @@ class BudgetExceededError(RunError):
 
 
 class EvalAssertionError(DokimosError, AssertionError):
-    """What a test asserts of an evaluation is not so; the message names everything that fails."""
+    """What a test asserts of an evaluation is not so; the message names everything that fails.
+
+    `summary` is all of it in one line, without reasons.
+    """
+
+    def __init__(self, message: str, summary: str = "") -> None:
+        self.summary = summary or message.partition("\n")[0]
+        super().__init__(message)
 
 
 class RegressionError(DokimosError, AssertionError):

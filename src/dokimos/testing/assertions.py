@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from dokimos.core.figures import one_line
 from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.run_scope import current_scope, enter_scope
@@ -17,6 +19,8 @@ from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
 from dokimos.experiment.wanted import Wanted, compare
 from dokimos.testing.cassettes import current_cassette
 from dokimos.testing.recorder import current_recorder
+
+LONGEST_ERROR: Final = 80
 
 
 def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]) -> tuple[EvalResult, ...]:
@@ -35,9 +39,15 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     recorder = current_recorder()
     if recorder is not None:
         recorder.case(case, results, chosen)
-    failures = [_described(result) for result in find_culprits(None, results)]
-    if failures:
-        raise EvalAssertionError(visible("\n".join(failures)))
+    culprits = find_culprits(None, results)
+    if culprits:
+        lower = {one.name for one in chosen if one.lower_is_better}
+        raise EvalAssertionError(
+            visible("\n".join(map(_described, culprits))),
+            visible(
+                "; ".join(_in_short(result, lower_is_better=result.name in lower) for result in culprits)
+            ),
+        )
     return results
 
 
@@ -68,7 +78,7 @@ def assert_scores(
     if problems:
         raise ConfigurationError("; ".join([*problems, *misses]))
     if misses:
-        raise EvalAssertionError(visible("\n".join(misses)))
+        raise EvalAssertionError(visible("\n".join(misses)), visible("; ".join(misses)))
 
 
 def _checked(case: EvalTestCase) -> EvalTestCase:
@@ -110,6 +120,16 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
 
     found = iter(run_sync(main()))
     return tuple(next(found) if one.is_async else one.evaluate(case) for one in evaluators)
+
+
+def _in_short(result: EvalResult, *, lower_is_better: bool) -> str:
+    """Say how a result fails as a formula: `Exact Match 0.00 < 1.00`."""
+    if result.error is not None:
+        return f"{result.name} errored: {one_line(result.problem, LONGEST_ERROR)}"
+    if result.score is None or result.threshold is None:
+        return f"{result.name} failed"
+    sign = ">" if lower_is_better else "<"
+    return f"{result.name} {result.score:.2f} {sign} {result.threshold:.2f}"
 
 
 def _described(result: EvalResult) -> str:

@@ -167,8 +167,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
+    if report.failed and call.excinfo is not None and call.excinfo.typename == "EvalAssertionError":
+        _shorten(report, call.excinfo.value)
     recorder = item.stash.get(_recorder, None)
     if recorder is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
         from dokimos.testing.session import reported_case
@@ -180,6 +182,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
             first.dokimos = reported_case(item, first, recorder, _source_of(item))
         report.dokimos = first.dokimos
     return report
+
+
+def _shorten(report: pytest.TestReport, error: BaseException) -> None:
+    """Let pytest's summary say what fails, and not begin with the name of our exception."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    summary = getattr(error, "summary", None)
+    if crash is not None and summary:
+        crash.message = summary
 
 
 @pytest.hookimpl(trylast=True)

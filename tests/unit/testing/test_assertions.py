@@ -184,3 +184,18 @@ def test_what_was_recorded_stays_as_it_was(recorder):
     item = recorder.item(index=0, id="x")
     assert item.actual_outputs == {"words": ["a"], "kept": ["a"]}
     assert item.eval_results[0].metadata == {"words": ["a"]}
+
+
+def test_the_summary_is_one_line_of_formulas():
+    case = Example.of("q", "Canberra").to_test_case("Sydney")
+    high = evaluator(name="Toxicity", threshold=0.2, lower_is_better=True)(lambda actual_output: 0.5)
+    broken = evaluator(name="Tone", threshold=0.5)(lambda actual_output: 1 / 0)
+    with pytest.raises(EvalAssertionError) as raised:
+        assert_eval(case, ExactMatch(), high, broken)
+    assert raised.value.summary == (
+        "Exact Match 0.00 < 1.00; Toxicity 0.50 > 0.20; Tone errored: ZeroDivisionError: division by zero"
+    )
+
+
+def test_the_summary_of_an_error_made_by_hand_is_its_first_line():
+    assert EvalAssertionError("one\ntwo").summary == "one"

@@ -50,6 +50,7 @@ def test_a_test_runs_once_for_each_example_under_readable_ids(project):
     run.assert_outcomes(passed=1, failed=1)
     run.stdout.fnmatch_lines(["*test_support?refund? PASSED*", "*test_support?do-i-need-a-receipt? FAILED*"])
     run.stdout.fnmatch_lines(["*Evaluation 'Exact Match' failed: score=0.00 (threshold=1.00)"])
+    run.stdout.fnmatch_lines(["FAILED *test_support?do-i-need-a-receipt? - Exact Match 0.00 < 1.00"])
 
 
 def test_the_failure_shows_the_test_and_not_our_code(project):
