@@ -42,12 +42,9 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     culprits = find_culprits(None, results)
     if culprits:
         lower = {one.name for one in chosen if one.lower_is_better}
-        raise EvalAssertionError(
-            visible("\n".join(map(_described, culprits))),
-            visible(
-                "; ".join(_in_short(result, lower_is_better=result.name in lower) for result in culprits)
-            ),
-        )
+        in_short = [_in_short(result, lower_is_better=result.name in lower) for result in culprits]
+        told = "\n".join(map(_described, culprits))
+        raise EvalAssertionError(visible(told), visible("; ".join(in_short)))
     return results
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dokimos import EvalTestCase, Experiment
+from dokimos import EvalTestCase, Example, Experiment, evaluator
 from dokimos.core.results import EvalResult
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators import Contains, ExactMatch, Levenshtein, LLMJudge
