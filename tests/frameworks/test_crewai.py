@@ -105,6 +105,9 @@ class TestCrew(FrameworkContract):
 
 
 class TestAgent(TestCrew):
+    def scenarios(self):
+        return {}
+
     def agent(self, base_url):
         return agent_on(llm(base_url))
 

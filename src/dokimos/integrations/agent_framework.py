@@ -25,7 +25,7 @@ from dokimos.integrations.base import (
     identity,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
-from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, priced, summed, usage_of, with_offered
 
 EXTRA: Final = "agent-framework"
 
@@ -129,8 +129,8 @@ async def _run(agent: Any, given: list[Any], run_options: Mapping[str, Any]) -> 
     except Exception as error:
         came = AgentRun.of_failure(error, to_agent_trace(watch), watch.usage)
     described = describe_tools(to_tool_definitions, agent)
-    offered = describe_tools(to_tool_definitions, watch.tools) or ()
-    return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
+    offered = describe_tools(to_tool_definitions, watch.tools)
+    return replace(came, tools=with_offered(described, offered))
 
 
 class _Watch:

@@ -35,8 +35,8 @@ from dokimos.integrations.reading import (
     get,
     merge_tools,
     priced,
-    tool_definitions,
     usage_of,
+    with_offered,
 )
 
 EXTRA: Final = "crewai"
@@ -213,8 +213,8 @@ async def _kick_off(ready: Any, given: Any, options: Mapping[str, Any], *, earli
     trace = to_agent_trace(told)
     trace = replace(trace, tool_calls=trace.tool_calls[earlier:])
     described = describe_tools(to_tool_definitions, ready)
-    offered = describe_tools(tool_definitions, came.tools) or ()
-    tools = None if described is None else merge_tools([*described, *offered])
+    # Their schemas are deep in events, where CrewAI tells values as Python prints them.
+    tools = with_offered(described, [ToolDefinition(name) for name in came.tools])
     if came.error is not None:
         return replace(AgentRun.of_failure(came.error, trace, came.usage), tools=tools)
     return AgentRun(

@@ -31,8 +31,8 @@ class Metered(Generic[R]):
     """Those of each of its tasks, as the last call of a model was given them."""
     failures: tuple[Any, ...]
     """The calls of tools that failed."""
-    tools: tuple[Any, ...]
-    """What models were offered."""
+    tools: tuple[str, ...]
+    """The names of those that models were offered."""
     error: Exception | None = None
 
 
@@ -58,7 +58,7 @@ def metered(runner: Any, run: Callable[[], R]) -> Metered[R]:
             summed(one.usage for one in seen),
             tuple(each for task, each in asked if not own or task in own),
             tuple(failure for one in seen for failure in one.failures),
-            tuple(tool for one in seen for tool in one.tools.values()),
+            tuple(name for one in seen for name in one.tools),
             error,
         )
     finally:
@@ -73,7 +73,7 @@ class _Seen:
     messages: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """What the longest call of a model was given, by task: the last one, in whichever order events come."""
     failures: list[Any] = field(default_factory=list)
-    tools: dict[str, Any] = field(default_factory=dict)
+    tools: dict[str, None] = field(default_factory=dict)
 
 
 class _Meter:
@@ -109,7 +109,8 @@ class _Meter:
                 if len(messages) >= len(seen.messages.get(task, ())):
                     seen.messages[task] = tuple(map(_with_calls, messages))
                 offered = get(event, "tools", default=())
-                seen.tools |= {str(get(get(tool, "function"), "name")): tool for tool in offered}
+                names = (get(get(tool, "function"), "name") for tool in offered)
+                seen.tools |= dict.fromkeys(name for name in names if isinstance(name, str) and name)
 
     def fail(self, source: Any, event: Any) -> None:
         with self._lock:

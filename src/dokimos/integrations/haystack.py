@@ -34,6 +34,7 @@ from dokimos.integrations.reading import (
     summed,
     tool_definitions,
     usage_of,
+    with_offered,
 )
 
 EXTRA: Final = "haystack"
@@ -152,8 +153,8 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any], pipeline_input: st
             done = _read({"messages": watch.messages()})
             came = AgentRun.of_failure(error, done.trace, done.usage)
         described = describe_tools(to_tool_definitions, ready)
-        offered = describe_tools(to_tool_definitions, watch.tools()) or ()
-        return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
+        offered = describe_tools(to_tool_definitions, watch.tools())
+        return replace(came, tools=with_offered(described, offered))
 
     async def run(inputs: Any) -> AgentRun:
         return await answer(made(agent, "run"), inputs)

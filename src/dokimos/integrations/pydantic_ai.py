@@ -26,7 +26,7 @@ from dokimos.integrations.base import (
     identity,
     made,
 )
-from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, text_of, usage_of
+from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of, with_offered
 
 EXTRA: Final = "pydantic-ai"
 _MACHINERY: Final = ("output", "tool-search")
@@ -135,7 +135,7 @@ async def _run(agent: Any, given: Any, run_options: Mapping[str, Any]) -> AgentR
             usage = summed(_tokens(get(message, "usage"), get(message, "model_name")) for message in done)
             came = AgentRun.of_failure(error, to_agent_trace(done), usage)
     described = describe_tools(to_tool_definitions, agent)
-    return replace(came, tools=None if described is None else merge_tools([*described, *offered]))
+    return replace(came, tools=with_offered(described, offered))
 
 
 def _watched(model: Any, offered: list[ToolDefinition]) -> Any:

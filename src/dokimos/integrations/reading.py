@@ -203,6 +203,18 @@ def merge_tools(tools: Iterable[ToolDefinition]) -> tuple[ToolDefinition, ...]:
     return tuple(_one_of(alike) for alike in by_name.values())
 
 
+def with_offered(
+    described: Iterable[ToolDefinition] | None, offered: Iterable[ToolDefinition] | None
+) -> tuple[ToolDefinition, ...] | None:
+    """Return the tools of an agent and what its model was offered besides; None where they are unknown."""
+    if described is None:
+        return None
+    known: dict[str, ToolDefinition] = {}
+    for tool in (*described, *(offered or ())):
+        known.setdefault(tool.name, tool)
+    return tuple(known.values())
+
+
 def _one_of(tools: list[ToolDefinition]) -> ToolDefinition:
     first = tools[0]
     return (

@@ -18,6 +18,10 @@ RUNS = [
 ]
 
 
+def test_each_framework_has_a_recording():
+    assert {stem for stem, _, _ in RUNS} == {path.stem for path in FOLDER.glob("*.json")}
+
+
 @pytest.mark.parametrize(
     ("module", "run"), [(m, r) for m, _, r in RUNS], ids=[f"{m}: {n}" for m, n, _ in RUNS]
 )
