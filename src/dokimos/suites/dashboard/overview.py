@@ -130,7 +130,7 @@ def _evaluators(result: ExperimentResult) -> list[dict[str, Any]]:
 def _evaluator(
     result: ExperimentResult, found: EvaluatorSummary, info: EvaluatorInfo | None
 ) -> dict[str, Any]:
-    return {
+    tree = {
         "name": found.name,
         "kind": kind_of(found.name, info),
         "lower": info is not None and info.lower_is_better,
@@ -143,6 +143,9 @@ def _evaluator(
         "skipped": found.skipped,
         "parameters": {} if info is None else info.parameters,
     }
+    if found.score_range is not None:
+        tree["range"] = list(found.score_range)
+    return tree
 
 
 def _tag_rates(items: Iterable[ItemRuns]) -> dict[str, list[int]]:

@@ -14,7 +14,7 @@ const tiles = (runs, all, state) => {
   const now = ratesOf(latest, state.tag);
   const earlier = before && ratesOf(before, state.tag);
   const moved = earlier && earlier.rate !== null && now.rate !== null ? ` · ${points(now.rate - earlier.rate)} since the run before` : "";
-  const judged = latest.evaluators.filter((one) => ["geval", "rag", "judge"].includes(one.kind) && one.mean !== null && !one.lower);
+  const judged = latest.evaluators.filter((one) => ["geval", "rag", "judge"].includes(one.kind) && one.mean !== null && !one.lower && !one.range);
   const quality = judged.length ? judged.reduce((sum, one) => sum + one.mean, 0) / judged.length : null;
   const priced = runs.filter((run) => run.cost != null);
   return el("section", { class: "cards", "aria-label": "Summary" },
@@ -26,6 +26,9 @@ const tiles = (runs, all, state) => {
     card("Cost of these runs", priced.length ? usd(priced.reduce((sum, run) => sum + run.cost, 0)) : UNKNOWN,
       priced.length ? `${priced.length} of ${runs.length} runs priced` : runs.some((run) => run.tokenized) ? "unpriced" : "no cost reported"));
 };
+
+/** Where a score lies in the range of its metric, from 0 to 1. */
+const shareOf = ({ range }, score) => (range && score !== null ? (score - range[0]) / (range[1] - range[0]) : score);
 
 const ruleOf = ({ threshold, lower, decides }) => {
   if (threshold !== null) return `${lower ? "at most" : "at least"} ${score(threshold)}`;
@@ -56,7 +59,7 @@ const sparkCard = (name, runs) => {
   const rule = last ? ruleOf(last) : "";
   return el("div", { class: "card spark-card" }, el("h2", { class: "foreign" }, name),
     el("p", { class: "value" }, last ? score(last.mean) : UNKNOWN, before ? el("small", null, signed(fixed(last.mean - before.mean, 2), last.mean - before.mean)) : null),
-    sparkline(found.map((one) => (one ? one.mean : null)), last ? last.threshold : null),
+    sparkline(found.map((one) => (one ? shareOf(one, one.mean) : null)), last ? shareOf(last, last.threshold) : null),
     el("p", { class: "note" }, rule, last && last.judged ? ` · ${count(last.passed)}/${count(last.judged)} passed` : "", last && last.errors ? ` · ${last.errors} errors` : "", last && last.skipped ? ` · ${last.skipped} skipped` : ""));
 };
 
