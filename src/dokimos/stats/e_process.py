@@ -94,10 +94,12 @@ class EProcess:
     def add(self, value: float, *, weight: float = 1.0) -> float:
         """Add one observation and return the p-value.
 
+        With one over the chance that a trace was sampled as its weight, the mean tested is that of all
+        traces, sampled or not.
+
         Args:
             value: The observation, in `low`..`high`; True counts as 1 and False as 0.
-            weight: What the observation stands for, in 0..`largest_weight`. With one over the chance that its
-                trace was sampled, the mean that is tested is that of all traces, sampled or not.
+            weight: What the observation stands for, in 0..`largest_weight`.
 
         Raises:
             ValueError: If the value or the weight is out of its range, NaN or infinite. Nothing changes then.
@@ -233,10 +235,12 @@ class EDetector:
     def add(self, value: float, *, weight: float = 1.0) -> bool:
         """Add one observation and return whether there is an alarm.
 
+        With one over the chance that a trace was sampled as its weight, the mean watched is that of all
+        traces, sampled or not.
+
         Args:
             value: The observation, in `low`..`high`; True counts as 1 and False as 0.
-            weight: What the observation stands for, in 0..`largest_weight`. With one over the chance that its
-                trace was sampled, the mean that is watched is that of all traces, sampled or not.
+            weight: What the observation stands for, in 0..`largest_weight`.
 
         Raises:
             ValueError: If the value or the weight is out of its range, NaN or infinite. Nothing changes then.
