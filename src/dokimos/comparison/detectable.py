@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import stdev
-from typing import Self
+from typing import Final, Self
 
 from dokimos.stats.multiplicity import sidak_level
 from dokimos.stats.power import (
@@ -15,8 +15,13 @@ from dokimos.stats.power import (
     mcnemar_detectable_drop,
     mcnemar_items_needed,
 )
+from dokimos.stats.search import smallest
+from dokimos.stats.uneven_power import UnevenDrop, uneven_power
 
-_MOST_FLIPS = 0.49
+AFFECTED: Final = 0.1
+"""Share of the items that an uneven drop falls on: a bug or a worse prompt hits some kinds of items."""
+_MOST_FLIPS: Final = 0.49
+_SIMULATIONS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,16 @@ class Design:
         unit = _unit_effect(self.n, self.alpha, power)
         return None if unit is None or unit * self.deviation > 1 else unit * self.deviation
 
+    def uneven_detectable_drop(self, power: float) -> float | None:
+        """Return the smallest mean drop that is seen where it falls on a tenth of the items.
+
+        On more of them where a tenth cannot fall as far. Verdicts are never spread evenly: they have one
+        answer.
+        """
+        if self.flips is not None:
+            return self.detectable_drop(power)
+        return _uneven_detectable(self.n, self.deviation, self.alpha, power)
+
     def items_needed(self, drop: float, power: float) -> int | None:
         """Return how many items see a mean drop with this power, None for more than a million."""
         if self.flips is not None:
@@ -73,6 +88,15 @@ def _detectable_share(n: int, flips: float, alpha: float, power: float) -> float
 @cache
 def _items_needed_of_verdicts(drop: float, flips: float, alpha: float, power: float) -> int | None:
     return mcnemar_items_needed(drop, flips=flips, alpha=alpha, power=power)
+
+
+@cache
+def _uneven_detectable(n: int, deviation: float, alpha: float, power: float) -> float | None:
+    def seen(drop: float) -> float:
+        uneven = UnevenDrop(mean=drop, affected=max(AFFECTED, drop))
+        return uneven_power(n, uneven, deviation, alpha=alpha, simulations=_SIMULATIONS)
+
+    return smallest(seen, 1.0, power)
 
 
 @cache

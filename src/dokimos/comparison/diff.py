@@ -161,6 +161,11 @@ class MetricChange:
         """
         return self.design.detectable_drop(self.config.power)
 
+    @cached_property
+    def uneven_detectable_drop(self) -> float | None:
+        """The same where the drop falls on a tenth of the items; of verdicts it always falls on a few."""
+        return self.design.uneven_detectable_drop(self.config.power)
+
     def items_needed(self, drop: float, power: float | None = None) -> int | None:
         """Return how many items it takes to see a drop, a share of the range; None for over a million."""
         return self.design.items_needed(drop, power or self.config.power)

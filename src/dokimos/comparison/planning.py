@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from dokimos.comparison.config import ComparisonConfig
 from dokimos.comparison.config import share as check_share
+from dokimos.comparison.detectable import AFFECTED
 from dokimos.comparison.diff import PASS_RATE
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core import checks
@@ -30,8 +31,6 @@ PASS_SHARE: Final = 0.8
 EPSILON: Final = ComparisonConfig().epsilon
 """Changes of the mean up to this size are none, however certain."""
 _ABOUT: Final = 1.1
-AFFECTED: Final = 0.1
-"""Share of the items that a drop is taken to fall on: a bug or a worse prompt hits some kinds of items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

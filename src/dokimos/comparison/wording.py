@@ -79,12 +79,22 @@ def change_sentence(metric: MetricChange) -> str:
 
 def evidence_sentence(metric: MetricChange, family: int) -> str:
     """Say what was tested and what the test could have seen."""
-    config = metric.config
-    seen = metric.detectable_drop
-    could = "no drop at all" if seen is None else f"drops of the {title(metric)} from {points(seen)} on"
+    config, could = metric.config, _visible_drops(metric)
     return (
         f"Tested at alpha = {config.alpha:g} ({config.correction}, {family} metrics) on n = {metric.n} "
         f"items, "
         f"{metric.worse} worse and {metric.better} better: {title(metric)} {change(metric)}, "
         f"95 % interval {interval_with_note(metric)}. With {share(config.power)} power it could see {could}."
     )
+
+
+def _visible_drops(metric: MetricChange) -> str:
+    """Say which drops a test could have seen; of scores it matters how many items take the drop."""
+    seen, uneven = metric.detectable_drop, metric.uneven_detectable_drop
+    if seen is None:
+        return "no drop at all"
+    drops = f"drops of the {title(metric)} from {points(seen)} on"
+    if uneven == seen:
+        return drops
+    some = "none" if uneven is None else f"from {points(uneven)} on"
+    return f"{drops} where all items fall alike, and {some} where a tenth of them fall"

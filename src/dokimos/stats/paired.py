@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import NormalDist, fmean
 from typing import Final
 
@@ -111,15 +112,16 @@ def clustered_mean_estimate(
     centre = math.fsum(map(math.fsum, full)) / n
     # A cluster draws the mean towards itself, by its share in it, and so hides how far off it is.
     deviations = [math.fsum(its) - len(its) * centre for its in full]
-    squares = math.fsum(one**2 / (1 - len(its) / n) for one, its in zip(deviations, full, strict=True))
+    squares = math.fsum(one**2 / (1 - size / n) for one, size in zip(deviations, sizes, strict=True))
     error, freedom = _off_dust(math.sqrt(squares) / n), _cluster_freedom(sizes, n)
-    if within == (0.0, 1.0) and all(value in (0.0, 1.0) for its in full for value in its):
+    values = list(chain.from_iterable(full))
+    if within == (0.0, 1.0) and set(values) <= {0.0, 1.0}:
         interval = _clustered_rate_interval(centre, error, freedom, (n, len(full)), confidence)
         return Estimate(centre, error, interval)
     if error == 0:
         return Estimate(centre, 0.0, constant_interval(centre, len(full), within, confidence=confidence))
     summary = MeanSummary.of(centre, error, deviations, freedom)
-    return _skewed_estimate(summary, [value for its in full for value in its], within, confidence)
+    return _skewed_estimate(summary, values, within, confidence)
 
 
 def _clustered_rate_interval(
@@ -193,9 +195,3 @@ def _score_variance(worse: int, better: int, n: int, change: float) -> float:
     a, b, c = 2 * n, -better - worse + (2 * n - better + worse) * change, -worse * change * (1 - change)
     share = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
     return max(0.0, n * (2 * share + change * (1 - change)))
-
-
-def t_estimate(value: float, error: float, freedom: float, confidence: float = 0.95) -> Estimate:
-    """Return a value with its interval from a standard error and the degrees of freedom behind that."""
-    half = t_quantile((1 + confidence) / 2, freedom) * error
-    return Estimate(value, error, Interval(value - half, value + half))

@@ -8,7 +8,7 @@ from scipy import stats
 from dokimos.comparison import Change, ComparisonConfig, Pairing, Snapshot, compare_runs
 from dokimos.comparison.diff import Method
 from dokimos.comparison.tree import metric_tree
-from dokimos.comparison.wording import change_sentence, interval, interval_with_note
+from dokimos.comparison.wording import change_sentence, evidence_sentence, interval, interval_with_note
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.stats.paired import mean_estimate
@@ -347,6 +347,21 @@ def test_an_interval_of_few_items_is_never_narrower_than_students(result):
     assert metric.interval.low < oracle.low - 0.01  # the differences are skewed to the left
     assert metric.interval.high >= oracle.high - 1e-12
     assert metric.interval.low == pytest.approx(estimate.interval.low)
+
+
+def test_what_a_test_could_see_of_scores_depends_on_how_many_items_fall(result):
+    before = [0.5 + 0.01 * (i * 7 % 11) for i in range(40)]
+    now = [0.5 + 0.01 * (i * 5 % 11) for i in range(40)]
+    judge = compare_runs(result({"A": before}), result({"A": now})).evaluator("A")
+    verdicts = compare_runs(result({"A": [1.0] * 40}), result({"A": [1.0] * 40})).evaluator("A")
+
+    said = evidence_sentence(judge, 2)
+
+    assert judge.detectable_drop < 0.04 < 2 * judge.detectable_drop < judge.uneven_detectable_drop
+    assert "points on where all items fall alike, and from" in said
+    assert said.endswith("on where a tenth of them fall.")
+    assert verdicts.uneven_detectable_drop == verdicts.detectable_drop
+    assert "alike" not in evidence_sentence(verdicts, 2)
 
 
 def test_an_interval_of_few_items_says_how_often_it_covers(result):
