@@ -147,6 +147,7 @@ def unchanged_systems_table(repetitions: int) -> Table:
             for noise, kind, source, metrics in product(HARD, KINDS, SOURCES, (3, 20))
         ),
     ]
+    failed = [_count_failures(system, repetitions) for system in systems]
     return Table(
         "The default gate on systems that did not change",
         'severity="auto" fails at most 5 % of unchanged systems, by the repeats on each side; with a rerun, '
@@ -155,21 +156,33 @@ def unchanged_systems_table(repetitions: int) -> Table:
         "pass with rates around 80 %, continuous ones have a standard deviation of 0.1 from run to run. Few "
         "items: 7 % of them vary, the others never do; one item: only the first of them does; uneven: the "
         "deviation differs from item to item by a factor of 2.7 up or down, and often by more. "
-        f"{repetitions:,} comparisons each (a fifth of them with 4,000 scores on each side).",
+        f"{repetitions:,} comparisons each, with a standard error of "
+        f"{percent(rate_error(ALPHA, repetitions))} (a fifth of them with 4,000 scores on each side).",
         ("scores", "of a", "vary", "metrics", "items", *(design.title for design in DESIGNS)),
-        tuple(_unchanged_row(system, repetitions) for system in systems),
+        tuple(_unchanged_row(system, *counts) for system, counts in zip(systems, failed, strict=True)),
+        f"All together, in {sum(times for times, _ in failed):,} comparisons for each design: "
+        f"{', '.join(_pooled(failed, place) for place in range(len(DESIGNS)))}.",
     )
 
 
-def _unchanged_row(system: System, repetitions: int) -> Row:
-    times = max(5, repetitions // 5) if system.metrics * system.items > 1_000 else repetitions
-    shares = [false_fails(system, design, times) for design in DESIGNS]
+def _unchanged_row(system: System, times: int, failed: Sequence[int]) -> Row:
     cells = (system.kind, system.source, system.noise, str(system.metrics), str(system.items))
+    shares = [count / times for count in failed]
     holds = max(shares) <= ALPHA + 3 * rate_error(ALPHA, times)
     return Row((*cells, *map(percent, shares)), holds)
 
 
-def false_fails(system: System, design: Repeats, repetitions: int) -> float:
+def _pooled(failed: Sequence[tuple[int, Sequence[int]]], place: int) -> str:
+    share = sum(counts[place] for _, counts in failed) / sum(times for times, _ in failed)
+    return f"{percent(share)} ({DESIGNS[place].title})"
+
+
+def _count_failures(system: System, repetitions: int) -> tuple[int, list[int]]:
+    times = max(5, repetitions // 5) if system.metrics * system.items > 1_000 else repetitions
+    return times, [false_fails(system, design, times) for design in DESIGNS]
+
+
+def false_fails(system: System, design: Repeats, repetitions: int) -> int:
     draw = np.random.default_rng(
         [system.items, system.metrics, design.baseline, design.rerun, len(system.noise), system.shared]
     )
@@ -178,7 +191,7 @@ def false_fails(system: System, design: Repeats, repetitions: int) -> float:
         sampler = Sampler(system, draw)
         before, now = sampler.run(design.baseline), sampler.run(design.candidate)
         failed += gate(before, now, system, seed, sampler.run if design.rerun else None).failed
-    return failed / repetitions
+    return failed
 
 
 def broken_items_table(repetitions: int) -> Table:
