@@ -60,6 +60,7 @@ bench: $(VENV)/.dev  ## Run the benchmarks at a small size.
 
 validity: $(VENV)/.dev  ## Simulate whether the statistics do what they promise (half an hour).
 	@$(BIN)/python benchmarks/validity
+	@$(BIN)/python benchmarks/judge_agreement table
 
 budget: $(VENV)/.dev  ## Measure what installing, importing and starting cost.
 	@$(BIN)/python benchmarks/install_budget.py

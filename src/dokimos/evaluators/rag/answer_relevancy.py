@@ -27,7 +27,7 @@ class AnswerRelevancy(RagEvaluator):
     requires = ("input", "actual_output")
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
+        claims = await claims_of(self.lm, case.actual_output or "", answers=case.input, sample=sample)
         if not claims:
             reason = explained(
                 "The output claims nothing that could answer", (), but="", enabled=self.include_reason

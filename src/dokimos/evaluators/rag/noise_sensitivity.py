@@ -70,7 +70,7 @@ class NoiseSensitivity(RetrievalEvaluator):
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.retrieved(case)
-        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
+        claims = await claims_of(self.lm, case.actual_output or "", answers=case.input, sample=sample)
         wrong = await self._wrong(case, claims, sample)
         sources = await self._sources(chunks, wrong, sample)
         counting = await self._counting(case, chunks, sources, sample)
