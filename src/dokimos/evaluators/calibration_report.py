@@ -76,7 +76,13 @@ def _disagreements(found: Calibration) -> Iterator[str]:
 
 def _disagreement(row: LabelledVerdict) -> str:
     said = {True: "pass", False: "fail"}
-    cells = (_plain(row.key), said[row.label], said[row.verdict], score(row.score), _plain(row.reason))
+    cells = (
+        _plain(row.key),
+        said[row.label],
+        said[row.verdict],
+        UNKNOWN if row.score is None else score(row.score),
+        _plain(row.reason),
+    )
     return f"| {' | '.join(cells)} |"
 
 

@@ -229,8 +229,8 @@ def _fault(row: Any) -> str | None:
         return f"label and verdict must be True or False, not {label!r:.80} and {verdict!r:.80}."
     if not is_number(grade) or not 0 <= grade <= 1:
         return f"grade must be a number in 0..1, not {grade!r:.80}."
-    if not is_number(score) or not math.isfinite(score):
-        return f"score must be a finite number, not {score!r:.80}."
+    if score is not None and not (is_number(score) and math.isfinite(score)):
+        return f"score must be a finite number or None, not {score!r:.80}."
     return None
 
 
@@ -271,6 +271,10 @@ class _Goodness:
     score_range: ScoreRange | None
     lower_is_better: bool
 
+    def of_row(self, row: LabelledVerdict) -> float:
+        """Return how good the judge says an output is; without a score, its verdict says it."""
+        return float(row.verdict) if row.score is None else self.of(row.score)
+
     def of(self, score: float) -> float:
         share = share_of(score, self.score_range)
         return complement(share) if self.lower_is_better else share
@@ -284,13 +288,13 @@ class _Goodness:
 def _alpha(level: Level, goodness: _Goodness) -> Callable[[Sequence[LabelledVerdict]], float | None]:
     if level == "nominal":
         return lambda rows: krippendorff_alpha([(row.label, row.verdict) for row in rows])
-    return lambda rows: krippendorff_alpha([(row.grade, goodness.of(row.score)) for row in rows], level=level)
+    return lambda rows: krippendorff_alpha([(row.grade, goodness.of_row(row)) for row in rows], level=level)
 
 
 def _advice(
     rows: Sequence[LabelledVerdict], current: float, options: FigureOptions, goodness: _Goodness
 ) -> ThresholdAdvice:
-    scores, labels = [goodness.of(row.score) for row in rows], [row.label for row in rows]
+    scores, labels = list(map(goodness.of_row, rows)), [row.label for row in rows]
     near = goodness.of(current)
     best = best_threshold(scores, labels, near=near)
     return ThresholdAdvice(

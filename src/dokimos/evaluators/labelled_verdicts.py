@@ -41,8 +41,8 @@ class LabelledVerdict:
     """The label as a number in 0..1, 1 for the best."""
     verdict: bool
     """Whether the judge passes the output."""
-    score: float
-    """The judge's score, on the evaluator's scale."""
+    score: float | None
+    """The judge's score, on the evaluator's scale; None where there is only a verdict."""
     reason: str
 
     @classmethod
@@ -56,13 +56,13 @@ class LabelledVerdict:
         grade: float | None = None,
         reason: str = "",
     ) -> LabelledVerdict:
-        """Return a row. Without a score or a grade, the verdict and the label stand for it, as 1 or 0."""
+        """Return a row. Without a score or a grade, the verdict and the label stand for it."""
         return cls(
             key=key,
             label=label,
             grade=(1.0 if label else 0.0) if grade is None else grade,
             verdict=verdict,
-            score=(1.0 if verdict else 0.0) if score is None else score,
+            score=score,
             reason=reason,
         )
 

@@ -273,10 +273,10 @@ def test_verdicts_that_are_there_already_give_the_figures_that_judging_them_give
     assert found == judged
 
 
-def test_a_row_of_two_verdicts_has_them_as_numbers_too():
+def test_a_row_of_two_verdicts_has_no_score():
     row = LabelledVerdict.of(label=True, verdict=False, key="q1")
 
-    assert (row.grade, row.score, row.key, row.reason, row.agrees) == (1.0, 0.0, "q1", "", False)
+    assert (row.grade, row.score, row.key, row.reason, row.agrees) == (1.0, None, "q1", "", False)
     assert LabelledVerdict.of(True, True, score=0.7, grade=0.9).score == 0.7
 
 
@@ -356,3 +356,18 @@ def test_an_evaluator_with_a_range_of_its_own_is_calibrated_on_it():
 
     assert (found.threshold, found.agreement.value) == (3.0, 1.0)
     assert found.best_threshold.threshold == 3.0
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("score_range", [None, (1, 5)])
+def test_verdicts_without_scores_mean_the_same_where_lower_is_better(graded, score_range):
+    labels = [(True, True)] * 15 + [(False, False)] * 14 + [(False, True)]
+    rows = [
+        LabelledVerdict.of(label, verdict, grade=(0.9 if label else 0.1) if graded else None)
+        for label, verdict in labels
+    ]
+    higher = Calibration.of(rows)
+    lower = Calibration.of(rows, lower_is_better=True, score_range=score_range)
+    assert higher.alpha == lower.alpha
+    assert higher.best_threshold.balanced_accuracy == lower.best_threshold.balanced_accuracy > 0.9
+    assert higher.best_threshold.cross_validated == lower.best_threshold.cross_validated > 0.9
