@@ -10,9 +10,9 @@ Betting, 2024).
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Final, Literal, get_args
 
 Alternative = Literal["two-sided", "less", "greater"]
@@ -23,6 +23,8 @@ SHARES: Final = tuple(0.96 / 2**halvings for halvings in range(10))
 _LARGEST_LOG: Final = math.log(1e308)
 _LARGEST_COUNT: Final = 2**53
 _NEAREST_TO_AN_END: Final = 1e-9
+_DUST: Final = 1e-9
+"""So much of the range a mean may lie outside of it, by rounding."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,10 @@ class Game:
     def _shares(self, value: float) -> tuple[float, ...]:
         """Return a value as the players of each side see it: a share of the range from their end."""
         number = finite("An observation", value)
-        if not self.low <= number <= self.high:
-            raise ValueError(f"An observation must lie in {self.low}..{self.high}, not be {number}.")
         span = self.high - self.low
+        if not self.low - _DUST * span <= number <= self.high + _DUST * span:
+            raise ValueError(f"An observation must lie in {self.low}..{self.high}, not be {number}.")
+        number = min(max(number, self.low), self.high)
         return tuple(
             (number - self.low) / span if side == "greater" else (self.high - number) / span
             for side in self.sides
@@ -156,10 +159,12 @@ def reciprocal(log: float) -> float:
 
 def finite(name: str, number: Any) -> float:
     """Return a number as a float. Raises `TypeError` or `ValueError` if it is none, or not finite."""
-    if not isinstance(number, Real):
+    if not hasattr(number, "__float__"):  # numpy's truth values, and numbers of other libraries, have it
         raise TypeError(f"{name} must be a number, not {number!r:.80}.")
     try:
         value = float(number)
+    except TypeError:
+        raise TypeError(f"{name} must be a number, not {number!r:.80}.") from None
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
@@ -169,11 +174,12 @@ def finite(name: str, number: Any) -> float:
 
 def count(name: str, number: Any) -> int:
     """Return a whole number of 0 or more that a float holds. Raises `TypeError` or `ValueError`."""
-    if not isinstance(number, int) or isinstance(number, bool):
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name} must be a whole number, not {number!r:.80}.")
-    if not 0 <= number <= _LARGEST_COUNT:
-        raise ValueError(f"{name} must lie in 0..{_LARGEST_COUNT}, not be {number!r:.80}.")
-    return number
+    whole = operator.index(number)
+    if not 0 <= whole <= _LARGEST_COUNT:
+        raise ValueError(f"{name} must lie in 0..{_LARGEST_COUNT}, not be {whole!r:.80}.")
+    return whole
 
 
 def _log_sum(logs: list[float] | tuple[float, ...]) -> float:

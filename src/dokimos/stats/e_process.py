@@ -123,7 +123,7 @@ class EProcess:
             ValueError: If a number is out of its range, NaN or infinite. Nothing changes then.
             TypeError: If one of them is not a number, or `n` not a whole one.
         """
-        if count("n", n):
+        if n := count("n", n):
             self._players.play(self._players.game.log_payoffs_of_mean(mean, n, weight), n)
         return self.p
 
@@ -141,6 +141,8 @@ class EProcess:
         members = e_process_state.members(state, "e-process", ())
         test = cls(**e_process_state.settings(members))
         e_process_state.restore(test._players, members)
+        if -math.inf in test._players.log_capital:  # no bet loses everything
+            raise ValueError("The state is damaged: log_capital must be numbers.")
         return test
 
 
@@ -264,7 +266,7 @@ class EDetector:
             ValueError: If a number is out of its range, NaN or infinite. Nothing changes then.
             TypeError: If one of them is not a number, or `n` not a whole one.
         """
-        if count("n", n):
+        if n := count("n", n):
             self._play(self._players.game.log_payoffs_of_mean(mean, n, weight), n)
         return self.alarm
 

@@ -446,3 +446,39 @@ def test_other_numbers_count_as_floats():
 
     assert exact.state() == plain.state()
     assert type(exact.state()["target"]) is float
+
+
+class Verdict:
+    """A truth value or number of another library, such as numpy's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return float(self.value)
+
+    def __index__(self):
+        return int(self.value)
+
+
+@pytest.mark.parametrize("make", [lambda: EProcess(0.9), lambda: EDetector(0.9, average_run_length=100)])
+def test_numbers_of_other_libraries_are_numbers(make):
+    ours, others = make(), make()
+    ours.add(1)
+    ours.add_mean(0.5, 4)
+    others.add(Verdict(True))
+    others.add_mean(Verdict(0.5), Verdict(4))
+    assert json.loads(json.dumps(others.state())) == ours.state()
+
+
+@pytest.mark.parametrize(("mean", "end"), [(1.0000000000000002, 1.0), (-1e-17, 0.0)])
+def test_a_mean_that_rounding_puts_out_of_the_range_is_at_its_end(mean, end):
+    found, exact = EProcess(0.9), EProcess(0.9)
+    assert found.add_mean(mean, 10) == exact.add_mean(end, 10)
+
+
+def test_a_process_that_lost_everything_is_a_damaged_one():
+    state = EProcess(0.9).state()
+    state["log_capital"] = [None] * len(state["log_capital"])
+    with pytest.raises(ValueError, match="log_capital must be numbers"):
+        EProcess.from_state(state)
