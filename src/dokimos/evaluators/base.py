@@ -42,7 +42,6 @@ _new_result: Final = quick_maker(EvalResult)
 
 _NOT_MEASURED: Final = ("name", "threshold", "fail_on_error", "blocking", "serial")
 """Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
-
 COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
 
 

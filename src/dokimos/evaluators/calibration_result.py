@@ -117,19 +117,15 @@ class Calibration:
                 a row or option that cannot be used.
 
         Example:
-            >>> rows = [LabelledVerdict.of(label=True, verdict=n > 2) for n in range(15)]
-            >>> rows += [LabelledVerdict.of(label=False, verdict=n < 1) for n in range(10)]
-            >>> found = Calibration.of(rows, evaluator="Helpful")
-            >>> found.agreement.value, found.confusion.fails_missed
-            (0.84, 1)
+            >>> rows = [LabelledVerdict.of(label=n % 2 == 0, verdict=n % 3 == 0) for n in range(24)]
+            >>> Calibration.of(rows, evaluator="Helpful").agreement.value
+            0.5
         """
         settings = FigureOptions(**options)
         kept = _checked_rows(rows)
         if short := shortage([row.label for row in kept], minimum=settings.minimum, folds=settings.folds):
             raise ConfigurationError(f"Calibrating {evaluator} {short}")
-        confusion = _confusion(kept)
         goodness = _Goodness(check_score_range(evaluator, score_range or USUAL_RANGE), lower_is_better)
-        level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in kept) else "interval"
         return cls(
             evaluator=evaluator,
             fingerprint=fingerprint,
@@ -137,17 +133,7 @@ class Calibration:
             lower_is_better=lower_is_better,
             n=len(kept),
             errors=tuple(errors),
-            confusion=confusion,
-            agreement=_rate(sum(row.agrees for row in kept), len(kept), settings, exact=False),
-            kappa=_resampled(kept, _kappa, settings),
-            alpha=_resampled(kept, _alpha(level, goodness), settings),
-            alpha_level=level,
-            sensitivity=_rate(
-                confusion.passes_kept, confusion.passes_kept + confusion.passes_missed, settings, exact=True
-            ),
-            specificity=_rate(
-                confusion.fails_caught, confusion.fails_caught + confusion.fails_missed, settings, exact=True
-            ),
+            **_figures(kept, settings, goodness),
             best_threshold=_advice(kept, threshold, settings, goodness),
             confidence=settings.confidence,
             rows=kept,
@@ -232,6 +218,32 @@ def _fault(row: Any) -> str | None:
     if score is not None and not (is_number(score) and math.isfinite(score)):
         return f"score must be a finite number or None, not {score!r:.80}."
     return None
+
+
+class _Figures(TypedDict):
+    confusion: Confusion
+    agreement: Estimate
+    kappa: Estimate
+    alpha: Estimate
+    alpha_level: Level
+    sensitivity: Estimate
+    specificity: Estimate
+
+
+def _figures(rows: Sequence[LabelledVerdict], options: FigureOptions, goodness: _Goodness) -> _Figures:
+    """Return how far the verdicts agree with the labels."""
+    found = _confusion(rows)
+    level: Level = "nominal" if all(row.grade in (0.0, 1.0) for row in rows) else "interval"
+    passes, fails = found.passes_kept + found.passes_missed, found.fails_caught + found.fails_missed
+    return {
+        "confusion": found,
+        "agreement": _rate(sum(row.agrees for row in rows), len(rows), options, exact=False),
+        "kappa": _resampled(rows, _kappa, options),
+        "alpha": _resampled(rows, _alpha(level, goodness), options),
+        "alpha_level": level,
+        "sensitivity": _rate(found.passes_kept, passes, options, exact=True),
+        "specificity": _rate(found.fails_caught, fails, options, exact=True),
+    }
 
 
 def _confusion(rows: Sequence[LabelledVerdict]) -> Confusion:
