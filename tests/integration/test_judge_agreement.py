@@ -51,7 +51,7 @@ def test_our_evaluators_give_the_recorded_results_from_the_recorded_replies():
 
 @pytest.mark.parametrize(
     ("evaluator", "cases"),
-    [("llm_judge", 40), ("faithfulness", 40), ("correctness", 20)],
+    [("llm_judge", 40), ("faithfulness", 40), ("answer_relevancy", 20), ("correctness", 20)],
 )
 def test_each_input_has_a_good_and_a_bad_output_and_a_result_of_every_arm(evaluator, cases):
     lines = (PROGRAM / "cases" / f"{evaluator}.jsonl").read_text(encoding="utf-8").splitlines()

@@ -18,7 +18,8 @@ from dokimos.evaluators.rag.statements import claims_of
 class AnswerRelevancy(RagEvaluator):
     """Share of the output's claims that help to answer the input; 0 when it makes none.
 
-    Whether they are true does not count. Two calls; the claims are shared with other evaluators of the item.
+    Whether they are true does not count. Two calls: the claims are extracted without a look at the input,
+    which small models would take for one of them.
     The definition is DeepEval's, except that an output without a claim answers nothing; the metric of this
     name in Ragas compares embeddings instead.
     """
@@ -27,7 +28,7 @@ class AnswerRelevancy(RagEvaluator):
     requires = ("input", "actual_output")
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        claims = await claims_of(self.lm, case.actual_output or "", answers=case.input, sample=sample)
+        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:
             reason = explained(
                 "The output claims nothing that could answer", (), but="", enabled=self.include_reason

@@ -26,7 +26,7 @@ class ContextualRecall(RetrievalEvaluator):
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.retrieved(case)
-        claims = await claims_of(self.lm, case.expected_output or "", answers=case.input, sample=sample)
+        claims = await claims_of(self.lm, case.expected_output or "", sample=sample)
         if not claims:
             reason = explained("The expected output makes no claims", (), but="", enabled=self.include_reason)
             return Score(1.0, reason, metadata={"claims": []})

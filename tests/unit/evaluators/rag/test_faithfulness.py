@@ -214,7 +214,7 @@ def test_a_long_context_takes_a_call_for_each_window(scripted):
     assert judge.asked == ["statements"] * 3 + ["verdicts"]
 
 
-def test_claims_are_extracted_once_for_all_evaluators_of_an_item(scripted, in_run):
+def test_claims_are_extracted_once_for_an_item_and_without_the_input_for_relevancy(scripted, in_run):
     judge = scripted(
         statements=lambda prompt: CLAIMS if "the output" in prompt else TRUTHS,
         verdicts=lambda prompt: VERDICTS if "idk" in prompt else [{"verdict": "yes"}] * 3,
@@ -233,7 +233,9 @@ def test_claims_are_extracted_once_for_all_evaluators_of_an_item(scripted, in_ru
 
     results = in_run(work, one_item=True)
     assert [result.error for result in results] == [None] * 3
-    assert judge.asked.count("statements") == 2
+    extractions = [prompt for prompt in judge.prompts if "the output" in prompt and "Split a text" in prompt]
+    assert sorted('name="Input"' in prompt for prompt in extractions) == [False, True]
+    assert judge.asked.count("statements") == 3
 
 
 def test_another_judge_or_sample_extracts_its_own_claims(scripted, in_run):
