@@ -15,7 +15,7 @@ from dokimos.core.score_range import ScoreRange, width_of
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
-from dokimos.stats.paired import Estimate, mean_estimate, paired_rate_interval
+from dokimos.stats.paired import Estimate, constant_interval, mean_estimate, paired_rate_interval
 
 PASS_RATE: Final = ""
 """Stands for the pass rate where metrics are listed by evaluator; no evaluator has this name."""
@@ -121,7 +121,7 @@ class MetricChange:
         if set(values) <= {-1.0, 0.0, 1.0}:
             return paired_rate_interval(values.count(-1.0), values.count(1.0), len(values))
         if min(values) == max(values):
-            return Interval(values[0], values[0])
+            return constant_interval(values[0], len(values), (-1.0, 1.0))
         if self._estimate is not None:
             # No difference of two scores can be larger than the range.
             interval = self._estimate.interval

@@ -208,7 +208,12 @@ def plan(
         ConfigurationError: for numbers out of their range, and without a metric.
     """
     _check(assumptions, items, drop=drop, power=power, alpha=alpha)
-    level = sidak_level(alpha, checks.positive("metrics", metrics or len(assumptions)))
+    if not repeats:
+        raise ConfigurationError("plan() needs at least one number of repeats.")
+    for number in repeats:
+        checks.positive("repeats", number)
+    tests = len(assumptions) if metrics is None else checks.positive("metrics", metrics)
+    level = sidak_level(alpha, tests)
     goal = _Goal(items, drop, power, level)
     found = Plan(
         items=items,
@@ -328,10 +333,10 @@ def _advice(found: Plan) -> str:
         return f"The fewest answers: {cheapest} ({_answers(best * needed[best])}).{_other(needed, best)}"
     if enough is None:
         runs = f"with up to {_counted(max(found.repeats), 'run')}" if max(found.repeats) > 1 else "with 1 run"
-        return (
-            f"{_counted(found.items, 'item')} do not show the drop in every metric {runs}: take {cheapest}."
-        )
-    text = f"{_counted(found.items, 'item')} show the drop with {_counted(enough, 'run')} on each side."
+        negated = "does not show" if found.items == 1 else "do not show"
+        return f"{_counted(found.items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
+    shows = "shows" if found.items == 1 else "show"
+    text = f"{_counted(found.items, 'item')} {shows} the drop with {_counted(enough, 'run')} on each side."
     if best < enough:
         spent, saving = _answers(enough * found.items), _answers(best * needed[best])
         text += f" Items are worth more than repeats: that takes {spent}, and {cheapest} {saving}."

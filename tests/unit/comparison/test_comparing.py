@@ -25,6 +25,14 @@ def test_the_same_result_is_unchanged(result):
     assert found.pass_rate.delta == 0.0
 
 
+def test_changes_that_are_all_the_same_are_not_certain(result):
+    found = compare_runs(result({"F1": [0.9] * 10}), result({"F1": [0.8] * 10})).evaluators[0]
+
+    assert found.delta == pytest.approx(-0.1)
+    assert found.interval.low < -0.3
+    assert -0.1 < found.interval.high < 0.3
+
+
 def test_six_items_that_fail_of_twenty_are_a_regression_and_five_are_not(result):
     before = result({"Match": [1] * 20})
 

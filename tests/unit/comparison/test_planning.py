@@ -207,7 +207,18 @@ def test_a_pass_rate_below_the_drop_cannot_drop_by_it():
     assert Assumption.of_verdicts(0.04, 0.2).power(1000, 0.05, 1, 0.05) == 0.0
 
 
-@pytest.mark.parametrize("wrong", [{"drop": 0}, {"power": 1}, {"alpha": 2}, {"items": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"drop": 0},
+        {"power": 1},
+        {"alpha": 2},
+        {"items": 0},
+        {"repeats": (0,)},
+        {"repeats": ()},
+        {"metrics": 0},
+    ],
+)
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         plan([Assumption.of_verdicts(0.8, 0.2)], **{"items": 10, **wrong})
@@ -216,3 +227,7 @@ def test_wrong_numbers_are_refused(wrong):
 def test_nothing_to_plan_for_is_refused():
     with pytest.raises(ConfigurationError, match="nothing to plan"):
         plan([], items=10)
+
+
+def test_one_item_is_spoken_of_as_one():
+    assert "1 item does not show the drop" in plan([Assumption.of_verdicts(0.8, 0.2)], items=1).advice
