@@ -14,7 +14,8 @@ from typing import Final
 
 from dokimos.stats.agreement import cohen_kappa
 from dokimos.stats.intervals import Interval, wilson_interval
-from dokimos.stats.paired import constant_interval, paired_rate_interval, t_estimate
+from dokimos.stats.paired import constant_interval, paired_rate_interval
+from dokimos.stats.student import t_quantile
 
 CONFIDENCE: Final = 0.95
 
@@ -77,7 +78,8 @@ def auc_difference(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Measured:
     error = math.sqrt((n - 1) * pvariance(without))
     if error == 0:
         return Measured(value, constant_interval(value, n, (-1.0, 1.0), confidence=CONFIDENCE))
-    return Measured(value, t_estimate(value, error, n - 1, CONFIDENCE).interval)
+    half = t_quantile((1 + CONFIDENCE) / 2, n - 1) * error
+    return Measured(value, Interval(value - half, value + half))
 
 
 def kappa_difference(ours: Sequence[Pair], theirs: Sequence[Pair], *, at: tuple[float, float]) -> Measured:

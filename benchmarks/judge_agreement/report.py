@@ -31,10 +31,10 @@ METRICS: Final = {
     ("correctness", "ragas"): "Ragas AnswerAccuracy",
 }
 OUR_THRESHOLDS: Final = {"faithfulness": 0.8}
-BEFORE: Final = "before"
-"""The arm of Faithfulness before its prompt was mended, recorded then."""
+TRIED: Final = "tried"
+"""The arm of our Faithfulness with a change of its prompt that was not kept, recorded then."""
 HALF: Final = 10
-"""The mend was chosen on the inputs up to this one."""
+"""The change was chosen on the inputs up to this one."""
 THRESHOLD: Final = 0.5
 """Ours and DeepEval's unless said otherwise; Ragas has none, and gets the same."""
 
@@ -66,7 +66,7 @@ def tables(results: Results) -> str:
     """Return all tables as Markdown."""
     sheets = [sheet for sheet in map(sheet_of, EVALUATORS, [results] * len(EVALUATORS)) if sheet.inputs]
     parts = [agreement_table(sheets), difference_table(sheets)]
-    parts += [mend_table(sheet) for sheet in sheets if sheet.evaluator == "faithfulness"]
+    parts += [change_table(sheet) for sheet in sheets if sheet.evaluator == "faithfulness"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -90,14 +90,14 @@ def difference_table(sheets: Iterable[Sheet]) -> str:
     return _table(head, [_difference_row(sheet, peer) for sheet in sheets for peer in PEERS])
 
 
-def mend_table(sheet: Sheet) -> str:
-    """Return the AUC on the inputs on which a mend was chosen, and on the others."""
+def change_table(sheet: Sheet) -> str:
+    """Return the AUC on the inputs on which a change was chosen, and on the others."""
     head = ("AUC", f"inputs 1 to {HALF}, chosen on", f"from {HALF + 1} on, reported on")
-    return _table(head, [_mend_row(sheet, arm) for arm in (BEFORE, *ARMS)])
+    return _table(head, [_change_row(sheet, arm) for arm in (OURS, TRIED, *PEERS)])
 
 
-def _mend_row(sheet: Sheet, arm: str) -> Sequence[str]:
-    title = "dokimos Faithfulness before" if arm == BEFORE else sheet.title(arm)
+def _change_row(sheet: Sheet, arm: str) -> Sequence[str]:
+    title = "dokimos Faithfulness, claims taken with the input" if arm == TRIED else sheet.title(arm)
     halves = ([both for both in sheet.inputs if (both[0].group <= HALF) is first] for first in (True, False))
     return title, *(_auc_cell(replace(sheet, inputs=tuple(half)), arm) for half in halves)
 

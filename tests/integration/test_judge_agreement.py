@@ -57,7 +57,7 @@ def test_each_input_has_a_good_and_a_bad_output_and_a_result_of_every_arm(evalua
     lines = (PROGRAM / "cases" / f"{evaluator}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     results = map(json.loads, (PROGRAM / "results.jsonl").read_text(encoding="utf-8").splitlines())
-    judged = [row["case"] for row in results if row["case"].startswith(evaluator) and row["arm"] != "before"]
+    judged = [row["case"] for row in results if row["case"].startswith(evaluator) and row["arm"] != "tried"]
 
     assert [row["label"] for row in rows] == [True, False] * (cases // 2)
     assert all(good["input"] == bad["input"] for good, bad in zip(rows[::2], rows[1::2], strict=True))

@@ -18,8 +18,7 @@ from dokimos.evaluators.rag.statements import claims_of
 class AnswerRelevancy(RagEvaluator):
     """Share of the output's claims that help to answer the input; 0 when it makes none.
 
-    Whether they are true does not count. Two calls: the claims are extracted without a look at the input,
-    which small models would take for one of them.
+    Whether they are true does not count. Two calls; the claims are shared with other evaluators of the item.
     The definition is DeepEval's, except that an output without a claim answers nothing; the metric of this
     name in Ragas compares embeddings instead.
     """

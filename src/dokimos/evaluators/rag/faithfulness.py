@@ -44,7 +44,7 @@ class Faithfulness(ContextEvaluator):
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.context(case)
         truths = await truths_of(self.lm, chunks, self.window, sample=sample)
-        claims = await claims_of(self.lm, case.actual_output or "", answers=case.input, sample=sample)
+        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:
             reason = NO_CLAIMS if self.include_reason else REASON_DISABLED
             return Score(1.0, reason, metadata={"truths": list(truths), "claims": []})

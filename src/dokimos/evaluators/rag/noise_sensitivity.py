@@ -48,7 +48,7 @@ class NoiseSensitivity(RetrievalEvaluator):
 
     Lower is better. A claim is wrong if the expected output contradicts it or does not say it; it comes
     from the context if a chunk states it. Two calls; a third where claims are wrong, a fourth where chunks
-    must be told apart. The claims are shared with `Faithfulness`. After Ru et al.,
+    must be told apart. The claims are shared with other evaluators of the item. After Ru et al.,
     "RAGChecker" (2024), as in Ragas.
     """
 
@@ -70,7 +70,7 @@ class NoiseSensitivity(RetrievalEvaluator):
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.retrieved(case)
-        claims = await claims_of(self.lm, case.actual_output or "", answers=case.input, sample=sample)
+        claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         wrong = await self._wrong(case, claims, sample)
         sources = await self._sources(chunks, wrong, sample)
         counting = await self._counting(case, chunks, sources, sample)

@@ -25,12 +25,12 @@ class Statements:
         return tuple(text for text in (" ".join(s.split()) for s in self.statements) if text)
 
 
-async def claims_of(judge: JudgeLM, text: str, *, answers: str | None = None, sample: int) -> tuple[str, ...]:
-    """Return the claims that a text makes, such as the answer to an input: one call, shared in an item."""
+async def claims_of(judge: JudgeLM, text: str, *, sample: int) -> tuple[str, ...]:
+    """Return the claims that a text makes: one call, shared by the evaluators of an item."""
     if not text.strip():
         return ()
-    key = ("claims", identity_of(judge), text, answers, sample)
-    return await once_per_item(key, lambda: _extracted(judge, claims_prompt(text, answers), sample))
+    key = ("claims", identity_of(judge), text, sample)
+    return await once_per_item(key, lambda: _extracted(judge, claims_prompt(text), sample))
 
 
 async def truths_of(judge: JudgeLM, chunks: Sequence[str], window: int, *, sample: int) -> tuple[str, ...]:
@@ -41,33 +41,8 @@ async def truths_of(judge: JudgeLM, chunks: Sequence[str], window: int, *, sampl
     return tuple(found)
 
 
-def claims_prompt(text: str, answers: str | None = None) -> str:
-    """Return the request for the claims of a text, which may be the answer to an input.
-
-    Without the input, what an answer such as "Yes, but only in May" claims cannot be understood.
-    """
-    return _answer_claims_prompt(text, answers) if answers and answers.strip() else _text_claims_prompt(text)
-
-
-def _answer_claims_prompt(text: str, answers: str) -> str:
-    return "\n\n".join(
-        [
-            "Split a text, which answers an input, into its claims. A claim is one short sentence with one "
-            "piece of information, that can be understood alone: put names in the place of pronouns, and "
-            "take from the input what an answer such as 'Yes' or 'In May' leaves unsaid. Otherwise keep the "
-            "text's own words, and what is wrong as it is. Leave out greetings, questions and offers; "
-            "without claims, the list is empty.\n"
-            'Example: the input "When was Ada born?" and the text "Hi! In 1815, and she wrote programs." '
-            'give ["Ada was born in 1815.", "Ada wrote programs."]',
-            fence_rule(),
-            section("Input", answers),
-            section("Text", text),
-            "Now split this text into its claims.",
-        ]
-    )
-
-
-def _text_claims_prompt(text: str) -> str:
+def claims_prompt(text: str) -> str:
+    """Return the request for the claims of a text."""
     return "\n\n".join(
         [
             "Split a text into its claims. A claim is one short sentence with one piece of information, in "
