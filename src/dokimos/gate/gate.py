@@ -42,8 +42,7 @@ class RegressionGate:
         verdict_dir: Where verdicts are written; `.dokimos/verdicts` unless given.
         accept_command: The command that accepts a change; found out unless given.
         rerun: How to run suspicious items again: the experiment, or a function of examples.
-        noise: What is known of the unchanged system: the file that `dokimos noise -o` wrote, or a
-            `NoiseReport`. Unless given, the file `NAME.noise.json` beside the baseline, if there is one.
+        noise: The file that `dokimos noise -o` wrote, or a `NoiseReport`; `NAME.noise.json` unless given.
     """
 
     baseline: str | Path | None
