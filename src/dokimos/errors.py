@@ -251,3 +251,7 @@ class RunInterrupted(KeyboardInterrupt):
     def __init__(self, message: str, result: ExperimentResult) -> None:
         self.result = result
         super().__init__(message)
+
+
+class InconclusiveWarning(UserWarning):
+    """A gate lets a result through without knowing whether it is worse: its verdict is INCONCLUSIVE."""

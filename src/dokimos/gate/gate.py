@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,7 @@ from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.results import ExperimentResult
 from dokimos.core.visible import visible
-from dokimos.errors import ConfigurationError, RegressionError
+from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
 from dokimos.gate.config import GateConfig
 from dokimos.gate.confirming import Rerun, run_again
@@ -117,12 +118,13 @@ class RegressionGate:
         return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
-        """Return the verdict if it passes. Raises `RegressionError`, with the verdict, if it does not."""
+        """Return the verdict if it passes, with an `InconclusiveWarning` where it is INCONCLUSIVE.
+
+        Raises:
+            RegressionError: with the verdict, if it does not pass.
+        """
         __tracebackhide__ = True
-        verdict = self.check(result)
-        if not verdict.passed:
-            raise RegressionError(verdict.message, verdict)
-        return verdict
+        return _verified(self.check(result), stacklevel=3)
 
     def _figures(self, baseline: Path | None = None) -> NoiseFigures | None:
         """Return what is known of the noise of the unchanged system."""
@@ -222,6 +224,8 @@ def assert_no_regression(
 ) -> GateVerdict:
     """Return the verdict of a `RegressionGate` if it passes; takes the same arguments.
 
+    An INCONCLUSIVE verdict that passes gives an `InconclusiveWarning`.
+
     Raises:
         RegressionError: an `AssertionError` that says why, if it does not pass.
         ConfigurationError: for a baseline that cannot be read or written, or does not fit.
@@ -236,7 +240,20 @@ def assert_no_regression(
         rerun=rerun,
         noise=noise,
     )
-    return gate.verify(result)
+    return _verified(gate.check(result), stacklevel=3)
+
+
+def _verified(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
+    __tracebackhide__ = True
+    if not verdict.passed:
+        raise RegressionError(verdict.message, verdict)
+    if verdict.status is GateStatus.INCONCLUSIVE:
+        try:
+            warnings.warn(visible(verdict.message), InconclusiveWarning, stacklevel=stacklevel)
+        except InconclusiveWarning as warning:
+            # Where warnings are errors, a result that passes and was paid for must not be lost to one.
+            _log.warning("%s", warning)
+    return verdict
 
 
 def decided(

@@ -21,8 +21,13 @@ from dokimos.stats.permutation import EXACT_ITEMS
 
 FEWEST_ITEMS: Final = 6
 """Below so many items the documented guard stays: guard 1 does not see even a total collapse."""
-_FEWEST_COLLAPSED: Final = 5
-"""Fewer items that fall are single items and no collapse: noise alone often takes them all at once."""
+_FAR: Final = 0.5
+_FAR_CHANCE: Final = 0.25
+"""How often noise alone takes a score down by more than half of its range, at most.
+
+It has to be above the middle before and below it after, and whatever the chance q of being above it is, that
+is q * (1 - q). That an item falls at all where it changes has a chance of a half.
+"""
 QUIET_REPEATS: Final = 3
 RERUNS: Final = 3
 _MOST_NAMES: Final = 5
@@ -216,7 +221,7 @@ class _Chooser:
                 f"{self.config.alpha:g}"
             )
         if self._has_collapsed(metric):
-            return "all its items that could fall did, too few for guard 1 to see it"
+            return "all its items that could fall did, unseen by guard 1"
         return None
 
     def _is_blind(self, items: int) -> bool:
@@ -225,26 +230,33 @@ class _Chooser:
         return smallest_p(items, tests, self.config) >= self.config.alpha
 
     def _has_collapsed(self, metric: MetricChange) -> bool:
-        """Say whether all of a few items that could fall did and none rose, unseen by guard 1.
+        """Say whether all items that could fall did and none rose, unseen by guard 1 and no likely chance.
 
         Items that had the worst score before cannot fall; where most have, the rest is too few for a test.
         """
         margin = self.config.severity_margin
         worst = 1.0 if metric.lower_is_better else 0.0
+        changes = [
+            score
+            for score in self.changes.get(metric.name, ())
+            if score.baseline_mean is not None and score.candidate_mean is not None
+        ]
         falls = [
             metric.worsening(score.share)
-            for score in self.changes.get(metric.name, ())
-            if score.baseline_mean is not None
-            and score.candidate_mean is not None
-            and abs(share_of(score.baseline_mean, metric.score_range) - worst) > margin
+            for score in changes
+            if abs(share_of(score.baseline_mean or 0.0, metric.score_range) - worst) > margin
         ]
-        rose = any(metric.worsening(delta) < 0 for delta in metric.deltas.values())
-        return (
-            len(falls) >= _FEWEST_COLLAPSED
-            and min(falls) > margin
-            and not rose
-            and self._is_blind(len(falls))
-        )
+        if metric.significant or metric.better or not falls or min(falls) <= margin:
+            return False
+        fell_far = len(falls) == len(changes) and min(falls) > _FAR
+        chance = (_FAR_CHANCE if fell_far else 0.5) ** len(falls)
+        return chance * self._tests <= self.config.alpha
+
+    @property
+    def _tests(self) -> int:
+        """How many tests share alpha: a single evaluator and the pass rate that is made of it are one."""
+        evaluators = len(self.comparison.evaluators)
+        return evaluators + 1 if evaluators > 1 else 1
 
     @cached_property
     def changes(self) -> dict[str, list[ScoreChange]]:

@@ -1,13 +1,14 @@
 """Guard 2 under severity="auto": what counts depends on what repeats showed."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from dokimos.comparison import Snapshot
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
-from dokimos.errors import ConfigurationError, RegressionError
+from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
 from dokimos.gate.baseline import baseline_of, baseline_text, read_baseline, write_baseline
 from dokimos.gate.decision import Guard, decide
@@ -273,6 +274,29 @@ class TestFewItems:
         assert len(decision.drops) == 5
         assert "all its items that could fall did" in next(decision.guards.sentences)
 
+    @pytest.mark.parametrize(("items", "found"), [(6, False), (8, False), (9, True)])
+    def test_the_more_evaluators_the_more_items_it_takes_to_be_no_chance(self, result, items, found):
+        """With 20 of them, noise alone takes all of a few passing items of some evaluator too often."""
+        others = {f"B{number}": [1.0] * 20 for number in range(19)}
+        before, now = {"A": [1.0] * items + [0.0] * (20 - items)}, {"A": [0.0] * 20}
+        decision = decided(result(before | others), result(now | others), correction="holm")
+
+        assert decision.failed is found
+        assert (guard_of(decision) is ItemGuard.DOCUMENTED) is found
+
+    @pytest.mark.parametrize("items", [6, 7, 8])
+    @pytest.mark.parametrize("seed", range(6))
+    def test_a_collapse_fails_although_twenty_noisy_evaluators_hide_it_from_guard_1(
+        self, result, items, seed
+    ):
+        draw = random.Random(seed)
+        before, now = (
+            {f"B{number}": [float(draw.random() < 0.6) for _ in range(items)] for number in range(19)}
+            for _ in range(2)
+        )
+
+        assert decided(result(before | {"A": [1.0] * items}), result(now | {"A": [0.0] * items})).failed
+
     def test_it_is_no_collapse_where_an_item_rose_or_stayed(self, result):
         before = {"A": [1.0] * 5 + [0.0] * 15}
 
@@ -366,14 +390,44 @@ class TestBaselineFile:
         assert decide(read, Snapshot.of(runs([{"A": BROKEN}])), GateConfig()).failed
 
 
-class TestNoiseFile:
-    @pytest.fixture(autouse=True)
-    def project(self, tmp_path, monkeypatch):
-        for name in ("CI", "GITHUB_ACTIONS", "DOKIMOS_UPDATE_BASELINE", "DOKIMOS_BASELINE_DIR"):
-            monkeypatch.delenv(name, raising=False)
-        (tmp_path / "pyproject.toml").write_text("")
-        monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    for name in ("CI", "GITHUB_ACTIONS", "DOKIMOS_UPDATE_BASELINE", "DOKIMOS_BASELINE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
 
+
+@pytest.mark.usefixtures("project")
+class TestInconclusiveIsTold:
+    @pytest.mark.parametrize("check", [assert_no_regression, lambda result: RegressionGate().verify(result)])
+    def test_as_a_warning_at_the_place_of_the_call(self, result, check):
+        assert_no_regression(result({"A": GOOD}))
+
+        with pytest.warns(InconclusiveWarning, match="q-1: A 1.00 -> 0.50") as told:
+            check(result({"A": BROKEN}))
+
+        assert [warning.filename for warning in told] == [__file__]
+
+    @pytest.mark.filterwarnings("error")
+    def test_in_the_log_where_warnings_are_errors_so_that_the_run_is_not_lost(self, result, caplog):
+        assert_no_regression(result({"A": GOOD}))
+
+        assert assert_no_regression(result({"A": BROKEN})).status is GateStatus.INCONCLUSIVE
+        assert "Eval gate INCONCLUSIVE (passes)" in caplog.text
+
+    @pytest.mark.filterwarnings("error")
+    def test_and_a_gate_that_simply_passes_says_nothing(self, result, caplog):
+        assert_no_regression(result({"A": GOOD}))
+        caplog.clear()
+
+        assert_no_regression(result({"A": GOOD}))
+
+        assert caplog.text == ""
+
+
+@pytest.mark.usefixtures("project")
+class TestNoiseFile:
     def test_figures_that_were_stored_say_the_same(self, runs, tmp_path):
         report = noise(runs(varied(5), noisy=["A"]))
         (tmp_path / "n.json").write_text(json.dumps(report.tree()))
@@ -382,7 +436,8 @@ class TestNoiseFile:
 
     def test_a_gate_takes_the_file_beside_its_baseline(self, runs, result, tmp_path):
         assert_no_regression(result({"A": GOOD}))
-        assert assert_no_regression(result({"A": BROKEN})).status is GateStatus.INCONCLUSIVE
+        with pytest.warns(InconclusiveWarning):
+            assert assert_no_regression(result({"A": BROKEN})).status is GateStatus.INCONCLUSIVE
         beside = tmp_path / "tests" / "baselines" / "support.noise.json"
         beside.write_text(json.dumps(noise(runs([{"A": GOOD}] * 3)).tree()))
 
