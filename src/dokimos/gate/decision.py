@@ -11,14 +11,14 @@ from typing import Final
 
 from dokimos.comparison.comparing import compare_runs
 from dokimos.comparison.config import Pairing
-from dokimos.comparison.diff import Change, MetricChange, RunComparison, title
+from dokimos.comparison.diff import PASS_RATE, Change, MetricChange, RunComparison, title
 from dokimos.comparison.snapshot import Snapshot
-from dokimos.comparison.wording import change_sentence, points, share
+from dokimos.comparison.wording import change_sentence, interval, p_text, points, share
 from dokimos.core.results import RunStatus
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
-from dokimos.gate.item_guards import ItemGuards, choose_guards
-from dokimos.gate.severity import Drop, Level, Reruns, drops_of
+from dokimos.gate.item_guards import ItemGuards, choose_guards, repeats_needed
+from dokimos.gate.severity import Drop, Drops, Level, Reruns, drops_of
 from dokimos.gate.variation import NoiseFigures
 
 MOSTLY: Final = 0.5
@@ -105,24 +105,23 @@ def decide(
     """Compare a candidate with its baseline and say which guards fire.
 
     Args:
-        baseline: What to compare with.
-        candidate: What is to be let through.
+        baseline, candidate: What to compare with, and what is to be let through.
         config: The gate's options.
         pairing: How the baseline says that items are paired.
         reruns: What running suspicious items again gave.
         noise: What `dokimos noise` saw of the unchanged system, for `severity="auto"`.
     """
     level = Level.of(baseline, candidate, config)
-    comparison = compare_runs(
-        baseline, candidate, config=config.comparison(pairing=pairing, alpha=level.regression)
-    )
-    guards = choose_guards(comparison, baseline, candidate, config, noise)
-    drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=noise)
+    settings = config.comparison(pairing=pairing, alpha=level.regression)
+    comparison = compare_runs(baseline, candidate, config=settings)
+    known = None if noise is None else noise.covering(comparison.items)
+    guards = choose_guards(comparison, baseline, candidate, config, known)
+    drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=known)
     fired = [
         *_unusable(candidate, comparison),
         *_regressions(comparison, config),
         *_severity(drops.counted, config, level),
-        *_unclear(drops.unclear, config, guards),
+        *_unclear(drops.unclear, config),
         *_removed(comparison, config),
     ]
     if not any(one.fails and not one.inconclusive for one in fired):
@@ -140,7 +139,8 @@ def decide(
             *_removals(comparison, config),
             *level.notes,
             *guards.warnings,
-            *_explained(drops.explained, config),
+            *(_unseen(noise, known) if config.severity == "auto" else ()),
+            *_notes(drops, comparison, config),
         ),
     )
 
@@ -211,22 +211,61 @@ def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterat
     )
 
 
-def _unclear(drops: Sequence[Drop], config: GateConfig, guards: ItemGuards) -> Iterator[Fired]:
+def _unclear(drops: Sequence[Drop], config: GateConfig) -> Iterator[Fired]:
     if drops:
         yield Fired(
             Guard.SEVERITY,
-            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, which {guards.too_few} "
-            f"on each side, or let the gate run such items again (rerun): {_shown(drops)}.",
+            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, which "
+            f"{_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
+            f"{_shown(drops)}.",
             fails=config.require_power is not None and config.fail_on_regression,
             inconclusive=config.fail_on_regression,
         )
 
 
+def _too_few(drops: Sequence[Drop], config: GateConfig) -> str:
+    before, now = min((drop.repeats for drop in drops), key=lambda pair: math.comb(sum(pair), pair[0]))
+    have = "one repeat" if before == now == 1 else f"{before} and {now} repeats"
+    return f"cannot be told from noise with {have}; run {repeats_needed(config.alpha)}"
+
+
+def _unseen(noise: NoiseFigures | None, known: NoiseFigures | None) -> Iterator[str]:
+    if noise is None or known is None:
+        return
+    lost = [name for name in noise.evaluators if name not in known.evaluators]
+    if lost:
+        yield (
+            f"The figures of dokimos noise are not of all items that {listed(lost)} scored here, so they are "
+            "not used for it. Measure the noise of this data set anew."
+        )
+
+
+def _open(drops: Drops, comparison: RunComparison) -> Iterator[str]:
+    """Say where an interval excludes 0 although guard 1 does not fire and drops are taken for noise."""
+    names = {drop.evaluator for drop in (*drops.unclear, *drops.explained)}
+    for metric in comparison.metrics if names else ():
+        if metric.name not in {PASS_RATE, *names} or metric.significant or metric.worse <= metric.better:
+            continue
+        found = metric.interval
+        if found is not None and min(map(metric.worsening, (found.low, found.high))) > 0:
+            yield (
+                f"The 95 % interval of the change of the {title(metric)} ({interval(metric)}) excludes 0, "
+                f"but the corrected test of guard 1 does not reach alpha = {metric.config.alpha:g} "
+                f"(adjusted p {p_text(metric.adjusted_p_value)}): all together, the drops may be a "
+                "regression, which more items or repeats would show."
+            )
+
+
+def _notes(drops: Drops, comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+    yield from _explained(drops.explained, config)
+    yield from _open(drops, comparison)
+
+
 def _explained(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
     if drops:
         yield (
-            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, but no further than "
-            f"repeats vary anyway, so guard 2 does not count them: {_shown(drops)}."
+            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)} without standing "
+            f"out from what repeats vary by, so guard 2 does not count them: {_shown(drops)}."
         )
 
 
@@ -236,7 +275,11 @@ def _scores_dropped(drops: Sequence[Drop]) -> str:
 
 def _shown(drops: Sequence[Drop]) -> str:
     more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
-    return "; ".join(drop.sentence for drop in drops[:3]) + more
+    return "; ".join(_told(drop) for drop in drops[:3]) + more
+
+
+def _told(drop: Drop) -> str:
+    return f"{drop.sentence} ({drop.cause})" if drop.cause else drop.sentence
 
 
 def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:

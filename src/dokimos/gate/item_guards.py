@@ -66,8 +66,6 @@ class ItemGuards:
     choices: tuple[GuardChoice, ...] = ()
     warnings: tuple[str, ...] = ()
     margin: float = 0.0
-    repeats: tuple[int, int] = (1, 1)
-    alpha: float = 0.05
 
     def of(self, evaluator: str) -> ItemGuard | None:
         return next((one.guard for one in self.choices if one.evaluator == evaluator), None)
@@ -95,13 +93,6 @@ class ItemGuards:
             ),
         }[guard]
 
-    @property
-    def too_few(self) -> str:
-        """Say why the drops of an evaluator without known variation are inconclusive, and what helps."""
-        before, now = self.repeats
-        have = "one repeat" if before == now == 1 else f"{before} and {now} repeats"
-        return f"cannot be told from noise with {have}; run {repeats_needed(self.alpha)}"
-
 
 def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -126,8 +117,6 @@ def choose_guards(
         choices=choices,
         warnings=(_foreign_warning(config),) if choices and not baseline.records_repeats else (),
         margin=config.severity_margin,
-        repeats=(chooser.repeats(0), chooser.repeats(1)),
-        alpha=config.alpha,
     )
 
 
@@ -205,6 +194,11 @@ class _Chooser:
         if can_judge(before, now, alpha) or noise_can_judge(runs, alpha):
             amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
             return ItemGuard.VARIATION, f"{known} {amount}"
+        if any(can_judge(*counts, alpha) for counts in self.counts(metric.name)):
+            return ItemGuard.UNKNOWN, (
+                f"items with fewer than {repeats_needed(alpha)} repeats on each side cannot be told from "
+                "noise; the others are judged by what repeats vary by"
+            )
         have = "one repeat on each side" if before == now == 1 else f"{before} and {now} repeats"
         also = f" and {runs} runs of dokimos noise" if runs else ""
         return ItemGuard.UNKNOWN, f"{have}{also} cannot tell it from noise"
@@ -277,14 +271,15 @@ class _Chooser:
     def noise_runs(self, evaluator: str) -> int:
         return self.noise.runs if self.noise is not None and evaluator in self.noise.evaluators else 0
 
-    def repeats(self, side: int, evaluator: str | None = None) -> int:
+    def repeats(self, side: int, evaluator: str) -> int:
         """Return how often the shared items of a side were run, at the least."""
-        found = [
-            _scored_repeats(pair[side], evaluator)
-            for pair in self.shared
-            if evaluator is None or evaluator in pair[side].scores
-        ]
+        found = [_repeats(pair[side], evaluator) for pair in self.shared if evaluator in pair[side].scores]
         return min(found, default=1)
+
+    def counts(self, evaluator: str) -> Iterator[tuple[int, int]]:
+        """Return how many scores each shared item has on each side."""
+        for before, now in self.shared:
+            yield len(before.scores.get(evaluator, ())), len(now.scores.get(evaluator, ()))
 
     @cached_property
     def shared(self) -> list[tuple[ItemSnapshot, ItemSnapshot]]:
@@ -299,9 +294,7 @@ class _Chooser:
         return all(side.get(evaluator, EvaluatorFacts(name=evaluator)).deterministic for side in sides)
 
 
-def _scored_repeats(item: ItemSnapshot, evaluator: str | None) -> int:
-    if evaluator is None:
-        return item.repeats
+def _repeats(item: ItemSnapshot, evaluator: str) -> int:
     return len(item.scores[evaluator]) + item.errored_repeats(evaluator)
 
 

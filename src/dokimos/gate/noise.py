@@ -44,7 +44,7 @@ class EvaluatorNoise:
     """Those of them whose outputs are the same in all repeats, so that the evaluator alone differs."""
     items: int
     spreads: Mapping[str, float] = field(default_factory=dict)
-    """Of the items whose repeats differ, by id or position: the largest difference between two of them."""
+    """Of each item, by id or position: the largest difference between two of its repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,11 +297,7 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 unstable_items=sum(_differ(item, name) for item in repeated),
                 own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
-                spreads={
-                    item.id or item.index_key: spread(item.scores[name])
-                    for item in repeated
-                    if _differ(item, name)
-                },
+                spreads={item.id or item.index_key: spread(item.scores[name]) for item in repeated},
             )
 
 

@@ -151,6 +151,13 @@ def _movement(tree: Tree) -> Iterator[str]:
         ("Added / removed items", f"{_count(tree, 'addedCount')} / {_count(tree, 'removedCount')}"),
         ("Pairing", plain(str(tree["pairing"]), _NAME)),
     ]
+    in_doubt = [
+        f"{_count(tree, key)} {words}"
+        for key, words in (("unclearCount", "unclear"), ("explainedCount", "not standing out from the noise"))
+        if tree.get(key)
+    ]
+    if in_doubt:
+        rows.insert(3, ("Dropped scores of single items that do not count", ", ".join(in_doubt)))
     yield "| | |\n|---|---|"
     yield from (table_row(row) for row in rows)
     yield ""

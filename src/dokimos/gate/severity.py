@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -41,6 +41,10 @@ class Drop:
     """What the first repeat that errors says, and of several repeats how many do."""
     size: float
     """How much the scores fell and which share of the repeats errors; 2.0 where all do."""
+    repeats: tuple[int, int] = (1, 1)
+    """How many scores the baseline and the candidate have."""
+    cause: str = ""
+    """Why it does not stand out from the variation, where it does not."""
 
     @property
     def name(self) -> str:
@@ -158,7 +162,9 @@ def drops_of(
     judge = _Judge(config, guards or ItemGuards(), lower, ranges, reruns or {}, noise, comparison.items)
     sorted_by_kind: dict[str, list[Drop]] = {}
     for drop, item in found:
-        sorted_by_kind.setdefault(judge.kind(drop, item), []).append(drop)
+        kind = judge.kind(drop, item)
+        known = replace(drop, cause=judge.cause(drop, item)) if kind == "explained" else drop
+        sorted_by_kind.setdefault(kind, []).append(known)
     return Drops(**{kind: tuple(drops) for kind, drops in sorted_by_kind.items()})
 
 
@@ -186,6 +192,7 @@ class _Watch:
                     candidate_mean=score.candidate_mean,
                     error=_error(now, score.name),
                     size=self.size(score, now),
+                    repeats=(len(before.scores.get(score.name, ())), len(now.scores.get(score.name, ()))),
                 )
                 yield drop, item
 
@@ -283,9 +290,24 @@ class _Judge:
         now: Sequence[float],
         repeats: tuple[int, int],
     ) -> bool:
-        apart = max(before) < min(now) if drop.evaluator in self.lower_is_better else max(now) < min(before)
         among = judged_among(self.guards, drop.evaluator, *repeats, self.config.alpha)
-        return apart and self.variation.stands_out(fall, drop.evaluator, drop.key, among)
+        return self.is_apart(drop, before, now) and self.variation.stands_out(
+            fall, drop.evaluator, drop.key, among
+        )
+
+    def is_apart(self, drop: Drop, before: Sequence[float], now: Sequence[float]) -> bool:
+        """Say whether all repeats of the candidate are worse than all of the baseline's."""
+        return max(before) < min(now) if drop.evaluator in self.lower_is_better else max(now) < min(before)
+
+    def cause(self, drop: Drop, item: ItemChange) -> str:
+        """Say what speaks against a drop that does not stand out."""
+        if not self.is_apart(drop, *self.scores(item, drop.evaluator)):
+            return "its repeats overlap"
+        among = judged_among(self.guards, drop.evaluator, *drop.repeats, self.config.alpha)
+        name, key, size = self.variation.loudest(drop.evaluator, drop.key, among)
+        if (name, key) == (drop.evaluator, drop.key):
+            return f"it varies by {score_text(size)} itself"
+        return f"{key} varies by {score_text(size)}" + ("" if name == drop.evaluator else f" in {name}")
 
     @cached_property
     def variation(self) -> Variation:

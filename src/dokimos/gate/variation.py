@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nlargest
 from pathlib import Path
@@ -28,10 +28,25 @@ class NoiseFigures:
     runs: int
     evaluators: tuple[str, ...]
     spreads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By evaluator and item: the largest difference between two runs; only of items that varied."""
+    """By evaluator and item that was seen: the largest difference between two runs."""
 
     def spread(self, evaluator: str, item: str) -> float:
         return self.spreads.get(evaluator, {}).get(item, 0.0)
+
+    def covering(self, items: Iterable[ItemChange]) -> Self:
+        """Return the figures with only those evaluators of which all items of both sides were seen.
+
+        What is known of other items says nothing about these. Spreads that were seen stay: they are noise.
+        """
+        unseen = {
+            name
+            for item in items
+            if item.baseline is not None and item.candidate is not None
+            for name in self.evaluators
+            if name in item.baseline.scores and name in item.candidate.scores
+            if (item.dataset_item_id or item.key) not in self.spreads.get(name, {})
+        }
+        return replace(self, evaluators=tuple(name for name in self.evaluators if name not in unseen))
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -119,6 +134,15 @@ class Variation:
             first, second, _ = self._largest[name]
             found.append(first / max(self.margins[name], _LEAST, second))
         return max(found)
+
+    def loudest(self, evaluator: str, key: str, among: Iterable[str]) -> tuple[str, str, float]:
+        """Return whose spread speaks most against a fall: the evaluator, the item and the spread."""
+        name = max(among, key=lambda one: self.prominence([one]))
+        if self.prominence([name]) > 1.0:
+            return name, self._largest[name][2], self._largest[name][0]
+        others = {other: size for other, size in self.spreads[evaluator].items() if other != key}
+        place = max(others, key=others.__getitem__, default=key)
+        return evaluator, place, others.get(place, 0.0)
 
     @cached_property
     def _largest(self) -> Mapping[str, tuple[float, float, str]]:

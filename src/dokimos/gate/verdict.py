@@ -249,7 +249,8 @@ def _single_drop_tree(drop: Drop) -> dict[str, Any]:
         "baselineMean": half_up(drop.baseline_mean),
         "candidateMean": half_up(drop.candidate_mean or 0.0),
     }
-    return {**item, "evaluator": drop.evaluator, **means}
+    cause = {"cause": drop.cause} if drop.cause else {}
+    return {**item, "evaluator": drop.evaluator, **means, **cause}
 
 
 def _needed(decision: Decision, config: GateConfig) -> int | None:

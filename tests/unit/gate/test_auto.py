@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ class TestVariation:
         assert guard_of(decision) is ItemGuard.VARIATION
         assert not decision.failed
         assert [drop.key for drop in decision.explained] == ["q-7"]
-        assert any("no further than repeats vary anyway" in text for text in decision.warnings)
+        assert any("without standing out from what repeats vary by" in text for text in decision.warnings)
 
     def test_a_drop_that_stands_out_from_the_variation_counts(self, runs):
         before = varied(3, low=0.88, high=0.92)
@@ -162,6 +163,41 @@ class TestVariation:
 
         assert [drop.key for drop in found(far).drops] == ["q-0"]
         assert [drop.key for drop in found(near).explained] == ["q-0"]
+
+
+class TestWords:
+    """What a verdict says of drops that it does not count is true of each of them."""
+
+    def test_whose_variation_speaks_against_a_drop_is_named(self, runs):
+        flaky = [{"A": [*GOOD[:7], flip]} for flip in (1.0, 0.0, 1.0)]
+        now = [{"A": [1.0, 0.0, *run["A"][2:]]} for run in flaky]
+
+        decision = decided(runs(flaky, noisy=["A"]), runs(now, noisy=["A"]))
+
+        assert any("q-1: A 1.00 -> 0.00 (q-7 varies by 1.00)" in text for text in decision.warnings)
+        assert "| 1 not standing out from the noise |" in verdict(decision).to_markdown()
+        assert verdict(decision).tree()["explainedDrops"][0]["cause"] == "q-7 varies by 1.00"
+
+    def test_an_item_with_fewer_scores_than_the_rest_is_told_with_its_own_repeats(self, runs):
+        before, now = (Snapshot.of(runs([{"A": GOOD}] * 3, noisy=["A"])) for _ in range(2))
+        items = list(now.items)
+        items[3] = replace(items[3], scores={"A": (0.0,)}, verdicts=(False,))
+
+        decision = decide(before, replace(now, items=tuple(items)), GateConfig())
+
+        assert "cannot be told from noise with 3 and 1 repeats; run 3 on each" in decision.fired[0].reason
+        assert "items with fewer than 3 repeats on each side cannot be told" in next(
+            decision.guards.sentences
+        )
+
+    def test_an_interval_that_excludes_0_is_told_although_guard_1_does_not_fire(self, result):
+        before, now = {"A": [1.0] * 20}, {"A": [0.0] * 5 + [1.0] * 15}
+
+        found = verdict(decided(result(before), result(now)))
+
+        assert found.status is GateStatus.INCONCLUSIVE
+        assert "excludes 0, but the corrected test of guard 1 does not reach alpha = 0.05" in found.message
+        assert "| 5 unclear |" in found.to_markdown()
 
 
 class TestOneRepeat:
@@ -443,6 +479,16 @@ class TestNoiseFile:
 
         with pytest.raises(RegressionError, match="1 score of a single item dropped by more than 15 points"):
             assert_no_regression(result({"A": BROKEN}))
+
+    def test_figures_of_other_items_are_not_used_and_the_verdict_says_so(self, runs, result):
+        figures = noise(runs([{"A": [1.0]}] * 3)).figures
+
+        decision = decided(result({"A": GOOD}), result({"A": BROKEN}), figures=figures)
+
+        assert guard_of(decision) is ItemGuard.UNKNOWN
+        assert any(
+            "not of all items that" in text and "Measure the noise" in text for text in decision.warnings
+        )
 
     def test_or_the_one_it_is_given(self, runs, result):
         assert_no_regression(result({"A": GOOD}))
