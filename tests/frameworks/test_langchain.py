@@ -218,6 +218,15 @@ def test_a_chain_that_gives_text_is_a_task():
     assert asked == "Answer: Capital of Italy?"
 
 
+def test_a_list_of_records_is_the_output_of_a_chain_and_no_stream():
+    records = [{"city": "Paris"}, {"city": "Rome", "id": 2, "name": "r", "result": 3}]
+    task = langchain.as_task(RunnableLambda(lambda text: records))
+    result = evaluate(Dataset([Example.of("Which?")]), task, [Contains(values="Paris")], journal=False)
+
+    assert result.item_results[0].error is None
+    assert result.item_results[0].actual_outputs["output"] == records
+
+
 def test_the_documents_of_a_chain_are_the_context():
     documents = [Document("30 days to refund", metadata={"page": 5}), Document("Write to us")]
     chain = RunnableLambda(lambda text: {"answer": "We refund.", "context": documents})

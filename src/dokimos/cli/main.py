@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from dokimos.core.error_chain import error_chain
 from dokimos.errors import DokimosError, RunInterrupted
 from dokimos.version import __version__
 
@@ -176,9 +177,8 @@ def _print_error(error: Exception) -> None:
 
 
 def _interrupted(error: BaseException) -> int:
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, RunInterrupted):
-        found = found.__cause__ or found.__context__  # click wraps Ctrl-C, and a second one hides the first
+    # click wraps Ctrl-C, and a second one hides the first
+    found = next((one for one in error_chain(error) if isinstance(one, RunInterrupted)), None)
     _tell("Interrupted." if found is None else str(found))
     return EXIT_INTERRUPTED
 

@@ -310,9 +310,20 @@ class AgentTrace:
     def to_outputs(self) -> dict[str, Any]:
         """Return the trace under the conventional output keys.
 
-        An answer that is not known (the run failed, or nobody recorded it) is missing, not empty; `errors`
-        are there where there are any.
+        An answer that nobody recorded is missing, not empty; `errors` are there where there are any.
+
+        Raises:
+            EvaluationError: where the run failed. A task returns the trace itself then, so that the item is
+                errored and keeps what was done.
         """
+        if self.error is not None:
+            raise EvaluationError(
+                f"The run failed: {self.error}. Return the trace itself to keep what was done."
+            )
+        return self.outputs_so_far()
+
+    def outputs_so_far(self) -> dict[str, Any]:
+        """Return what `to_outputs` does, also of a run that failed; its answer is missing."""
         outputs: dict[str, Any] = {
             OUTPUT: self.final_response or "",
             TOOL_CALLS: list(self.tool_calls),
@@ -332,7 +343,7 @@ class AgentTrace:
         metadata: dict[str, Any] = {TOOLS: list(tools)}
         if tasks is not None:
             metadata[TASKS] = [tasks] if isinstance(tasks, str) else list(tasks)
-        return EvalTestCase(inputs, self.to_outputs(), metadata=metadata, error=self.error)
+        return EvalTestCase(inputs, self.outputs_so_far(), metadata=metadata, error=self.error)
 
 
 def _check_name(what: str, name: Any) -> None:

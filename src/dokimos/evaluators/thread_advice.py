@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dokimos.core.error_chain import error_chain
+
 _WRONG_THREAD: Final = re.compile(
     r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b", re.IGNORECASE
 )
@@ -13,10 +15,7 @@ _WRONG_THREAD: Final = re.compile(
 
 def thread_advice(error: BaseException) -> str:
     """Return what to do about an error that says that something was used in the wrong thread, else ""."""
-    found: BaseException | None = error
-    while found is not None and not _WRONG_THREAD.search(str(found)):
-        found = found.__cause__ or found.__context__
-    if found is None:
+    if not any(_WRONG_THREAD.search(str(one)) for one in error_chain(error)):
         return ""
     from dokimos.core.concurrency import in_our_thread
 

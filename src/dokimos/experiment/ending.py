@@ -21,11 +21,23 @@ def tell_ending(result: ExperimentResult) -> None:
     That goes to standard error and to the logger `dokimos`. It is no Python warning, which would become an
     exception under `-W error`, and a run that is paid for would be lost.
     """
+    for tell in (_tell_failure, _show):
+        try:
+            tell(result)
+        except Exception as error:  # whatever stands in for an output: the result must not be lost by it
+            _log.debug("The end of a run could not be shown: %r", error)
+
+
+def _tell_failure(result: ExperimentResult) -> None:
     problem = describe_failure(result)
-    if problem is not None:
-        print_line(problem)
-        if _log.hasHandlers():  # without one, Python would write the line once more
-            _log.error(visible(problem))
+    if problem is None:
+        return
+    if _log.hasHandlers():  # without one, Python would write the line once more
+        _log.error(visible(problem))
+    print_line(problem)
+
+
+def _show(result: ExperimentResult) -> None:
     notebook = _notebook()
     if notebook is not None:
         notebook.display.display(result)
@@ -36,5 +48,5 @@ def tell_ending(result: ExperimentResult) -> None:
 def _notebook() -> Any:
     """Return IPython where this runs in a notebook, else None."""
     ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = getattr(ipython, "get_ipython", lambda: None)()
     return ipython if hasattr(shell, "kernel") else None

@@ -162,7 +162,7 @@ def _to_result(value: Any) -> TaskResult:
     if isinstance(value, Mapping):
         return TaskResult(value)
     if isinstance(value, AgentTrace):
-        return TaskResult(value.to_outputs(), error=value.error)
+        return TaskResult(value.outputs_so_far(), error=value.error)
     if isinstance(value, ConversationTrajectory):
         return TaskResult(value.to_outputs())
     if value is None:

@@ -78,7 +78,7 @@ def _run(rerun: Rerun, examples: Sequence[Example], times: int) -> list[Experime
         options: dict[str, Any] = dict.fromkeys(
             ("journal", "cache", "retry_errors", "force", "progress"), False
         )
-        return [again.run(**options, resume=None, shard=None, keep_results=True)]
+        return [again.run(**options, quiet=True, resume=None, shard=None, keep_results=True)]
     results = [rerun(examples) for _ in range(times)]
     if not all(isinstance(result, ExperimentResult) for result in results):
         raise ConfigurationError(

@@ -171,7 +171,7 @@ class AgentTask:
         was done until then.
         """
         output = run.trace.final_response if run.output is None else run.output
-        outputs = {key: value for key, value in run.trace.to_outputs().items() if key != OUTPUT}
+        outputs = {key: value for key, value in run.trace.outputs_so_far().items() if key != OUTPUT}
         if run.tools is not None:
             outputs[TOOLS] = list(run.tools)
         error = run.trace.error

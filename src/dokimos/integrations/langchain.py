@@ -185,7 +185,8 @@ async def _run(target: Any, given: Any, run_options: Mapping[str, Any], mark: st
     if _takes_messages(target):
         options = watch.options(options)
     try:
-        came = _read(await target.ainvoke(given, **options), mark)
+        result = await target.ainvoke(given, **options)
+        came = _read_records(result) if _are_records(target, options, result) else _read(result, mark)
     except Exception as error:
         done = watch.messages()
         came = AgentRun.of_failure(error, to_agent_trace(done), _usage(done))
@@ -203,6 +204,17 @@ def _options(target: Any, run_options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _takes_messages(target: Any) -> bool:
     return "messages" in (getattr(target, "channels", None) or ())
+
+
+def _are_records(target: Any, options: Mapping[str, Any], result: Any) -> bool:
+    """Say whether a list of maps is the output of a chain, and not what a graph streamed or messages."""
+    if hasattr(target, "channels") or "stream_mode" in options or not isinstance(result, list):
+        return False
+    return all(isinstance(each, Mapping) and not each.keys() & {"type", "role"} for each in result)
+
+
+def _read_records(records: list[Any]) -> AgentRun:
+    return AgentRun(trace=TraceBuilder().trace(text_form(records)), output=records)
 
 
 def _read(result: Any, mark: str | None) -> AgentRun:

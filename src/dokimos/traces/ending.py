@@ -87,8 +87,11 @@ def _declared_answer(transcript: Transcript) -> str | None:
     roots = [s for s in transcript.tree.roots if transcript.reading(s).role in _HOLDERS]
     for span in (*_agents_that_count(transcript), *reversed(roots)):
         reading = transcript.reading(span)
-        if reading.outputs and reading.outputs[-1].text:
-            return reading.outputs[-1].text.rstrip("\n")
+        said = reading.outputs[-1] if reading.outputs else None
+        if said is not None and said.calls:
+            continue  # what is said beside a call is a step on the way
+        if said is not None and said.text:
+            return said.text.rstrip("\n")
         if reading.output_text is not None and not _is_state(reading.output_text):
             return reading.output_text
     return None

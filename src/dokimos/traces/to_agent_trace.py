@@ -182,7 +182,7 @@ def _case_of(transcript: Transcript, prices: PriceTable | None) -> EvalTestCase:
 def _example_of(identity: str | None, transcript: Transcript, prices: PriceTable | None) -> Example:
     trace = _trace_of(transcript)
     given, tools = _input(transcript), _tools(transcript)
-    outputs = {**trace.to_outputs(), **dict(_retrieved(transcript))}
+    outputs = {**trace.outputs_so_far(), **dict(_retrieved(transcript))}
     known = (*outputs, UNKNOWN_RESPONSE)
     kept = {key: value for key, value in trace.metadata.items() if key not in known}
     metadata = {**kept, SPAN_ID: _judged_span(transcript).span_id}

@@ -2,8 +2,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos import AgentTrace, ToolCall, ToolDefinition
-from dokimos.errors import TypeConversionError
+from dokimos import AgentTrace, Dataset, Example, ToolCall, ToolDefinition, evaluate
+from dokimos.errors import EvaluationError, TypeConversionError
+from dokimos.evaluators import ToolErrors
 
 
 @dataclass(frozen=True)
@@ -144,3 +145,19 @@ def test_calls_given_as_maps_become_calls():
 
 def test_one_task_given_as_text_is_one_task():
     assert AgentTrace().to_test_case("x", (), "Find a hat").metadata["tasks"] == ["Find a hat"]
+
+
+def test_the_outputs_of_a_run_that_failed_cannot_be_taken_for_an_answer():
+    failed = AgentTrace(tool_calls=(ToolCall("search"),), error="ValueError: boom")
+    with pytest.raises(EvaluationError, match=r"^The run failed: ValueError: boom\. Return the trace itself"):
+        failed.to_outputs()
+    assert failed.outputs_so_far() == {"toolCalls": [ToolCall("search")], "reasoningSteps": []}
+
+
+def test_a_task_that_gives_on_the_outputs_of_a_failed_run_is_errored():
+    def task(example):
+        return AgentTrace(error="ValueError: boom").to_outputs()
+
+    result = evaluate(Dataset([Example.of("a")]), task, [ToolErrors()], journal=False, quiet=True)
+    assert result.error_count == 1
+    assert "ValueError: boom" in result.item_results[0].error

@@ -105,3 +105,24 @@ def test_no_warning_becomes_an_exception(recwarn: pytest.WarningsRecorder) -> No
 async def test_a_run_on_a_running_loop_tells_its_end_alike(capsys: pytest.CaptureFixture[str]) -> None:
     await Experiment(EXAMPLES, fail, [ExactMatch()]).run_async(journal=False)
     assert capsys.readouterr().err.startswith("Run 'unnamed': broken after 2 items.")
+
+
+class Sink:
+    """What stands in for an output in some hosts: it can be written to, and no more."""
+
+    def write(self, text: str) -> None:
+        raise OSError("nobody is there")
+
+    def flush(self) -> None: ...
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_result_is_not_lost_where_it_cannot_be_shown(monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
+    monkeypatch.setattr(sys, stream, Sink())
+    result = evaluate(EXAMPLES, fail, [ExactMatch()], journal=False, progress=False)
+    assert result.error_count == 2
+
+
+def test_a_stand_in_for_ipython_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    assert evaluate(EXAMPLES, echo, [ExactMatch()], journal=False).pass_count == 1

@@ -223,6 +223,13 @@ def test_what_an_agent_said_before_it_failed_is_not_its_answer(agent, chat):
     assert to_test_case([failed(around(one, plan)), plan]).error == "TimeoutError: too slow"
 
 
+def test_what_an_agent_that_failed_said_beside_a_call_is_not_its_answer(agent):
+    step = {"role": "assistant", "parts": [{"type": "text", "content": "Let me look."}, *LOOK["parts"]]}
+    one = agent(gen_ai__input__messages=json.dumps([user("x")]), gen_ai__output__messages=json.dumps([step]))
+
+    assert to_test_case([failed(one, "ValueError: boom")]).error == "ValueError: boom"
+
+
 def test_an_agent_that_takes_over_from_one_that_failed_answers(agent, chat):
     first = failed(agent())
     second = agent()
@@ -295,7 +302,7 @@ def test_an_answer_is_missing_where_no_call_of_a_model_was_recorded(span, operat
     trace = to_agent_trace([span("x", gen_ai__operation__name=operation)])
 
     assert "output" not in row.actual_outputs
-    assert "output" not in trace.to_outputs()
+    assert "output" not in trace.outputs_so_far()
     assert "unknownResponse" not in row.metadata
 
 
@@ -387,7 +394,7 @@ def test_a_run_has_an_answer_or_an_error_or_none_of_both(drawn):
 
     assert trace.final_response is None or trace.error is None
     assert trace.error is None or any(each.status == "error" for each in spans)
-    assert ("output" in trace.to_outputs()) == (trace.error is None and not trace.has_unknown_response)
+    assert ("output" in trace.outputs_so_far()) == (trace.error is None and not trace.has_unknown_response)
     assert [row.actual_error for row in rows] in ([], [trace.error])
     assert to_conversation(spans).metadata.get("error") == trace.error
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
+from dokimos.core.error_chain import error_chain
 from dokimos.http.breaker import Trouble
 
 _NO_CONNECTION: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
@@ -24,7 +25,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
     """Return what is wrong with an endpoint, None where an error says nothing about it."""
     status = status_of(error)
     if status is None:
-        names = {cls.__name__ for each in _chain(error) for cls in type(each).__mro__}
+        names = {cls.__name__ for each in error_chain(error) for cls in type(each).__mro__}
         if names & _NO_CONNECTION:
             return Trouble.UNREACHABLE
         return Trouble.FAILING if names & _NO_REPLY else None
@@ -37,7 +38,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status that an error tells."""
-    for each in _chain(error):
+    for each in error_chain(error):
         status = getattr(each, "status_code", None)
         if isinstance(status, int):
             return status
@@ -46,16 +47,16 @@ def status_of(error: BaseException) -> int | None:
 
 def reason_of(error: BaseException) -> str:
     """Say why nothing could be sent: what a provider's client says of it is not much."""
-    for each in _chain(error):
+    for each in error_chain(error):
         if isinstance(each, OSError) and each.errno:
             return f"cannot connect ({os.strerror(each.errno) if each.errno > 0 else each.strerror})"
-    *_, last = _chain(error)
+    *_, last = error_chain(error)
     return f"cannot connect ({str(last) or type(last).__name__})"
 
 
 def _is_spent(error: BaseException) -> bool:
     """Whether there is no money left, so that waiting does not help."""
-    for each in _chain(error):
+    for each in error_chain(error):
         body = getattr(each, "body", None)
         if isinstance(body, Mapping):
             inner = body.get("error")
@@ -63,12 +64,3 @@ def _is_spent(error: BaseException) -> bool:
             if found.get("code") in _SPENT or found.get("type") in _SPENT:
                 return True
     return False
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    for _ in range(20):  # a chain may be a ring
-        if found is None:
-            return
-        yield found
-        found = found.__cause__ or found.__context__

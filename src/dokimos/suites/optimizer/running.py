@@ -172,7 +172,7 @@ class SuiteBench:
         return paid + sum(m.tokens is not None or m.cost_usd is not None for m in metrics)
 
     async def _carried_out(self, experiment: Experiment, unfinished: Path | None) -> Any:
-        options: dict[str, Any] = {"progress": False, "run_dir": self.run_dir}
+        options: dict[str, Any] = {"quiet": True, "run_dir": self.run_dir}
         if unfinished is not None:
             try:
                 return await experiment.run_async(**options, resume=unfinished)
