@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import WIRE_CONFIG, jsonable, text_form
-from dokimos.core.keys import INPUT, TASKS, TOOL_CALLS, TOOLS, TRAJECTORY
+from dokimos.core.keys import (
+    BROKEN_OFF,
+    CALL_ERROR,
+    END_REASON,
+    INPUT,
+    TASKS,
+    TOOL_CALLS,
+    TOOLS,
+    TRAJECTORY,
+)
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError
@@ -209,6 +218,14 @@ class ConversationTrajectory:
 
         return messages_in(form, self.messages)
 
+    @property
+    def error(self) -> str | None:
+        """Why it broke off, None where it did not: by an error or a time-out, as `endReason` says."""
+        reason = self.metadata.get(END_REASON)
+        if reason not in BROKEN_OFF:
+            return None
+        return text_form(self.metadata.get(CALL_ERROR)) or f"the conversation broke off ({reason})"
+
     def to_agent_trace(self) -> AgentTrace:
         """Return the conversation as one trace: all calls, and the assistant's last message as the answer."""
         last = self.last_assistant_message
@@ -239,11 +256,12 @@ class ConversationTrajectory:
         if tasks is None:
             last = self.last_user_message
             inputs = {INPUT: last.content} if last else {}
-            return EvalTestCase(inputs, self.to_agent_outputs(), metadata=metadata)
+            return EvalTestCase(inputs, self.to_agent_outputs(), metadata=metadata, error=self.error)
         return EvalTestCase(
             {INPUT: self.to_text(tool_calls="names")},
             {TOOL_CALLS: list(self.tool_calls)},
             metadata={**metadata, TASKS: [tasks] if isinstance(tasks, str) else list(tasks)},
+            error=self.error,
         )
 
     def _by(self, role: Role) -> tuple[Message, ...]:

@@ -164,7 +164,7 @@ def _to_result(value: Any) -> TaskResult:
     if isinstance(value, AgentTrace):
         return TaskResult(value.outputs_so_far(), error=value.error)
     if isinstance(value, ConversationTrajectory):
-        return TaskResult(value.to_outputs())
+        return TaskResult(value.to_outputs(), error=value.error)
     if value is None:
         raise TypeError("the task returned None; return the output, a mapping of outputs or a TaskResult")
     return TaskResult({OUTPUT: value})

@@ -2,10 +2,11 @@ import json
 
 import pytest
 
-from dokimos import ConversationTrajectory, Message, ToolCall, ToolDefinition
+from dokimos import ConversationTrajectory, Dataset, Example, Message, ToolCall, ToolDefinition, evaluate
 from dokimos.core.conversation import Role, trajectory_from
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
+from dokimos.evaluators import ToolErrors
 
 WEATHER = ToolCall("get_weather", {"city": "Paris"}, result="18C, sunny")
 HOTEL = ToolCall("book_hotel", {"city": "Paris"})
@@ -216,3 +217,23 @@ class TestReading:
     def test_anything_else_is_an_error_that_names_the_key(self, value, problem):
         with pytest.raises(EvaluationError, match=problem):
             trajectory_from(value, key="talk")
+
+
+@pytest.mark.parametrize("tasks", [None, "Book it"])
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"endReason": "error", "error": "ValueError: boom"}, "ValueError: boom"),
+        ({"endReason": "timeout"}, "the conversation broke off (timeout)"),
+        ({"endReason": "satisfied"}, None),
+        ({}, None),
+    ],
+)
+def test_a_conversation_that_broke_off_is_scored_by_nobody(metadata, error, tasks):
+    talk = ConversationTrajectory((Message.user("Hi"), Message.assistant("Let me see")), metadata=metadata)
+    assert talk.to_test_case(tasks=tasks).error == error
+    result = evaluate(
+        Dataset([Example.of("x")]), lambda example: talk, [ToolErrors()], journal=False, quiet=True
+    )
+    assert result.error_count == (error is not None)
+    assert result.item_results[0].error == error
