@@ -13,7 +13,6 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from dokimos.core.error_chain import error_chain
 from dokimos.errors import DokimosError, RunInterrupted
 from dokimos.version import __version__
 
@@ -177,6 +176,8 @@ def _print_error(error: Exception) -> None:
 
 
 def _interrupted(error: BaseException) -> int:
+    from dokimos.core.error_chain import error_chain
+
     # click wraps Ctrl-C, and a second one hides the first
     found = next((one for one in error_chain(error) if isinstance(one, RunInterrupted)), None)
     _tell("Interrupted." if found is None else str(found))
