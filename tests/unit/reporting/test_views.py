@@ -48,7 +48,7 @@ def test_a_result_of_many_items_prints_in_a_few_lines() -> None:
 
 def test_signs_are_those_that_standard_output_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="cp1252"))
-    str(MIXED).encode("ascii")
+    assert str(MIXED).isascii()
 
 
 def test_the_repr_is_one_line() -> None:

@@ -325,7 +325,7 @@ class TestTrajectories:
 
 
 class TestWithArgumentMatchers:
-    EXPECTED = {"city": one_of("Paris", "Lutetia"), "nights": one_of(2, optional=True)}  # noqa: RUF012
+    EXPECTED = {"city": one_of("Paris", "Lutetia"), "nights": one_of(2, optional=True)}  # noqa: RUF012 - read only
 
     @pytest.mark.parametrize(
         ("mode", "actual", "fits"),
