@@ -14,13 +14,15 @@ from dokimos.core.outcome import SUCCESS, Outcome, decide_outcome, find_culprits
 from dokimos.core.quick_init import quick_init
 from dokimos.core.summary import RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.views import views
+from dokimos.core.views import Printable
 
 
 @quick_init
-@dataclass(frozen=True, slots=True)
-class ItemResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ItemResult(Printable):
     """What one run found for one example."""
+
+    __dokimos_view__ = "dokimos.reporting.views:ITEM"
 
     index: int
     """0-based position in the data set."""
@@ -33,13 +35,6 @@ class ItemResult:
     """Why the task gave no answer; the outputs hold how far it came, if that is known."""
 
     __pydantic_config__ = WIRE_CONFIG
-
-    def __repr__(self) -> str:
-        return f"<ItemResult {self.key!r:.60}: {self.outcome.value}>"
-
-    def __str__(self) -> str:
-        text: str = views().item_text(self)
-        return text
 
     @property
     def key(self) -> str:

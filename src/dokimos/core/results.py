@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from statistics import stdev
 from typing import Any
 
-from dokimos.core.endings import describe_counts, describe_failure
+from dokimos.core.endings import describe_failure
 from dokimos.core.eval_result import (
     CONTESTED,
     DEFAULT_THRESHOLD,
@@ -32,7 +32,7 @@ from dokimos.core.rows import row_of
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange
 from dokimos.core.summary import EvaluatorSummary, RunSummary
 from dokimos.core.unjudged import describe_unjudged
-from dokimos.core.views import views
+from dokimos.core.views import Printable
 from dokimos.errors import RunFailedError
 
 __all__ = [
@@ -76,9 +76,11 @@ class RunStatus(StrEnum):
 Count = int | float
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExperimentResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExperimentResult(Printable):
     """All repeats of an experiment. Numbers are means over the repeats, unrounded."""
+
+    __dokimos_view__ = "dokimos.reporting.views:RESULT"
 
     name: str = "unnamed"
     description: str = ""
@@ -95,25 +97,6 @@ class ExperimentResult:
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
-
-    def __repr__(self) -> str:
-        return f"<ExperimentResult {self.name!r:.60}: {describe_counts(self)}>"
-
-    def __str__(self) -> str:
-        text: str = views().result_text(self)
-        return text
-
-    def _repr_html_(self) -> str:
-        html: str = views().result_html(self)
-        return html
-
-    def print(self, *, verbose: bool = False) -> None:
-        """Print the result as the command does: verdict, evaluators, and the items to look at first.
-
-        Args:
-            verbose: Whether to print all items that did not pass, and not only the first five.
-        """
-        views().print_result(self, verbose=verbose)
 
     def raise_for_status(self) -> None:
         """Raise unless the run came to its end and at least one item was not errored.

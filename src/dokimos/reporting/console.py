@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus, lowest_score
 from dokimos.core.summary import judge_cost
+from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, padded, print_table
 from dokimos.reporting.terminal import safe_console
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 LOOK_FIRST: Final = 5
 LONGEST_REASON: Final = 400
+_NARROWEST: Final = 20
+_LONGEST_NAME: Final = 34
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ASCII_BARS: Final = "._-=+*#@"
 _PASS, _FAIL, _WARN, _QUIET = "blue", "dark_orange", "yellow", "dim"
@@ -46,12 +49,19 @@ ASCII_SIGNS: Final = Signs("+", "x", "-", "|", "+/-", "-", _ASCII_BARS)
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that is at most 100 columns wide, and 100 where the output is no terminal.
 
-    With `NO_COLOR` it writes no control characters at all.
+    `COLUMNS` says how wide it is instead, for a terminal as for a pipe. With `NO_COLOR` it writes no control
+    characters at all.
     """
     console = safe_console(stderr=stderr)
-    width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    width = columns_asked() or (min(console.width, WIDTH) if console.is_terminal else WIDTH)
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return safe_console(stderr=stderr, width=width, color_system=colors)
+
+
+def columns_asked() -> int | None:
+    """Return the width that `COLUMNS` asks for, None where it is no number of columns to write in."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isascii() and asked.isdigit() and int(asked) >= _NARROWEST else None
 
 
 def signs_for(console: Console) -> Signs:
@@ -106,20 +116,38 @@ class _View:
         self.line()
 
     def print_evaluators(self) -> None:
-        names = self.result.evaluator_names
-        if not names:
+        found = [self.summary.evaluator(name) for name in self.result.evaluator_names]
+        rows = [self._evaluator_row(summary) for summary in found if summary is not None]
+        if not rows:
             return
-        wide = self.console.width >= 90
-        room = max([len("evaluator"), *map(len, names)])
-        room = min(room, 34 if wide else 20)
-        title = f"  {'evaluator':<{room}}  {'mean':>5}  {self.signs.spread:>5}  {'pass':<18}"
-        scale = f"{'errors':<8} 0 {self.signs.line * 6} 1" if wide else "errors"
-        self.line(title + scale, _QUIET)
-        for name in names:
-            summary = self.summary.evaluator(name)
-            if summary is not None:
-                self._print_evaluator(summary, room, wide)
+        print_table(Table(self._columns(), rows), self.console)
         self.line()
+
+    def _columns(self) -> list[Column]:
+        return [
+            Column("evaluator", left=True, most=_LONGEST_NAME),
+            Column("mean", least=5),
+            Column(self.signs.spread, least=5),
+            Column("pass", least=7),
+            Column("", left=True, least=7),
+            Column("errors", left=True),
+            Column(f"0 {self.signs.line * 6} 1", left=True, spare=True),
+        ]
+
+    def _evaluator_row(self, summary: EvaluatorSummary) -> list[Cell]:
+        none, rate = self.signs.none, summary.pass_rate
+        mean = self.result.average_score(summary.name)
+        spread = f"{self.result.score_std_dev(summary.name):.2f}" if self.result.run_count > 1 else none
+        style = "" if rate is None else (_PASS if summary.failed == 0 else _FAIL)
+        return [
+            summary.name,
+            none if mean is None else f"{mean:.2f}",
+            spread,
+            (none if rate is None else percent(rate), style),
+            ("" if rate is None else f"{summary.passed}/{summary.judged}", style),
+            (f"{summary.errors} !", _WARN) if summary.errors else none,
+            (spark(summary.histogram, self.signs.bars), _QUIET),
+        ]
 
     def print_verdict(self, misses: Sequence[str], wanted: str | None) -> None:
         self.console.print(self.verdict(misses, wanted), soft_wrap=True)
@@ -152,7 +180,7 @@ class _View:
         if not worst:
             return
         self.line("  Look first at" if len(worst) > most else "  Not passed", "bold")
-        room = min(max(len(item.key) for item in worst[:most]), 24)
+        room = min(max(cell_width(item.key) for item in worst[:most]), 24)
         for item in worst[:most]:
             for line in self._item_lines(item, room):
                 self.console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
@@ -210,32 +238,12 @@ class _View:
         if self.result.status is not RunStatus.COMPLETED:
             yield self.result.status.in_words
 
-    def _print_evaluator(self, summary: EvaluatorSummary, room: int, wide: bool) -> None:
-        from rich.text import Text
-
-        none = self.signs.none
-        mean = self.result.average_score(summary.name)
-        spread = f"{self.result.score_std_dev(summary.name):.2f}" if self.result.run_count > 1 else none
-        text = Text(f"  {_cut(summary.name, room):<{room}}  ")
-        text.append(f"{none if mean is None else f'{mean:.2f}':>5}  {spread:>5}  ")
-        passed = none
-        if summary.pass_rate is not None:
-            passed = f"{percent(summary.pass_rate):>7}  {summary.passed}/{summary.judged}"
-        style = "" if summary.pass_rate is None else (_PASS if summary.failed == 0 else _FAIL)
-        text.append(f"{passed:<18}", style)
-        text.append(
-            f"{f'{summary.errors} !' if summary.errors else none:<8} ", _WARN if summary.errors else ""
-        )
-        if wide:
-            text.append(spark(summary.histogram, self.signs.bars), _QUIET)
-        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
-
     def _item_lines(self, item: ItemResult, room: int) -> Iterator[Text]:
         from rich.text import Text
 
-        key = _cut(item.key, room)
+        key = padded(cut_middle(item.key, room), room)
         if item.error is not None:
-            text = Text(f"    {key:<{room}}  ")
+            text = Text(f"    {key}  ")
             text.append("! task  ", _WARN)
             yield text.append(one_line(item.error, LONGEST_REASON))
             return
@@ -244,7 +252,7 @@ class _View:
             key=lambda r: (r.error is None, lowest_score([r], self.result.lower_is_better)),
         )
         for number, result in enumerate(wrong[:2]):
-            text = Text(f"    {key if number == 0 else '':<{room}}  ")
+            text = Text(f"    {key if number == 0 else ' ' * room}  ")
             yield self._result_text(text, result)
 
     def _result_text(self, text: Text, result: EvalResult) -> Text:

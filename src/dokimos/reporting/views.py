@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import io
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.endings import describe_counts
 from dokimos.core.figures import duration, one_line, percent, usd
@@ -17,24 +14,14 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.visible import visible
 from dokimos.reporting import console
-from dokimos.reporting.terminal import safe_console
+from dokimos.reporting.blocks import Detail, Line, View, escaped, print_blocks, table_html
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LONGEST_REASON: Final = 400
 _NONE: Final = "–"
 _SIGNS: Final[Mapping[bool | None, str]] = {True: "+", False: "x"}
-
-
-def result_text(result: ExperimentResult) -> str:
-    """Return the head of a result, the table of its evaluators and its verdict, without styles."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = _Text(encoding)
-    console.print_summary(result, safe_console(file=text, width=console.WIDTH, color_system=None))
-    return text.getvalue().rstrip()
-
-
-def print_result(result: ExperimentResult, *, verbose: bool = False) -> None:
-    """Print a result as the command does."""
-    console.print_result(result, console.make_console(), verbose=verbose)
 
 
 def item_text(item: ItemResult) -> str:
@@ -62,20 +49,23 @@ def item_details(item: ItemResult, *, run: int | None = None) -> str:
         "" if metrics.latency_ms is None else duration(metrics.latency_ms),
         "" if metrics.cost_usd is None else usd(metrics.cost_usd),
     ]
-    example = item.example
-    parts = [
-        *_entries("input", example.inputs, INPUT),
-        *_entries("expected", example.expected_outputs, OUTPUT),
-        *_entries("output", item.actual_outputs, OUTPUT),
-        *_entries("metadata", example.metadata, None),
-    ]
-    if item.error is not None:
-        parts.append(("error", item.error))
+    parts = list(_parts(item))
     room = max((len(name) for name, _ in parts), default=0)
     lines = [" | ".join(filter(None, head)), ""]
     lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
     lines += ["", *(f"  {_indented(_told(result), 4)}" for result in item.eval_results)]
     return visible("\n".join(lines).rstrip())
+
+
+def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
+    """Yield what went in and came out, each with its title."""
+    example = item.example
+    yield from _entries("input", example.inputs, INPUT)
+    yield from _entries("expected", example.expected_outputs, OUTPUT)
+    yield from _entries("output", item.actual_outputs, OUTPUT)
+    yield from _entries("metadata", example.metadata, None)
+    if item.error is not None:
+        yield "error", item.error
 
 
 def _entries(title: str, content: Mapping[str, Any], usual: str | None) -> Iterator[tuple[str, str]]:
@@ -104,14 +94,14 @@ def result_html(result: ExperimentResult) -> str:
     """
     worst = console.worst_items(result)
     parts = [
-        f"<p><b>{_escaped(result.name)}</b>: {_escaped(describe_counts(result))}</p>",
-        _table(("evaluator", "mean", "passed", "errors"), _evaluator_rows(result)),
+        f"<p><b>{escaped(result.name)}</b>: {escaped(describe_counts(result))}</p>",
+        table_html(("evaluator", "mean", "passed", "errors"), _evaluator_rows(result)),
     ]
     if worst:
         title = "Look first at" if len(worst) > console.LOOK_FIRST else "Not passed"
         parts.append(f"<p><b>{title}</b></p>")
-        parts.append(_table(("item", "evaluator", "why"), _item_rows(worst[: console.LOOK_FIRST])))
-    parts += [f"<p>! {_escaped(notice)}</p>" for notice in result.notices]
+        parts.append(table_html(("item", "evaluator", "why"), _item_rows(worst[: console.LOOK_FIRST])))
+    parts += [f"<p>! {escaped(notice)}</p>" for notice in result.notices]
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -136,23 +126,26 @@ def _item_rows(items: Iterable[ItemResult]) -> Iterable[Sequence[str]]:
             yield item.key, f"{result.name}{score}", one_line(said, LONGEST_REASON)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    body = "".join(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    cells = "".join(f"<th>{_escaped(name)}</th>" for name in head)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+def _print_result(result: ExperimentResult, target: Console, detail: Detail) -> None:
+    if detail == "summary":
+        console.print_summary(result, target)
+    else:
+        console.print_result(result, target, verbose=detail == "verbose")
 
 
-def _escaped(text: str) -> str:
-    return html.escape(visible(text))
+def _print_item(item: ItemResult, target: Console, detail: Detail) -> None:
+    text = item_text(item) if detail == "summary" else item_details(item)
+    print_blocks((Line(line, wraps=True) for line in text.split("\n")), target)
 
 
-class _Text(io.StringIO):
-    """A text that is written for a stream of another encoding, which decides on the signs."""
+def item_html(item: ItemResult) -> str:
+    """Return an item as a fragment of HTML: what went in and came out, and what each evaluator says of it."""
+    parts = [*_parts(item), *((result.name, _told(result)) for result in item.eval_results)]
+    head = f"<p><b>{escaped(item.key)}</b>: {escaped(item.outcome.value)}</p>"
+    return f"<div>{head}{table_html(('', ''), parts)}</div>"
 
-    def __init__(self, encoding: str) -> None:
-        super().__init__()
-        self._encoding = encoding
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override] # None in a text without a stream
-        return self._encoding
+RESULT: Final = View(
+    lambda result: f"{result.name!r:.60}: {describe_counts(result)}", _print_result, result_html
+)
+ITEM: Final = View(lambda item: f"{item.key!r:.60}: {item.outcome.value}", _print_item, item_html)

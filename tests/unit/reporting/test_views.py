@@ -151,3 +151,13 @@ def test_an_item_that_gave_nothing_is_shown_too() -> None:
         "",
         "  error  ValueError: no",
     ]
+
+
+def test_an_item_prints_itself_whole_and_is_a_table_in_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = item(1, FAILED)
+    odd.print()
+    assert "Expected <b>4</b>." in capsys.readouterr().out
+    parser = Tags()
+    parser.feed(odd._repr_html_())
+    assert parser.tags == {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
+    assert "x Exact Match 0.00 (threshold 1): Expected <b>4</b>." in parser.text

@@ -1,0 +1,107 @@
+"""What a view is made of: lines and tables, on a terminal or as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+
+from dokimos.core.visible import visible
+from dokimos.reporting.console import columns_asked
+from dokimos.reporting.tables import Table, cell_text, print_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+
+Detail: TypeAlias = Literal["summary", "full", "verbose"]
+"""The verdict and the table; what the command shows; and all that there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text; what does not fit is cut off, or wrapped where it is told as sentences."""
+
+    text: str = ""
+    style: str = ""
+    wraps: bool = False
+
+
+Block: TypeAlias = Line | Table
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[T]):
+    """What a kind of value looks like."""
+
+    headline: Callable[[T], str]
+    """What it says in one line, for its `repr`."""
+    print_on: Callable[[T, Console, Detail], None]
+    html: Callable[[T], str]
+
+    @classmethod
+    def of_blocks(
+        cls, headline: Callable[[T], str], blocks: Callable[[T, Detail], Iterable[Block]]
+    ) -> View[T]:
+        """Make a view of what is shown in the same lines and tables everywhere."""
+
+        def print_on(value: T, console: Console, detail: Detail) -> None:
+            print_blocks(blocks(value, detail), console)
+
+        return cls(headline, print_on, lambda value: blocks_html(blocks(value, "full")))
+
+
+def print_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Print lines and tables."""
+    for block in blocks:
+        if isinstance(block, Table):
+            print_table(block, console)
+        else:
+            _print_line(block, console)
+
+
+def _print_line(line: Line, console: Console) -> None:
+    from rich.text import Text
+
+    if not line.wraps:
+        console.print(Text(line.text, line.style), no_wrap=True, overflow="ellipsis", crop=True)
+    elif not console.is_terminal and columns_asked() is None:
+        console.print(Text(line.text, line.style), soft_wrap=True)  # in a pipe, a sentence stays in one piece
+    else:
+        words = line.text.lstrip()
+        indent = " " * (len(line.text) - len(words))
+        for part in Text(visible(words), line.style).wrap(console, max(console.width - len(indent), 8)):
+            part.rstrip()
+            console.print(Text(indent).append_text(part), soft_wrap=True)
+
+
+def blocks_html(blocks: Iterable[Block]) -> str:
+    """Return lines and tables as a fragment of HTML, without colours: notebooks are light or dark."""
+    parts = [_block_html(block) for block in blocks]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _block_html(block: Block) -> str:
+    if isinstance(block, Table):
+        return table_html(
+            [f"{column.group} {column.title}".strip() for column in block.columns],
+            [[cell_text(cell) for cell in row] for row in block.rows],
+        )
+    text = block.text.strip()
+    if not text:
+        return ""
+    return f"<p><b>{escaped(text)}</b></p>" if "bold" in block.style else f"<p>{escaped(text)}</p>"
+
+
+def table_html(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of foreign texts; nothing at all where it has no rows."""
+    body = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    cells = "".join(f"<th>{escaped(name)}</th>" for name in head)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+
+
+def escaped(text: str) -> str:
+    """Return foreign text as HTML that shows it and does nothing else."""
+    return html.escape(visible(text))

@@ -1,0 +1,58 @@
+"""Values that show themselves: by the view that each class names."""
+
+from __future__ import annotations
+
+import io
+import sys
+from importlib import import_module
+from typing import Any
+
+from dokimos.core.figures import one_line
+from dokimos.core.views import Printable
+from dokimos.core.visible import visible
+from dokimos.reporting.blocks import View
+from dokimos.reporting.console import WIDTH, make_console
+from dokimos.reporting.terminal import safe_console
+
+_LONGEST_REPR = 160
+
+
+def view_of(value: Printable) -> View[Any]:
+    """Return what the value's class is shown with."""
+    module, _, name = type(value).__dokimos_view__.partition(":")
+    view: View[Any] = getattr(import_module(module), name)
+    return view
+
+
+def headline_of(value: Printable) -> str:
+    """Return what a value says in one line."""
+    return visible(one_line(view_of(value).headline(value), _LONGEST_REPR))
+
+
+def text_of(value: Printable) -> str:
+    """Return the verdict and the table of a value, without styles, in signs that standard output can show."""
+    text = _Text(getattr(sys.stdout, "encoding", None) or "utf-8")
+    view_of(value).print_on(value, safe_console(file=text, width=WIDTH, color_system=None), "summary")
+    return text.getvalue().rstrip()
+
+
+def html_of(value: Printable) -> str:
+    """Return a value as a fragment of HTML."""
+    return view_of(value).html(value)
+
+
+def print_value(value: Printable, *, verbose: bool = False) -> None:
+    """Print a value as the command does."""
+    view_of(value).print_on(value, make_console(), "verbose" if verbose else "full")
+
+
+class _Text(io.StringIO):
+    """A text that is written for a stream of another encoding, which decides on the signs."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # None in a text without a stream
+        return self._encoding

@@ -1,0 +1,213 @@
+"""Tables for the terminal that show all their columns, however narrow it is."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from dokimos.core.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+INDENT: Final = 2
+QUIET: Final = "dim"
+_WIDE_GAP, _NARROW_GAP = 2, 1
+_SHORTEST: Final = 12
+"""Fewer characters say too little of a name: then it gets a line of its own."""
+
+Cell: TypeAlias = str | tuple[str, str]
+"""A text, or a text and its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column is called, and what becomes of it where there is little room."""
+
+    title: str
+    left: bool = False
+    """Whether it is aligned to the left, as names are; numbers are aligned to the right."""
+    least: int = 0
+    """Characters that it takes at least."""
+    most: int | None = None
+    """Characters that it takes at most; longer texts lose their middle."""
+    spare: bool = False
+    """Whether it is left out where it does not fit, since it only draws what others say."""
+    group: str = ""
+    """A word above the titles of neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; the first column holds names, which are cut where there is little room.
+
+    Columns without any text are left out. Where even short names do not fit beside the other columns, they
+    have lines of their own; and where these columns do not fit either, each cell is told with its title.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table as wide as it needs to be and at most as wide as the console."""
+    for line in table_lines(table, console.width):
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def table_lines(table: Table, width: int) -> Iterator[Text]:
+    """Yield the lines of a table for so many columns of a terminal."""
+    table = _without_empty(table)
+    if not table.rows:
+        return
+    variants = _variants(table)
+    for candidate in variants:
+        widths = _widths(candidate)
+        for gap in (_WIDE_GAP, _NARROW_GAP):
+            room = width - INDENT - sum(gap + one for one in widths[1:])
+            if room >= min(widths[0], _SHORTEST):
+                yield from _beside(candidate, (min(widths[0], room), *widths[1:]), gap)
+                return
+    for candidate in variants:
+        widths = _widths(candidate)
+        if 2 * INDENT - _NARROW_GAP + sum(_NARROW_GAP + one for one in widths[1:]) <= width:
+            yield from _below(candidate, widths)
+            return
+    yield from _told(variants[-1], width)
+
+
+def cell_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for a sign of Chinese, and most emoji."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Return a text of at most so many columns on one line; a longer one loses its middle."""
+    text = " ".join(text.split())
+    if cell_width(text) <= width:
+        return text
+    from rich.cells import set_cell_size
+
+    if width < 2:
+        return "…"[:width]
+    tail = (width - 1) // 3
+    end = ""
+    for char in reversed(text):
+        if cell_width(char + end) > tail:
+            break
+        end = char + end
+    start = set_cell_size(text, width - 1 - cell_width(end)).rstrip()
+    return f"{start}…{end}"
+
+
+def padded(text: str, width: int, *, left: bool = True) -> str:
+    """Return a text with blanks that make it this wide on a terminal."""
+    blanks = " " * (width - cell_width(text))
+    return text + blanks if left else blanks + text
+
+
+def _without_empty(table: Table) -> Table:
+    kept = [i for i, _ in enumerate(table.columns) if any(cell_text(row[i]) for row in table.rows)]
+    return _part(table, kept)
+
+
+def _variants(table: Table) -> list[Table]:
+    """Return the table as it is, and without the columns that can be spared."""
+    needed = [i for i, column in enumerate(table.columns) if not column.spare]
+    return [table] if len(needed) == len(table.columns) else [table, _part(table, needed)]
+
+
+def _part(table: Table, kept: Sequence[int]) -> Table:
+    return Table([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
+
+
+def cell_text(cell: Cell) -> str:
+    """Return what a cell says."""
+    return _styled(cell)[0]
+
+
+def _styled(cell: Cell) -> tuple[str, str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return visible(text), style  # before it is measured: escapes are longer than what they stand for
+
+
+def _widths(table: Table) -> list[int]:
+    widths = []
+    for place, column in enumerate(table.columns):
+        longest = max(cell_width(cell_text(row[place])) for row in table.rows)
+        limit = longest if column.most is None else column.most
+        widths.append(max(column.least, cell_width(column.title), min(longest, limit)))
+    return widths
+
+
+def _beside(table: Table, widths: Sequence[int], gap: int) -> Iterator[Text]:
+    """Yield each row on a line of its own."""
+    between = " " * gap
+    if any(column.group for column in table.columns):
+        yield _line(table.columns, widths, _group_cells(table.columns), between)
+    yield _line(table.columns, widths, [(column.title, QUIET) for column in table.columns], between)
+    for row in table.rows:
+        yield _line(table.columns, widths, row, between)
+
+
+def _below(table: Table, widths: Sequence[int]) -> Iterator[Text]:
+    """Yield each row's name, and below it the other cells."""
+    from rich.text import Text
+
+    names, *others = table.columns
+    between = " " * _NARROW_GAP
+    room = sum(widths[1:]) + len(others) * _NARROW_GAP
+    yield Text(" " * INDENT + names.title, QUIET)
+    if any(column.group for column in others):
+        yield _line(others, widths[1:], _group_cells(others), between, indent=2 * INDENT)
+    titles = [(column.title, QUIET) for column in others]
+    yield _line(others, widths[1:], titles, between, indent=2 * INDENT)
+    for row in table.rows:
+        name, style = _styled(row[0])
+        if name:
+            yield Text(" " * INDENT + cut_middle(name, max(room, _SHORTEST)), style)
+        yield _line(others, widths[1:], row[1:], between, indent=2 * INDENT)
+
+
+def _told(table: Table, width: int) -> Iterator[Text]:
+    """Yield each row as its name and, below it, what each column says."""
+    from rich.text import Text
+
+    for row in table.rows:
+        if cell_text(row[0]):
+            yield Text(" " * INDENT + cut_middle(cell_text(row[0]), max(width - INDENT, 2)))
+        said = [
+            f"{f'{column.group} ' if column.group else ''}{column.title} {cell_text(cell)}".strip()
+            for column, cell in zip(table.columns[1:], row[1:], strict=True)
+            if cell_text(cell)
+        ]
+        for line in textwrap.wrap(", ".join(said), max(width - 2 * INDENT, 8)):
+            yield Text(" " * 2 * INDENT + line)
+
+
+def _group_cells(columns: Sequence[Column]) -> list[Cell]:
+    return [(column.group, QUIET) for column in columns]
+
+
+def _line(
+    columns: Sequence[Column],
+    widths: Sequence[int],
+    cells: Sequence[Cell],
+    between: str,
+    *,
+    indent: int = INDENT,
+) -> Text:
+    from rich.text import Text
+
+    line = Text(" " * indent)
+    for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
+        text, style = _styled(cell)
+        line.append(between if place else "")
+        line.append(padded(cut_middle(text, width), width, left=column.left), style)
+    line.rstrip()
+    return line
