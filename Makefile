@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo test test-local-model test-frameworks check format lint types layers sizes docs bench validity budget clean
+.PHONY: help demo test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test-local-model: $(VENV)/.dev  ## Run the judged evaluators on the model server
 test-frameworks: $(VENV)/.python  ## Test the integrations with the real frameworks (FRAMEWORKS="mcp openai" for some).
 	@$(BIN)/python tools/test_frameworks.py $(FRAMEWORKS)
 
+coverage: $(VENV)/.dev  ## Run the tests, and print the lines that none of them reaches.
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --cov=dokimos --cov-report=term-missing:skip-covered
+
 check: format lint types layers sizes test  ## Everything that CI runs.
 
 format: $(VENV)/.dev  ## Check the formatting.
@@ -45,8 +48,9 @@ types: $(VENV)/.dev  ## Check the types.
 layers: $(VENV)/.dev  ## Check that no layer imports one above it.
 	@$(BIN)/lint-imports --no-logo
 
-sizes: $(VENV)/.dev  ## List modules and functions that have grown large.
+sizes: $(VENV)/.dev  ## List modules and functions that have grown large, and measure how the source reads.
 	@$(BIN)/python tools/size_outliers.py
+	@$(BIN)/python tools/style_measures.py
 
 docs: $(VENV)/.dev  ## Build the documentation site.
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

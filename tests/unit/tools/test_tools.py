@@ -1,0 +1,90 @@
+"""The scripts under `tools/`, and the pages for people and programs that contribute."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def load_tool(monkeypatch):
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def measures(load_tool):
+    return load_tool("style_measures")
+
+
+@pytest.mark.parametrize("name", ["told", "_kept", "decided", "noted_calls", "found", "_left_out"])
+def test_names_that_start_with_a_participle_are_counted(measures, name):
+    assert measures.is_participle(name)
+
+
+@pytest.mark.parametrize("name", ["embed", "feed", "seed_rows", "set_name", "parse", "_need", "cut", "red"])
+def test_verbs_and_nouns_that_look_like_one_are_not(measures, name):
+    assert not measures.is_participle(name)
+
+
+def test_a_tree_is_measured(measures, tmp_path):
+    (tmp_path / "_private.py").write_text(
+        '"""Module."""\n# why\n'
+        "def told(value: Any, other: int):\n"
+        '    """Tell.\n\n    >>> told(1, 2)\n    """\n    return _once(value)\n'
+        "def _once(value):\n    return value\n"
+    )
+
+    rows = dict(measures.rows(measures.measure(tmp_path)))
+
+    assert rows["functions named by a past participle"] == "50.0 %"
+    assert rows["parameters typed bare Any"] == "33.3 %"
+    assert rows["private modules"] == rows["public symbols"] == "1"
+    assert rows["private helpers called once"] == "100.0 %"
+    assert rows["docstrings with an example"] == "50.0 %"
+    assert rows["comments per 1,000 lines"] == "100.0"
+
+
+def test_a_release_needs_a_tag_a_version_and_a_dated_section_that_agree(load_tool):
+    release = load_tool("release_check")
+    dated = "# Changelog\n\n## [0.2.0] - 2026-12-01\n"
+
+    assert release.find_problems("v0.2.0", "0.2.0", dated) == []
+    assert len(release.find_problems("v0.2.1", "0.2.0", dated)) == 1
+    assert "no section" in release.find_problems("v0.2.0", "0.2.0", "## [Unreleased]\n")[0]
+
+
+def test_ci_run_helps_and_refuses_what_it_does_not_know():
+    helped = subprocess.run([ROOT / ".ci/run", "--help"], capture_output=True, text=True, timeout=60)
+    refused = subprocess.run([ROOT / ".ci/run", "--nonsense"], capture_output=True, text=True, timeout=60)
+
+    assert (helped.returncode, refused.returncode) == (0, 2)
+    assert "Usage: .ci/run" in helped.stdout
+    assert "Usage: .ci/run" in refused.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_what_github_reads_is_yaml(path):
+    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
+
+
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_the_files_that_a_page_names_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|tools|benchmarks|docs|examples)/[\w/.-]+)`", text)
+    modules = re.findall(r"`((?:evaluators|judges|exporters|integrations|cli|experiment)/[\w/.-]*)`", text)
+    paths = [ROOT / name for name in named] + [ROOT / "src/dokimos" / name for name in modules]
+
+    assert [path for path in paths if not path.exists()] == []
