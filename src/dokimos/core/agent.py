@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -15,6 +15,7 @@ from dokimos.core.keys import (
     INPUT,
     INVALID_ARGUMENTS,
     OUTPUT,
+    PARTIAL_RESPONSE,
     REASONING_STEPS,
     TASKS,
     TOOL_CALLS,
@@ -323,7 +324,10 @@ class AgentTrace:
         return self.outputs_so_far()
 
     def outputs_so_far(self) -> dict[str, Any]:
-        """Return what `to_outputs` does, also of a run that failed; its answer is missing."""
+        """Return what `to_outputs` does, also of a run that failed.
+
+        Its answer is missing; what was said before it broke off is there as "partialResponse".
+        """
         outputs: dict[str, Any] = {
             OUTPUT: self.final_response or "",
             TOOL_CALLS: list(self.tool_calls),
@@ -331,6 +335,8 @@ class AgentTrace:
         }
         if self.final_response is None and (self.error is not None or self.has_unknown_response):
             del outputs[OUTPUT]
+        if PARTIAL_RESPONSE in self.metadata:
+            outputs[PARTIAL_RESPONSE] = self.metadata[PARTIAL_RESPONSE]
         return {**outputs, ERRORS: list(self.errors)} if self.errors else outputs
 
     def to_test_case(
@@ -374,46 +380,3 @@ def _check_arguments(name: str, arguments: Any) -> None:
     if not isinstance(arguments, Mapping):
         kind = type(arguments).__name__
         raise ValueError(f"The arguments of tool call {name!r} must be a mapping, not {kind}.")
-
-
-def tool_calls_from(value: Any, *, key: str) -> tuple[ToolCall, ...]:
-    """Read a sequence of `ToolCall`s or maps. Raises `EvaluationError` naming `key` and the index."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise EvaluationError(f"{key!r} must be a list of tool calls, not {type(value).__name__}.")
-    return tuple(
-        [
-            element if type(element) is ToolCall else _tool_call(element, f"{key}[{index}]")
-            for index, element in enumerate(value)
-        ]
-    )
-
-
-def _tool_call(element: Any, place: str) -> ToolCall:
-    if not isinstance(element, Mapping):
-        raise EvaluationError(f"{place} must be a ToolCall or a map, not {type(element).__name__}.")
-    try:
-        return ToolCall.from_map(element)
-    except (ValueError, TypeError) as cause:
-        raise EvaluationError(f"{place}: {cause}") from cause
-
-
-def tool_definitions_from(value: Any, *, key: str) -> tuple[ToolDefinition, ...]:
-    """Read a sequence of tools, each as `ToolDefinition.from_object` takes it.
-
-    Raises `EvaluationError` naming `key` and the index.
-    """
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise EvaluationError(f"{key!r} must be a list of tools, not {type(value).__name__}.")
-    return tuple(
-        [
-            element if type(element) is ToolDefinition else _tool_definition(element, f"{key}[{index}]")
-            for index, element in enumerate(value)
-        ]
-    )
-
-
-def _tool_definition(element: Any, place: str) -> ToolDefinition:
-    try:
-        return ToolDefinition.from_object(element)
-    except (ValueError, TypeError) as cause:
-        raise EvaluationError(f"{place}: {cause}") from cause

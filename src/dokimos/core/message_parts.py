@@ -122,13 +122,12 @@ def is_said(part: Part) -> bool:
 
 def is_of_assistant(part: Part) -> bool:
     """Say whether a part is what only a model says."""
-    return part_reader(part) not in (None, _read_text, _read_result, _read_function_response)
+    return part_reader(part) not in (None, _read_text, *_RESULT_READERS)
 
 
 def has_results(content: Any) -> bool:
     """Say whether there is a result of a tool among parts."""
-    results = (_read_result, _read_function_response)
-    return any(isinstance(part, dict) and part_reader(part) in results for part in sequence(content))
+    return any(isinstance(part, dict) and part_reader(part) in _RESULT_READERS for part in sequence(content))
 
 
 def read_part(part: Any, draft: Draft) -> None:
@@ -215,6 +214,11 @@ def _read_call(call: Part, draft: Draft) -> None:
     draft.add_call(call.get("name"), arguments, call)
 
 
+def _read_sdk_call(part: Part, draft: Draft) -> None:
+    """Read a call as Vercel's AI SDK has it: with `args`, and since version 5 `input`."""
+    draft.add_call(part.get("toolName"), first(part, ("input", "args")), {"id": part.get("toolCallId")})
+
+
 def _read_custom(call: Part, draft: Draft) -> None:
     """Read a call of a tool that takes free text, which is no JSON."""
     draft.add_call(call.get("name"), {"input": call.get("input")}, call)
@@ -255,6 +259,16 @@ def _read_result(part: Part, draft: Draft) -> None:
     draft.add_result(part, first(part, RESULT_KEYS))
 
 
+def _read_sdk_result(part: Part, draft: Draft) -> None:
+    """Read a result as Vercel's AI SDK has it: a value, since version 5 with its type around it."""
+    value, kind = first(part, ("output", "result")), ""
+    if "output" in part and isinstance(value, dict) and isinstance(value.get("type"), str):
+        kind, value = value["type"], first(value, ("value", "reason"))
+    failed = part.get("isError") is True or kind.startswith(("error", "execution-denied"))
+    status = "error" if failed else "success"
+    draft.add_result({"id": part.get("toolCallId"), "name": part.get("toolName"), "status": status}, value)
+
+
 def _read_function_response(part: Part, draft: Draft) -> None:
     """Read what Gemini was told: all of it, or what is under the one key "output", "result" or "error"."""
     inner = first(part, _WRAPPED_RESPONSES)
@@ -275,6 +289,7 @@ def _by_ending(kind: str) -> PartReader | None:
     return _read_hosted if kind.endswith("_call") else None
 
 
+_RESULT_READERS: Final = (_read_result, _read_sdk_result, _read_function_response)
 _NO_PARTS: Final = frozenset({"content", "tool_calls", "message", "messages"})
 
 _BY_TYPE: Final[dict[str, PartReader]] = {
@@ -298,6 +313,8 @@ _BY_TYPE: Final[dict[str, PartReader]] = {
     "server_tool_call_response": _read_result,
     "tool_result": _read_result,
     "tool_search_output": _read_result,
+    "tool-call": _read_sdk_call,
+    "tool-result": _read_sdk_result,
 }
 _BY_KEY: Final[dict[str, PartReader]] = {
     "toolUse": _read_call,

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
-from dokimos.core.agent import ToolCall, tool_calls_from
+from dokimos.core.agent import ToolCall
 from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
+from dokimos.core.tool_lists import tool_calls_from
 
 T = TypeVar("T")
 

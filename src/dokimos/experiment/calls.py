@@ -99,6 +99,8 @@ class TaskCaller:
         for attempt in range(1, self._attempts):
             if outcome.error is None or (outcome.down is not None and outcome.down.history):
                 break
+            if outcome.error == example.actual_error:
+                break  # recorded earlier: it would be the same again
             self._retried += 1
             await asyncio.sleep(self._pause(attempt))
             outcome = await self._attempt(example, sink)

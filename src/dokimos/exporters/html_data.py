@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.core import figures
-from dokimos.core.agent import ToolCall, tool_calls_from
+from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import arguments_text
 from dokimos.core.figures import half_up
 from dokimos.core.jsonable import JsonValue, jsonable
@@ -17,6 +17,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import DokimosError
 from dokimos.exporters.items import ItemRuns, tags_of
 

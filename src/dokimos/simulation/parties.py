@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from dokimos.core.agent import tool_calls_from
 from dokimos.core.calling import resolve
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
@@ -16,6 +15,7 @@ from dokimos.core.keys import OUTPUT, REASONING_STEPS, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import quoted
+from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
 from dokimos.experiment.calls import look_at
 from dokimos.experiment.task import Task, prepare

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from dokimos.core.agent import tool_calls_from
 from dokimos.core.calling import resolve
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message
@@ -20,6 +19,7 @@ from dokimos.core.reply_time import reply_limit
 from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
+from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare
 from dokimos.suites.fatal_graders import fatal_graders

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dokimos.traces.reading import NO_MESSAGE
+from dokimos.traces.reading import NO_MESSAGE, SpanReading
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span
 from dokimos.traces.transcript import Entry, Thread, Transcript
@@ -19,8 +19,10 @@ _REPORTED: Final = _ANSWERING | {SpanRole.STEP, SpanRole.RETRIEVAL}
 """The roles whose failures are told in `errors`, as are those of roots; a tool's stands in its call."""
 
 
-_MODELS_OWN: Final = ("gen_ai.", "llm.", "ai.", "langfuse.")
+_MODELS_OWN: Final = ("gen_ai.", "llm.", "ai.", "langfuse.observation.")
 """How the names of attributes begin that tell of models, also in conventions that are not read."""
+_TRANSPORT: Final = ("http.", "url.", "rpc.", "db.", "messaging.", "net.", "network.", "server.", "graphql.")
+"""How the names of attributes begin that tell of requests, which are nobody's run by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Ending:
     """How a run ended."""
 
     answer: str | None = None
+    partial: str | None = None
+    """What was said of an answer before a failure ended it."""
     error: str | None = None
     """The failure that ended it in the place of an answer."""
     errors: tuple[str, ...] = ()
@@ -40,19 +44,24 @@ def find_ending(transcript: Transcript) -> Ending:
     """Find out how a run ended.
 
     The answer is what the last agent, or the root, says that it is, else the last message of the model,
-    unless that was only an intermediate step of a run that failed.
+    unless that was only an intermediate step of a run that failed, or broke off.
     """
     failures = _find_failures(transcript)
-    answer = _declared_answer(transcript)
-    if answer is not None:
-        return Ending(answer, errors=_texts(transcript, failures))
     said, last = _last_said(transcript.main), _last_model(transcript)
-    fatal = _fatal_failure(transcript, said, last)
+    partial = None if said is None or not _broke_off(transcript, said) else said.message.text
+    declared, unsure = _declared_answers(transcript, partial)
+    if declared is not None:
+        return Ending(declared, errors=_texts(transcript, failures))
+    complete = said if said is not None and partial is None and _is_answer(said) else None
+    fatal = _fatal_failure(transcript, complete, last)
     if fatal is not None:
         cause = _cause_of(transcript, failures, fatal)
         others = [span for span in failures if span is not cause]
-        return Ending(error=_text(transcript, fatal), errors=_texts(transcript, others))
+        so_far = unsure or partial or None
+        return Ending(None, so_far, _text(transcript, fatal), _texts(transcript, others))
     errors = _texts(transcript, failures)
+    if unsure is not None:
+        return Ending(unsure, errors=errors)
     if last is not None and _is_silent(transcript, last):
         return Ending(errors=errors, is_recorded=False)
     if said is not None:
@@ -73,7 +82,14 @@ def has_run(transcript: Transcript) -> bool:
             return True
         if any(name.startswith(_MODELS_OWN) for name in span.attributes):
             return True
-    return not created and any(transcript.reading(root).error for root in transcript.tree.roots)
+    return not created and any(_is_failed_run(transcript, root) for root in transcript.tree.roots)
+
+
+def _is_failed_run(transcript: Transcript, root: Span) -> bool:
+    """Say whether a root that says nothing of models is an application's own that failed, and no request."""
+    if transcript.reading(root).error is None or root.kind not in (None, "internal"):
+        return False
+    return not any(name.startswith(_TRANSPORT) for name in root.attributes)
 
 
 def outermost_agents(transcript: Transcript) -> list[Span]:
@@ -82,19 +98,33 @@ def outermost_agents(transcript: Transcript) -> list[Span]:
     return [span for span in agents if not transcript.above(span, SpanRole.AGENT)]
 
 
-def _declared_answer(transcript: Transcript) -> str | None:
-    """Return what the last of the outermost agents, or the root, says is its answer, if that is prose."""
+def _declared_answers(transcript: Transcript, partial: str | None) -> tuple[str | None, str | None]:
+    """Return what the last of the outermost agents, or the root, says is its answer, if that is prose.
+
+    The second text is one of a span that failed for good: it may have broken off. What only repeats how far
+    a model came before it broke off is none.
+    """
     roots = [s for s in transcript.tree.roots if transcript.reading(s).role in _HOLDERS]
+    last_start = _last_start(transcript, _ANSWERING)
+    unsure = None
     for span in (*_agents_that_count(transcript), *reversed(roots)):
-        reading = transcript.reading(span)
-        said = reading.outputs[-1] if reading.outputs else None
-        if said is not None and said.calls:
-            continue  # what is said beside a call is a step on the way
-        if said is not None and said.text:
-            return said.text.rstrip("\n")
-        if reading.output_text is not None and not _is_state(reading.output_text):
-            return reading.output_text
-    return None
+        text = _declared_by(transcript.reading(span))
+        if text is None or (partial and text.strip() == partial.strip()):
+            continue
+        if not _failed_for_good(transcript, span, last_start):
+            return text, None
+        unsure = unsure or text
+    return None, unsure
+
+
+def _declared_by(reading: SpanReading) -> str | None:
+    said = reading.outputs[-1] if reading.outputs else None
+    if said is not None and said.calls:
+        return None  # what is said beside a call is a step on the way
+    if said is not None and said.text:
+        return said.text.rstrip("\n")
+    text = reading.output_text
+    return None if text is None or _is_state(text) else text
 
 
 def _agents_that_count(transcript: Transcript) -> Iterator[Span]:
@@ -125,6 +155,15 @@ def _is_answer(said: Entry) -> bool:
     return bool(said.message.text) and not said.message.calls
 
 
+def _broke_off(transcript: Transcript, said: Entry) -> bool:
+    """Say whether a message is of a model that failed while it spoke, also in a span around it."""
+    for span in transcript.spans_of(SpanRole.MODEL):
+        if any(said.message is each for each in transcript.reading(span).outputs):
+            around = (span, *transcript.above(span, SpanRole.MODEL))
+            return any(transcript.reading(each).error for each in around)
+    return False
+
+
 def _last_model(transcript: Transcript) -> Span | None:
     """Return the last call of a model that belongs to the run itself, and not to one of its tools."""
     models = transcript.spans_of(SpanRole.MODEL)
@@ -145,17 +184,16 @@ def _tells(transcript: Transcript, model: Span) -> bool:
     return bool(reading.outputs or reading.error)
 
 
-def _fatal_failure(transcript: Transcript, said: Entry | None, last: Span | None) -> Span | None:
+def _fatal_failure(transcript: Transcript, answer: Entry | None, last: Span | None) -> Span | None:
     """Return the span whose failure left the run without an answer; None if it has one or did not fail."""
     agents, last_start = outermost_agents(transcript), _last_start(transcript, _ANSWERING)
     if agents and _failed_for_good(transcript, agents[-1], last_start):
         return agents[-1]
-    answer = said if said is not None and _is_answer(said) else None
     if answer is None or _last_start(transcript, _ACTING) >= answer.time_ns:
         for root in reversed(_roots_that_count(transcript, last)):
             if _failed_for_good(transcript, root, last_start):
                 return root
-    if last is None or answer is not None or transcript.reading(last).outputs:
+    if last is None or answer is not None:
         return None
     return None if transcript.reading(last).error is None else last
 

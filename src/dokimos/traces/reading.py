@@ -12,6 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.told import UNNAMED, ToldCall, ToldMessage, ToldResult
+from dokimos.traces import langfuse
 from dokimos.traces.attributes import first, literal
 from dokimos.traces.first_chunk import first_chunk_ms
 from dokimos.traces.messages import History, parse_messages
@@ -140,7 +141,7 @@ def _read_model(source: SpanSource, role: SpanRole) -> SpanReading:
         described_tools=_described_tools(source),
         usage=_usage(source),
         conversation_id=_conversation(source),
-        error=_error(source.span),
+        error=_model_error(source),
     )
 
 
@@ -160,7 +161,7 @@ def _read_holder(source: SpanSource, role: SpanRole) -> SpanReading:
         if role is SpanRole.AGENT
         else CallMetrics(first_chunk_ms=first_chunk_ms(source)),
         conversation_id=_conversation(source),
-        error=_error(source.span),
+        error=_model_error(source) if role is SpanRole.AGENT else _error(source),
     )
 
 
@@ -185,12 +186,14 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
         result=returned,
         described_tools=describe_own_tool(source),
         conversation_id=_conversation(source),
-        error=_error(source.span),
+        error=_error(source),
     )
 
 
 NO_MESSAGE: Final = "error"
 """The error of a span whose status says nothing more."""
+
+BROKEN_OFF: Final = "The answer of the model broke off: its finish reason is 'error'."
 
 _LARGEST: Final = 1e300
 _NO_CALL: Final = ToldCall("")
@@ -237,7 +240,7 @@ def _read_retrieval(source: SpanSource, role: SpanRole) -> SpanReading:
         role=role,
         input_text=None if query is None else text_form(query),
         documents=tuple(_documents(source)),
-        error=_error(source.span),
+        error=_error(source),
     )
 
 
@@ -329,13 +332,20 @@ def _conversation(source: SpanSource) -> str | None:
     return None if value is None else str(value)
 
 
-def _error(span: Span) -> str | None:
+def _error(source: SpanSource) -> str | None:
     """Return what went wrong: the status, the exception recorded last, or the type of error alone."""
-    kind = span.attributes.get("error.type")
-    if span.status != "error" and kind is None:
-        return None
-    raised = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
-    return str(span.status_message or raised.get("exception.message") or kind or NO_MESSAGE)
+    span, kind = source.span, source.get("error.type")
+    if span.status == "error" or kind is not None or langfuse.is_failed(source.attributes):
+        raised = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
+        told = (span.status_message, source.get(langfuse.STATUS_MESSAGE), raised.get("exception.message"))
+        return next((str(each) for each in (*told, kind) if each), NO_MESSAGE)
+    return None
+
+
+def _model_error(source: SpanSource) -> str | None:
+    """Return what went wrong with a model; that it broke off stands in its finish reason only."""
+    error = _error(source)
+    return BROKEN_OFF if error is None and source.is_broken_off else error
 
 
 def _plain(source: SpanSource, keys: Iterable[str]) -> str | None:

@@ -1,8 +1,8 @@
 """The names that the conventions give to what a span says.
 
 Known are OpenTelemetry's GenAI conventions of all ages (messages as structures, JSON text or events; the
-older `gen_ai.prompt` and `gen_ai.completion`, plain and indexed), OpenInference and OpenLLMetry. A span may
-mix them: each thing is read under the first of its names that is there.
+older `gen_ai.prompt` and `gen_ai.completion`, plain and indexed), OpenInference, OpenLLMetry, Vercel's AI SDK
+and Langfuse. A span may mix them: each thing is read under the first of its names that is there.
 """
 
 from __future__ import annotations
@@ -53,6 +53,30 @@ TRACELOOP_KINDS: Final = {
 }
 REQUEST_TYPES: Final = {"chat": SpanRole.MODEL, "completion": SpanRole.MODEL}
 
+AI_SDK_OPERATIONS: Final = {
+    **dict.fromkeys(
+        ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"), SpanRole.AGENT
+    ),
+    "ai.generateText.doGenerate": SpanRole.MODEL,
+    "ai.streamText.doStream": SpanRole.MODEL,
+    "ai.generateObject.doGenerate": SpanRole.MODEL,
+    "ai.streamObject.doStream": SpanRole.MODEL,
+    "ai.toolCall": SpanRole.TOOL,
+    "ai.embed": SpanRole.OTHER,
+    "ai.embed.doEmbed": SpanRole.OTHER,
+    "ai.embedMany": SpanRole.OTHER,
+    "ai.embedMany.doEmbed": SpanRole.OTHER,
+}
+"""What Vercel's AI SDK does; its outer functions call models and tools in turns, as agents do."""
+LANGFUSE_TYPES: Final = {
+    "generation": SpanRole.MODEL,
+    "tool": SpanRole.TOOL,
+    "agent": SpanRole.AGENT,
+    "retriever": SpanRole.RETRIEVAL,
+    "chain": SpanRole.STEP,
+    **dict.fromkeys(("span", "event", "embedding", "evaluator", "guardrail"), SpanRole.OTHER),
+}
+
 FLATTENED: Final = re.compile(
     r"(?:llm\.(?:input_messages|output_messages|prompts|completions|tools|request\.functions)"
     r"|gen_ai\.(?:prompt|completion)|retrieval\.documents)\."
@@ -97,13 +121,21 @@ RESULT: Final = (
     "dokimos.output",
     "output",
 )
-AGENT_NAME: Final = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "graph.node.id")
+AGENT_NAME: Final = (
+    "gen_ai.agent.name",
+    "agent.name",
+    "traceloop.entity.name",
+    "graph.node.id",
+    "ai.telemetry.functionId",
+)
 CONVERSATION: Final = (
     "gen_ai.conversation.id",
     "session.id",
     "traceloop.association.properties.session_id",
     "traceloop.association.properties.conversation_id",
     "thread.id",
+    "langfuse.session.id",
+    "ai.telemetry.metadata.sessionId",
 )
 MODEL_NAME: Final = (
     "gen_ai.response.model",
@@ -111,6 +143,8 @@ MODEL_NAME: Final = (
     "llm.model_name",
     "gen_ai.request.model",
     "llm.request.model_name",
+    "ai.response.model",
+    "ai.model.id",
 )
 TOKENS_IN: Final = (
     "gen_ai.usage.input_tokens",
@@ -118,6 +152,8 @@ TOKENS_IN: Final = (
     "llm.token_count.prompt",
     "llm.usage.prompt_tokens",
     "gen_ai.aggregated_usage.input_tokens",
+    "ai.usage.inputTokens",
+    "ai.usage.promptTokens",
 )
 TOKENS_OUT: Final = (
     "gen_ai.usage.output_tokens",
@@ -125,17 +161,29 @@ TOKENS_OUT: Final = (
     "llm.token_count.completion",
     "llm.usage.completion_tokens",
     "gen_ai.aggregated_usage.output_tokens",
+    "ai.usage.outputTokens",
+    "ai.usage.completionTokens",
 )
 CACHED: Final = (
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
     "llm.token_count.prompt_details.cache_read",
+    "ai.usage.cachedInputTokens",
+    "ai.usage.inputTokenDetails.cacheReadTokens",
 )
 REASONING: Final = (
     "gen_ai.usage.reasoning.output_tokens",
     "gen_ai.usage.reasoning_tokens",
     "llm.usage.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
+    "ai.usage.reasoningTokens",
+    "ai.usage.outputTokenDetails.reasoningTokens",
+)
+FINISH_REASONS: Final = (
+    "gen_ai.response.finish_reasons",
+    "llm.response.finish_reason",
+    "ai.response.finishReason",
+    "ai.finishReason",
 )
 COST: Final = ("llm.cost.total", "gen_ai.usage.cost", "operation.cost")
 
@@ -167,5 +215,7 @@ ROLE_TABLES: Final[tuple[tuple[str, Mapping[str, SpanRole]], ...]] = (
     ("traceloop.span.kind", TRACELOOP_KINDS),
     ("llm.request.type", REQUEST_TYPES),
     ("mcp.method.name", {"tools/call": SpanRole.TOOL}),
+    ("ai.operationId", AI_SDK_OPERATIONS),
+    ("langfuse.observation.type", LANGFUSE_TYPES),
 )
 """The attributes that tell what a span stands for, after OpenInference's own."""

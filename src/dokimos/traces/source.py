@@ -9,7 +9,7 @@ from typing import Any
 
 from dokimos.core.json_object import structured
 from dokimos.core.told import ToldMessage
-from dokimos.traces import adk
+from dokimos.traces import adk, langfuse, vercel
 from dokimos.traces.attributes import Attributes, first, unflattened
 from dokimos.traces.messages import History, parse_messages, text_of
 from dokimos.traces.semconv import (
@@ -18,6 +18,7 @@ from dokimos.traces.semconv import (
     DETAILS,
     ELIDED,
     EVENT_ROLES,
+    FINISH_REASONS,
     FLAT_INPUTS,
     FLAT_OUTPUTS,
     FLATTENED,
@@ -49,6 +50,10 @@ class SpanSource:
             attributes = {key: value for key, value in attributes.items() if value != HIDDEN}
         if adk.EVENT_ID in attributes:
             attributes = adk.conventional(attributes)
+        if vercel.OPERATION in attributes:
+            attributes = vercel.conventional(attributes)
+        if langfuse.is_observation(attributes):
+            attributes = langfuse.conventional(attributes)
         return cls(span, attributes, history)
 
     def get(self, key: str) -> Any:
@@ -71,6 +76,20 @@ class SpanSource:
             if isinstance(event, dict) and _is_message(event.get("event.name")):
                 told.append((event["event.name"], event))
         return tuple(told)
+
+    @cached_property
+    def is_broken_off(self) -> bool:
+        """Whether the model says that an error ended its answer, of which the start may be there."""
+        reasons = structured(self.first(FINISH_REASONS))
+        if (reasons[:1] if isinstance(reasons, list) else [reasons]) == ["error"]:
+            return True
+        answers = first(self.flattened, FLAT_OUTPUTS) or self.first(OUTPUT_MESSAGES)
+        if isinstance(answers, str):
+            answers = structured(answers) if '"error"' in answers else None
+        chosen = (content for name, content in self.events if name == CHOICE)
+        told = [*(answers if isinstance(answers, list) else [answers]), *chosen]
+        last = next((each for each in reversed(told) if isinstance(each, dict)), {})
+        return last.get("finish_reason") == "error"
 
     @cached_property
     def inputs(self) -> tuple[ToldMessage, ...]:

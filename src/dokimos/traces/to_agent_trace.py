@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.example import Example
-from dokimos.core.keys import CONTEXT, INPUT, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
+from dokimos.core.keys import CONTEXT, INPUT, PARTIAL_RESPONSE, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.traces.calls import made_calls
@@ -84,12 +84,14 @@ def _only(spans: Iterable[Span]) -> Transcript:
 def _trace_of(transcript: Transcript) -> AgentTrace:
     calls = [call for call in made_calls(transcript) if not call.earlier]
     ending = find_ending(transcript)
-    unknown = {} if ending.is_recorded else {UNKNOWN_RESPONSE: True}
+    known: dict[str, Any] = {} if ending.is_recorded else {UNKNOWN_RESPONSE: True}
+    if ending.partial is not None:
+        known[PARTIAL_RESPONSE] = ending.partial
     return AgentTrace(
         tuple(call.finished() for call in calls),
         ending.answer,
         reasoning_steps=tuple(_reasoning(transcript)),
-        metadata={**dict(_metadata(transcript)), **unknown},
+        metadata={**dict(_metadata(transcript)), **known},
         error=ending.error,
         errors=ending.errors,
     )

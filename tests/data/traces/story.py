@@ -395,6 +395,130 @@ class OpenLLMetry(OpenLLMetryOld):
         span.attributes["gen_ai.output.messages"] = json.dumps([otel_message(gave)])
 
 
+class AISDK(GenAI):
+    """Vercel's AI SDK 5 and 6, written by hand after its page on telemetry: it was not run."""
+
+    given, tool_schema, tokens = "input", "inputSchema", ("inputTokens", "outputTokens")
+
+    def agent(self, span):
+        prompt = {"system": STEPS[0][1]["text"], "prompt": STEPS[0][1]["text"]}
+        span.attributes |= {
+            "operation.name": "ai.generateText journeys",
+            "ai.operationId": "ai.generateText",
+            "ai.model.id": "scripted",
+            "ai.prompt": json.dumps(prompt),
+            "ai.response.text": ANSWER,
+            "ai.response.finishReason": "stop",
+            "ai.telemetry.functionId": "journeys",
+            "ai.telemetry.metadata.sessionId": CONVERSATION,
+            f"ai.usage.{self.tokens[0]}": 999,
+            f"ai.usage.{self.tokens[1]}": 99,
+        }
+
+    def model(self, span, given, gave, tokens_in, tokens_out):
+        tool = {**TOOL, "type": "function"}
+        tool[self.tool_schema] = tool.pop("parameters")
+        span.attributes |= {
+            "operation.name": "ai.generateText.doGenerate journeys",
+            "ai.operationId": "ai.generateText.doGenerate",
+            "ai.model.id": "scripted",
+            "ai.response.model": "scripted-1",
+            "ai.response.finishReason": "tool-calls" if gave["calls"] else "stop",
+            f"ai.usage.{self.tokens[0]}": tokens_in,
+            f"ai.usage.{self.tokens[1]}": tokens_out,
+            "ai.prompt.tools": [json.dumps(tool)],
+            "ai.prompt.messages": json.dumps([self.message(each) for each in given]),
+        }
+        if gave["text"]:
+            span.attributes["ai.response.text"] = gave["text"]
+        if gave["calls"]:
+            calls = [{**self.call(each), self.given: json.dumps(each["arguments"])} for each in gave["calls"]]
+            span.attributes["ai.response.toolCalls"] = json.dumps(calls)
+
+    def call(self, made):
+        return {
+            "type": "tool-call",
+            "toolCallId": made["id"],
+            "toolName": made["name"],
+            self.given: made["arguments"],
+        }
+
+    def message(self, message):
+        if message["role"] == "tool":
+            part = {"type": "tool-result", "toolCallId": message["id"], "toolName": "-"}
+            return {"role": "tool", "content": [{**part, **self.returned(message["result"])}]}
+        if message["role"] == "system":
+            return {"role": "system", "content": message["text"]}
+        text = [{"type": "text", "text": message["text"]}] if message["text"] else []
+        return {"role": message["role"], "content": [*text, *map(self.call, message["calls"])]}
+
+    def returned(self, result):
+        return {"output": {"type": "text" if isinstance(result, str) else "json", "value": result}}
+
+    def tool(self, span, made, result):
+        span.attributes |= {
+            "operation.name": "ai.toolCall journeys",
+            "ai.operationId": "ai.toolCall",
+            "ai.toolCall.name": made["name"],
+            "ai.toolCall.id": made["id"],
+            "ai.toolCall.args": json.dumps(made["arguments"]),
+            "ai.toolCall.result": json.dumps(result),
+        }
+
+
+class AISDK4(AISDK):
+    """The same before version 5, which has other names for arguments, results, schemas and tokens."""
+
+    given, tool_schema, tokens = "args", "parameters", ("promptTokens", "completionTokens")
+
+    def returned(self, result):
+        return {"result": result}
+
+
+class Langfuse:
+    """Langfuse's SDKs since version 3, written by hand after its property mapping: they were not run."""
+
+    def agent(self, span):
+        span.attributes |= {
+            "langfuse.observation.type": "agent",
+            "langfuse.observation.input": json.dumps({"args": [STEPS[0][1]["text"]], "kwargs": {}}),
+            "langfuse.observation.output": ANSWER,
+            "langfuse.trace.name": "journeys",
+            "session.id": CONVERSATION,
+        }
+
+    def model(self, span, given, gave, tokens_in, tokens_out):
+        asked = {"messages": [openai_message(each) for each in given]}
+        span.attributes |= {
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.model.name": "scripted-1",
+            "langfuse.observation.input": json.dumps(
+                {**asked, "tools": [{"type": "function", "function": TOOL}]}
+            ),
+            "langfuse.observation.output": json.dumps(openai_message(gave)),
+            "langfuse.observation.usage_details": json.dumps({"input": tokens_in, "output": tokens_out}),
+        }
+
+    def tool(self, span, made, result):
+        span.attributes |= {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.input": json.dumps(made["arguments"]),
+            "langfuse.observation.output": as_text(result),
+        }
+        if span.error:  # without a status of the span
+            span.attributes["langfuse.observation.level"] = "ERROR"
+            span.attributes["langfuse.observation.status_message"] = span.error
+            span.error = None
+
+    def retriever(self, span, query):
+        found = [{"id": key, "page_content": text, "score": score} for key, text, score in DOCUMENTS]
+        span.attributes |= {
+            "langfuse.observation.type": "retriever",
+            "langfuse.observation.input": query,
+            "langfuse.observation.output": json.dumps(found),
+        }
+
+
 DIALECTS = {
     "genai-json": GenAI(),
     "genai-structured": GenAIStructured(),
@@ -407,6 +531,9 @@ DIALECTS = {
     "openinference": OpenInference(),
     "openllmetry": OpenLLMetry(),
     "openllmetry-old": OpenLLMetryOld(),
+    "ai-sdk": AISDK(),
+    "ai-sdk-4": AISDK4(),
+    "langfuse": Langfuse(),
 }
 
 

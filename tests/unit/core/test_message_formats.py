@@ -248,3 +248,47 @@ def test_what_a_model_thought_is_no_message():
         ]
     )
     assert talk.messages == (Message.user("Hi"), Message.assistant("Hello"))
+
+
+@pytest.mark.parametrize(
+    ("given", "returned", "failed"),
+    [
+        ("args", {"result": {"degrees": 18}}, False),
+        ("args", {"result": {"degrees": 18}, "isError": True}, True),
+        ("input", {"output": {"type": "json", "value": {"degrees": 18}}}, False),
+        ("input", {"output": {"type": "text", "value": '{"degrees":18}'}}, False),
+        (
+            "input",
+            {"output": {"type": "content", "value": [{"type": "text", "text": '{"degrees":18}'}]}},
+            False,
+        ),
+        ("input", {"output": {"type": "error-json", "value": {"degrees": 18}}}, True),
+    ],
+)
+def test_calls_and_results_of_the_ai_sdk_are_read_in_all_versions(given, returned, failed):
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "weather", given: {"city": "Oslo"}}
+    answer = {"type": "tool-result", "toolCallId": "c1", "toolName": "weather", **returned}
+
+    message, last = read(
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, call]},
+        {"role": "tool", "content": [answer]},
+        {"role": "assistant", "content": [{"type": "text", "text": "18"}]},
+    )
+
+    (made,) = message.tool_calls
+    assert (made.name, made.arguments, made.result) == ("weather", {"city": "Oslo"}, '{"degrees":18}')
+    assert ("error" in made.metadata) is failed
+    assert last.content == "18"
+
+
+def test_a_call_of_the_ai_sdk_that_was_not_allowed_has_failed():
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "pay", "input": {}}
+    denied = {
+        "type": "tool-result",
+        "toolCallId": "c1",
+        "output": {"type": "execution-denied", "reason": "No."},
+    }
+
+    (message,) = read({"role": "assistant", "content": [call]}, {"role": "tool", "content": [denied]})
+
+    assert (message.tool_calls[0].result, message.tool_calls[0].metadata["error"]) == ("No.", True)

@@ -19,6 +19,7 @@ from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
+from dokimos.datasets.recorded import recorded_task
 from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
@@ -519,6 +520,16 @@ def test_pauses_do_not_grow_without_end(numbers: Numbers, pauses: list[float]) -
     assert plan(numbers(1), task, retries=12).run().error_count == 1
     assert max(pauses) <= calls.LONGEST_RETRY_SECONDS
     assert len(pauses) == 12
+
+
+def test_an_error_that_was_recorded_is_not_asked_for_again(numbers: Numbers, pauses: list[float]) -> None:
+    crashed = Dataset([replace(each, actual_error="TimeoutError: no reply") for each in numbers(3).examples])
+
+    result = plan(crashed, recorded_task(), retries=3).run()
+
+    assert result.error_count == 3
+    assert pauses == []
+    assert not any("Repeated" in warning for warning in result.warnings)
 
 
 def test_nothing_is_repeated_unless_asked_for(numbers: Numbers) -> None:

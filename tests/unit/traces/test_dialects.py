@@ -31,6 +31,9 @@ DIALECTS = [
     "openinference",
     "openllmetry",
     "openllmetry-old",
+    "ai-sdk",
+    "ai-sdk-4",
+    "langfuse",
 ]
 RECORDINGS = [
     "google-adk",

@@ -197,6 +197,98 @@ def test_a_failure_that_was_passed_on_is_told_once(span, agent, chat):
     assert trace.errors == ("TimeoutError: too slow",)
 
 
+@pytest.fixture
+def broken(chat):
+    """Make the span of a model whose answer broke off: by its status, or by its finish reason alone."""
+
+    def make(how, given, text, **options):
+        told = {"finish_reason": "error", **answer(text)} if how == "message" else answer(text)
+        reasons = {"gen_ai__response__finish_reasons": ["error"]} if how == "attribute" else {}
+        span = chat(given, told, **options, **reasons)
+        return failed(span, "APIConnectionError: reset") if how == "status" else span
+
+    return make
+
+
+@pytest.mark.parametrize("how", ["status", "message", "attribute"])
+def test_an_answer_that_broke_off_is_an_error_that_keeps_what_was_said(span, broken, how):
+    root = span("POST /chat", http__request__method="POST")
+    spans = [root, broken(how, [user("x")], "The capital of Fra", parent=root)]
+
+    trace, (row,) = to_agent_trace(spans), to_examples(spans)
+    result = Experiment(Dataset([row]), recorded_task(), EVALUATORS).run(journal=False, progress=False)
+
+    assert trace.final_response is None
+    assert trace.error == (
+        "APIConnectionError: reset"
+        if how == "status"
+        else "The answer of the model broke off: its finish reason is 'error'."
+    )
+    assert trace.outputs_so_far()["partialResponse"] == "The capital of Fra"
+    (item,) = result.item_results
+    assert (item.error, item.eval_results) == (trace.error, ())
+    assert item.actual_outputs["partialResponse"] == "The capital of Fra"
+    assert to_conversation(spans).messages[-1].content == "The capital of Fra"
+
+
+def test_an_application_that_passes_on_an_answer_that_broke_off_has_none(span, broken):
+    root = span("app", output="The capital of Fra\n")
+    spans = [root, broken("status", [user("x")], "The capital of Fra", parent=root)]
+
+    assert to_agent_trace(spans).error == "APIConnectionError: reset"
+
+
+def test_an_application_that_answers_otherwise_after_its_model_broke_off_has_answered(span, broken):
+    root = span("app", output="Paris, as the cache says.")
+    spans = [root, broken("status", [user("x")], "The capital of Fra", parent=root)]
+
+    trace = to_agent_trace(spans)
+
+    assert (trace.final_response, trace.error) == ("Paris, as the cache says.", None)
+    assert trace.errors == ("APIConnectionError: reset",)
+
+
+def test_an_answer_that_broke_off_and_was_asked_for_again_is_no_matter(broken, chat):
+    spans = [broken("status", [user("x")], "The cap"), chat([user("x")], answer("Paris."))]
+
+    trace = to_agent_trace(spans)
+
+    assert (trace.final_response, trace.errors) == ("Paris.", ("APIConnectionError: reset",))
+    assert "partialResponse" not in trace.metadata
+
+
+def test_a_model_that_failed_while_it_called_a_tool_has_not_ended_with_a_call(chat):
+    trace = to_agent_trace([failed(chat([user("x")], LOOK))])
+
+    assert (trace.error, [call.name for call in trace.tool_calls]) == ("TimeoutError: too slow", ["look"])
+
+
+def test_the_text_of_an_agent_that_failed_may_have_broken_off(agent):
+    one = agent(gen_ai__output__messages=json.dumps([answer("The capital of Fra")]))
+
+    trace = to_agent_trace([failed(one)])
+
+    assert (trace.final_response, trace.error) == (None, "TimeoutError: too slow")
+    assert trace.metadata["partialResponse"] == "The capital of Fra"
+
+
+def test_the_text_of_a_root_that_failed_is_an_answer_only_where_its_model_gave_one(span, chat):
+    alone = failed(span("app", output="Sorry, no."))
+    assert to_agent_trace([alone]).error == "TimeoutError: too slow"
+    assert to_agent_trace([alone]).metadata["partialResponse"] == "Sorry, no."
+
+    root = span("app", output="Answer: y")
+    said = chat([user("x")], answer("y"), parent=root)
+    trace = to_agent_trace([failed(around(root, said)), said])
+    assert (trace.final_response, trace.errors) == ("Answer: y", ("TimeoutError: too slow",))
+
+
+def test_an_answer_cut_at_the_limit_of_tokens_is_an_answer(chat):
+    cut = chat([user("x")], answer("The capital"), gen_ai__response__finish_reasons=["length"])
+
+    assert to_agent_trace([cut]).final_response == "The capital"
+
+
 def test_what_was_answered_in_an_earlier_turn_is_no_answer_to_this_one(chat):
     history = [user("one"), answer("done one"), user("two")]
 
@@ -353,6 +445,60 @@ def test_a_run_that_failed_before_it_asked_anything_is_a_row(span):
     assert to_examples([span("GET /health")]) == []
     (row,) = to_examples([failed(span("plan a journey"))])
     assert row.actual_error == "TimeoutError: too slow"
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("server", {"http.request.method": "GET", "http.response.status_code": 503}),
+        (None, {"http.method": "GET", "http.status_code": 503}),
+        ("client", {}),
+        ("internal", {"db.system": "postgresql"}),
+    ],
+)
+def test_a_request_that_failed_with_no_model_or_agent_below_it_is_no_run(span, chat, kind, attributes):
+    health = replace(failed(span("GET /health")), kind=kind, attributes=attributes)
+    below = failed(span("check", parent=health))
+
+    assert to_examples([health]) == to_examples([health, below]) == []
+    assert to_conversations([health]) == to_agent_traces([health]) == {}
+    (row,) = to_examples([health, failed(chat([user("x")], parent=health))])
+    assert row.actual_error == "TimeoutError: too slow"
+
+
+def test_what_was_only_sent_to_langfuse_is_no_run(span):
+    assert to_examples([span("GET /health", langfuse__environment="prod", langfuse__release="7")]) == []
+
+
+def test_an_error_of_langfuse_needs_no_status(span):
+    told = {
+        "langfuse__observation__level": "ERROR",
+        "langfuse__observation__status_message": "RateLimitError: slow down",
+    }
+    run = span("answer", langfuse__observation__type="agent", langfuse__observation__input="x", **told)
+    warned = span("answer", langfuse__observation__output="y", langfuse__observation__level="WARNING")
+
+    assert to_test_case([run]).error == "RateLimitError: slow down"
+    assert to_test_case([warned]).error is None
+    assert to_test_case([warned]).actual_output == "y"
+
+
+def test_an_ai_sdk_run_whose_stream_broke_off_is_an_error(span):
+    root = span(
+        "ai.streamText",
+        ai__operationId="ai.streamText",
+        ai__prompt=json.dumps({"prompt": "x"}),
+        ai__response__text="The cap",
+        ai__response__finishReason="error",
+    )
+
+    case = to_test_case([root])
+
+    assert (case.input, case.error) == (
+        "x",
+        "The answer of the model broke off: its finish reason is 'error'.",
+    )
+    assert case.actual_outputs["partialResponse"] == "The cap"
 
 
 def test_a_conversation_whose_last_turn_failed_is_not_evaluated(chat):

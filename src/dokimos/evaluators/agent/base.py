@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
-from dokimos.core.agent import ToolCall, ToolDefinition, tool_calls_from, tool_definitions_from
+from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.keys import TOOL_CALLS, TOOLS
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
+from dokimos.core.tool_lists import tool_calls_from, tool_definitions_from
 from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
 from dokimos.evaluators.agent.accepted_values import read_expected
 from dokimos.evaluators.agent.argument_matching import (
