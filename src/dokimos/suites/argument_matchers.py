@@ -61,6 +61,11 @@ def describe_wanted(wanted: Any) -> str:
     return f"one of {listed(wanted[ONE_OF])}" if _is_one_of(wanted) else quoted(wanted)
 
 
+def hint_literal(wanted: Any, given: Any) -> str:
+    """Return a clause for a reason where an agent gave the very map that was read as a matcher, else ""."""
+    return "; a value that looks like a matcher goes under literal" if same_value(wanted, given) else ""
+
+
 def _is_one_of(wanted: Any) -> bool:
     return isinstance(wanted, Mapping) and wanted.keys() == {ONE_OF}
 

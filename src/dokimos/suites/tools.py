@@ -13,7 +13,7 @@ from dokimos.core.text import counted, listed, quoted
 from dokimos.evaluators.agent.base import require_arguments
 from dokimos.evaluators.agent.values import ABSENT
 from dokimos.evaluators.base import Evaluator
-from dokimos.suites.argument_matchers import argument_check, describe_wanted, may_be_absent
+from dokimos.suites.argument_matchers import argument_check, describe_wanted, hint_literal, may_be_absent
 from dokimos.suites.plan import EXPECTED_TOOLS
 from dokimos.suites.schema import ExpectedTool, ExpectedTools
 
@@ -50,7 +50,8 @@ class WantedCall:
                     continue
                 return f"{key} is missing"
             if not argument_check(wanted)(given):
-                return f"{key} is {quoted(given)}, expected {describe_wanted(wanted)}"
+                hint = hint_literal(wanted, given)
+                return f"{key} is {quoted(given)}, expected {describe_wanted(wanted)}{hint}"
         return None
 
     def matches(self, call: ToolCall) -> bool:

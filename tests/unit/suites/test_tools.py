@@ -78,6 +78,20 @@ def test_an_optional_argument_may_be_left_out_or_has_one_of_its_values():
     assert found({"unit": "m"}).reason.endswith("unit is 'm', expected one of 'km', 'mi' or nothing.")
 
 
+def test_a_map_that_was_meant_as_a_value_is_told_about_literal():
+    turn = Turn.model_validate(
+        {"input": "x", "expected_tools": [{"name": "lookup", "args": {"w": {"one_of": [1, 2]}}}]}
+    )
+
+    found = ToolsCalled.of(turn.expected_tools, []).evaluate(
+        EvalTestCase({}, {"toolCalls": [ToolCall("lookup", {"w": {"one_of": [1, 2]}})]})
+    )
+
+    assert found.reason.endswith(
+        "expected one of 1, 2; a value that looks like a matcher goes under literal."
+    )
+
+
 def test_a_forbidden_tool_must_not_be_called():
     assert result([], ["lookup"]).success is False
     assert result([], ["delete"]).success is True

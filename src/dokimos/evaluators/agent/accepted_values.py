@@ -14,13 +14,14 @@ from typing import Any, Final
 from dokimos.core.agent import ToolCall
 from dokimos.core.text import listed, quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.agent.values import ABSENT, AcceptedValues
+from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, same_value
 
 ONE_OF: Final = "one_of"
 OPTIONAL: Final = "optional"
 LITERAL: Final = "literal"
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_MOST_ASKED: Final = 1000
 _HINT: Final = f'{{"{LITERAL}": ...}} around a map says that the map itself is the value'
 
 
@@ -130,6 +131,12 @@ def _is_form(value: Any) -> bool:
     return form == LITERAL and _is_form(content)
 
 
+def hint_literal(expected: Any, actual: Any) -> str:
+    """Return a clause that names `literal` where the actual value looks as if it was meant so, else ""."""
+    looks_meant = expected is not ABSENT and _hold_form([actual]) and same_value(as_data(expected), actual)
+    return f"; {_HINT}" if looks_meant else ""
+
+
 def alternatives(value: Any, most: int) -> list[Any] | None:
     """Return every value that an expected value with `AcceptedValues` stands for.
 
@@ -145,6 +152,21 @@ def alternatives(value: Any, most: int) -> list[Any] | None:
     if chosen is None:
         return None
     return [_entries(value, choice) if isinstance(value, dict) else list(choice) for choice in chosen]
+
+
+def every_alternative(value: Any) -> list[Any]:
+    """Return the same for a function that is to be asked about each.
+
+    Raises:
+        EvaluationError: where there would be more than 1000.
+    """
+    found = alternatives(value, _MOST_ASKED)
+    if found is None:
+        raise EvaluationError(
+            f"The accepted values of an expected call combine in more than {_MOST_ASKED} ways, and a "
+            "function is asked about each; compare single arguments with functions, or accept fewer values."
+        )
+    return found
 
 
 def _joined(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:

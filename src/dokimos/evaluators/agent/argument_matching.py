@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from dokimos.core.jsonable import text_form
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.accepted_values import describe_expected, read_values
+from dokimos.evaluators.agent.accepted_values import describe_expected, hint_literal, read_values
 from dokimos.evaluators.agent.value_matching import (
     ValueMatcher,
     ValueMatching,
@@ -177,7 +177,8 @@ class ArgumentMatcher:
         if name in self._matchers:
             form = quoted(_described(self.arguments[name]))
             wanted = f"{form} of {wanted}" if wanted and self._matchers[name].needs_expected else form
-        return f"{name} is {quoted(actual[name])}, expected {wanted}"
+        hint = hint_literal(expected.get(name, ABSENT), actual[name])
+        return f"{name} is {quoted(actual[name])}, expected {wanted}{hint}"
 
     @property
     def _documented_mode(self) -> ArgumentMode:

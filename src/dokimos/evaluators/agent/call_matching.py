@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.agent import ToolCall
-from dokimos.evaluators.agent.accepted_values import ExpectedCall, alternatives, arguments_as_written
+from dokimos.evaluators.agent.accepted_values import (
+    ExpectedCall,
+    alternatives,
+    arguments_as_written,
+    every_alternative,
+)
 from dokimos.evaluators.agent.argument_matching import ArgumentCheck, ArgumentMatcher, ignores_arguments
 from dokimos.evaluators.agent.values import same_mapping
 from dokimos.evaluators.bipartite import maximum_matching
@@ -48,7 +53,11 @@ class CallMatcher:
             return False
         if type(check) is ArgumentMatcher:  # one of a user's may have a __call__ of its own
             return check.compare(expected.arguments, actual.arguments)
-        return bool(check(arguments_as_written(expected), actual.arguments))
+        if isinstance(check, ArgumentMatcher):
+            return bool(check(arguments_as_written(expected), actual.arguments))
+        if not isinstance(expected, ExpectedCall):
+            return bool(check(expected.arguments, actual.arguments))
+        return any(check(each, actual.arguments) for each in every_alternative(expected.arguments))
 
     def key(self, call: ToolCall, *, expected: bool = True) -> Hashable:
         """Return what is equal for two calls exactly where one is the other, when that was expected.

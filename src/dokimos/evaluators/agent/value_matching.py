@@ -12,7 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.patterns import find
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.accepted_values import read_value
+from dokimos.evaluators.agent.accepted_values import every_alternative, read_value
 from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, Normalise, same_value
 from dokimos.evaluators.edit_distance import edit_distance
 
@@ -58,7 +58,7 @@ def as_value_matcher(matching: ValueMatching, normalise: Normalise | None = None
         if form in _FORMS:
             return _FORMS[form](content, normalise)
     if callable(matching):
-        return ValueMatcher(_of_each(matching), needs_expected=False)
+        return ValueMatcher(_of_alternatives(matching), needs_expected=False)
     raise ConfigurationError(f"The argument matcher {quoted(matching)} is not known; expected {FORMS}.")
 
 
@@ -71,6 +71,17 @@ def _of_each(check: ValueCheck) -> ValueCheck:
         return bool(check(expected, actual))
 
     return check_each
+
+
+def _of_alternatives(check: ValueCheck) -> ValueCheck:
+    """Return a user's check that passes where it does with a value that the expected one stands for."""
+
+    def check_alternatives(expected: Any, actual: Any) -> bool:
+        return any(check(each, actual) for each in every_alternative(expected) if each is not ABSENT)
+
+    return lambda expected, actual: (
+        bool(check(expected, actual)) if expected is ABSENT else check_alternatives(expected, actual)
+    )
 
 
 def _equals(value: Any, normalise: Normalise | None) -> ValueMatcher:

@@ -389,12 +389,40 @@ class TestWithArgumentMatchers:
         assert accepts(self.EXPECTED, {"city": "Lutetia"}, arguments=Lenient())
         assert not accepts(self.EXPECTED, {"city": "y"}, arguments=Lenient())
 
-    def test_a_function_gets_the_arguments_as_they_were_written(self):
+    def test_a_function_is_asked_about_each_combination_of_accepted_values(self):
         seen = []
-        accepts(
-            self.EXPECTED, {"city": "x"}, arguments=lambda expected, actual: seen.append(expected) or True
-        )
-        assert seen == [self.EXPECTED]
+        expected = {"a": one_of(1, 2), "b": {"c": one_of("x", optional=True)}, "d": {"literal": one_of(3)}}
+
+        def check(expected, actual):
+            seen.append(expected)
+            return expected == actual
+
+        actual = {"a": 2, "b": {"c": "x"}, "d": {"one_of": [3]}}
+        assert accepts(expected, actual, arguments=check)
+        assert seen[0] == {"a": 1, "b": {}, "d": {"one_of": [3]}}
+        assert seen[-1] == actual
+        assert not accepts(expected, {**actual, "a": 3}, arguments=check)
+
+    def test_a_function_of_one_argument_never_sees_a_form(self):
+        seen = []
+        matcher = ArgumentMatcher(arguments={"who": lambda expected, actual: seen.append(expected)})
+        expected = {"who": {"name": one_of("Ann", "Anna"), "age": one_of(7, optional=True)}}
+
+        assert not accepts(expected, {"who": 1}, arguments=matcher)
+        assert seen[:4] == [
+            {"name": "Ann"},
+            {"name": "Ann", "age": 7},
+            {"name": "Anna"},
+            {"name": "Anna", "age": 7},
+        ]
+
+    def test_a_function_is_not_asked_about_too_many_combinations(self):
+        expected = {name: one_of(*range(10)) for name in "abcd"}
+
+        result = evaluate(expected, expected, arguments=lambda expected, actual: False)
+
+        assert result.score is None
+        assert "more than 1000 ways" in result.error
 
 
 ATOMS = st.sampled_from([0, 1, True, "1", "a", None, 1.0])
@@ -500,6 +528,18 @@ class TestReasons:
             ({"unit": one_of("km", "mi")}, {"unti": "km"}, {}, "f: unit is missing, unti is not expected"),
             ({"n": 1}, {"n": True}, {}, "f: n is true, expected 1"),
             ({"w": {"a": one_of(1, 2)}}, {"w": 1}, {}, 'f: w is 1, expected {"a": {"one_of": [1, 2]}}'),
+            (
+                {"w": one_of(1, 2)},
+                {"w": {"one_of": [1, 2]}},
+                {},
+                'expected one of 1, 2; {"literal": ...} around a map says that the map itself is the value.',
+            ),
+            (
+                {"w": {"a": one_of(1, 2)}},
+                {"w": {"a": {"one_of": [1, 2]}}},
+                {},
+                '; {"literal": ...} around a map says',
+            ),
             ({"n": 1, "k": 2}, {"n": 2}, {"arguments": "superset"}, "f: n is 2, expected 1"),
             ({"n": 1}, {"n": 2, "k": 1}, {"arguments": "subset"}, "f: n is 2, expected 1."),
             (
@@ -529,6 +569,10 @@ class TestReasons:
         reason = ToolTrajectory().evaluate(case).reason
         assert 'not made: f({"a": 1, "b": {"one_of": [1, 2]}})' in reason
         assert reason.endswith("; f: b is 3, expected one of 1, 2.")
+
+    def test_literal_is_named_only_where_the_map_was_meant(self):
+        assert "literal" not in evaluate({"w": one_of(1, 2)}, {"w": {"one_of": [1]}}).reason
+        assert "literal" not in evaluate({"w": {"a": 1}}, {"w": {"a": 2}}).reason
 
     def test_a_function_explains_nothing(self):
         assert "expected 1" not in evaluate({"a": 1}, {"a": 2}, arguments=lambda e, a: False).reason
