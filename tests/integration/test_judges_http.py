@@ -25,11 +25,12 @@ from dokimos.judges.capabilities import forget_capabilities
 from dokimos.judges.prices import Prices, Rate
 
 KEY = "sk-test-0123456789abcdef"
-PROTOCOLS = ["openai-chat", "openai-responses", "anthropic", "ollama", "azure"]
+PROTOCOLS = ["openai-chat", "openai-responses", "anthropic", "ollama", "azure", "gemini", "mistral"]
 VARIABLES = (
     "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST",
     "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_API_VERSION", "DOKIMOS_OFFLINE",
-    "HTTP_PROXY", "http_proxy",
+    "HTTP_PROXY", "http_proxy", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL",
+    "MISTRAL_API_KEY", "MISTRAL_BASE_URL", "GROQ_BASE_URL", "GROQ_API_KEY",
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def _plain_environment(monkeypatch):
 
 
 def judge_at(server, protocol="openai-chat", **settings):
-    base = f"{server.url}/v1" if protocol.startswith("openai") else server.url
+    base = f"{server.url}/v1" if protocol.startswith(("openai", "mistral")) else server.url
     return judge(f"{protocol}:tiny", base_url=base, api_key=KEY, **settings)
 
 
@@ -85,7 +86,7 @@ def test_every_protocol_counts_its_tokens(server, protocol):
     assert metrics.cost_usd is None
 
 
-@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "azure"])
+@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "azure", "gemini"])
 def test_cached_and_reasoning_tokens_are_told_apart(server, protocol):
     metrics = completed(judge_at(server, protocol)).metrics
 
@@ -97,12 +98,17 @@ def test_every_protocol_carries_its_settings(server, protocol):
     completed(judge_at(server, protocol, temperature=0.5, max_tokens=77, top_p=0.9, system="Be fair."))
 
     body = server.received[0].body
-    sent = {**body, **body.get("options", {})}
-    assert (sent["temperature"], sent["top_p"]) == (0.5, 0.9)
-    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+    sent = {**body, **body.get("options", {}), **body.get("generationConfig", {})}
+    assert (sent["temperature"], sent.get("top_p", sent.get("topP"))) == (0.5, 0.9)
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "maxOutputTokens")
     assert [sent[name] for name in names if name in sent] == [77]
-    system = sent.get("system") or sent.get("instructions") or sent["messages"][0]["content"]
-    assert system == "Be fair."
+    assert system_message(sent) == "Be fair."
+
+
+def system_message(sent):
+    if "systemInstruction" in sent:
+        return sent["systemInstruction"]["parts"][0]["text"]
+    return sent.get("system") or sent.get("instructions") or sent["messages"][0]["content"]
 
 
 def test_azure_names_deployment_and_version(server):
@@ -120,13 +126,77 @@ def test_anthropic_says_the_version_of_its_protocol(server):
     assert server.received[0].headers["x-api-key"] == KEY
 
 
-@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "azure", "ollama"])
+@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "azure", "ollama", "gemini"])
 def test_token_probabilities_come_with_the_reply_when_asked_for(server, protocol):
     lm = judge_at(server, protocol)
 
     assert completed(lm).logprobs is None
     first = completed(lm.with_logprobs(top=5)).logprobs[0]
     assert (first.token, first.logprob, first.top) == ('{"verdict":', -0.1, {'{"verdict":': -0.1})
+
+
+def test_gemini_names_its_model_and_key_and_leaves_its_thoughts_out(server):
+    reply = completed(judge_at(server, "gemini"))
+
+    assert server.received[0].path == "/v1beta/models/tiny:generateContent"
+    assert server.received[0].headers["x-goog-api-key"] == KEY
+    assert reply.text == '{"verdict": "yes", "reason": "It says so."}'
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_gemini_takes_either_of_its_keys(server, monkeypatch, variable):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    monkeypatch.setenv(variable, KEY)
+
+    completed(judge("gemini:tiny"))
+
+    assert server.received[0].headers["x-goog-api-key"] == KEY
+
+
+def test_a_prompt_that_gemini_blocks_says_so(scripted, server):
+    server.then(scripted.raw('{"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}'))
+
+    with pytest.raises(JudgeReplyError, match="stopped by the provider's content filter"):
+        completed(judge_at(server, "gemini"))
+
+
+@pytest.mark.parametrize(
+    "body", ['{"candidates": []}', '{"candidates": [{"finishReason": "STOP"}]}', "{}", "[]"]
+)
+def test_a_gemini_reply_without_an_answer_is_an_error(scripted, server, body):
+    server.then(scripted.raw(body), times=5)
+
+    with pytest.raises(JudgeReplyError, match="holds no answer"):
+        completed(judge_at(server, "gemini"))
+
+
+def test_gemini_probabilities_that_are_refused_are_left_out_together(scripted, server):
+    server.then(scripted.status(400, "Logprobs is not enabled for models/tiny"))
+
+    with pytest.warns(UserWarning, match="does not take logprobs"):
+        assert completed(judge_at(server, "gemini").with_logprobs()).logprobs is None
+
+    assert server.received[-1].body["generationConfig"] == {"temperature": 0.0}
+
+
+def test_mistral_spells_the_seed_its_own_way(server):
+    completed(judge_at(server, "mistral", seed=7, max_tokens=9))
+
+    assert server.received[0].path == "/v1/chat/completions"
+    assert (server.received[0].body["random_seed"], server.received[0].body["max_tokens"]) == (7, 9)
+    assert "seed" not in server.received[0].body
+
+
+def test_a_hosted_model_is_asked_with_the_key_of_its_provider(server, monkeypatch):
+    monkeypatch.setenv("GROQ_BASE_URL", f"{server.url}/openai/v1")
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+
+    reply = asked(judge("groq:qwen/qwen3-32b"))
+
+    assert reply.verdict == "yes"
+    assert server.received[0].path == "/openai/v1/chat/completions"
+    assert server.received[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert server.received[0].body["model"] == "qwen/qwen3-32b"
 
 
 def test_a_url_with_a_model_is_a_judge_without_a_key(server, monkeypatch):
@@ -173,7 +243,7 @@ def test_the_usual_environment_names_the_other_servers(server, monkeypatch):
         (("json_schema", "tools", "json_object"), None),
     ],
 )
-@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses", "gemini", "mistral"])
 def test_a_refused_shape_gives_way_to_the_next_one(scripted, server, protocol, refuses, used):
     server.refuses = set(refuses)
     lm = judge_at(server, protocol)
@@ -257,7 +327,7 @@ def test_a_probe_that_fails_does_not_hold_the_others_up(scripted, server):
 @pytest.mark.parametrize(
     ("protocol", "name"),
     [("openai-chat", "temperature"), ("openai-chat", "top_p"), ("openai-chat", "seed"), ("azure", "seed"),
-     ("anthropic", "top_p"), ("openai-responses", "temperature")],
+     ("anthropic", "top_p"), ("openai-responses", "temperature"), ("mistral", "temperature")],
 )  # fmt: skip
 def test_a_refused_parameter_is_left_out_and_said_once(server, protocol, name):
     server.refuses = {name}

@@ -2,7 +2,7 @@
 
 In a test, `with ScriptedServer() as server:` serves from a thread; `python tests/servers/scripted.py` prints
 its URL and serves until it is stopped. Protocols: OpenAI Responses and Chat Completions, Azure OpenAI,
-Anthropic Messages, Ollama's own.
+Anthropic Messages, Gemini, Mistral, Ollama's own.
 """
 
 import argparse
@@ -34,6 +34,8 @@ class Received:
 
     @property
     def prompt(self) -> str:
+        if "contents" in self.body:
+            return self.body["contents"][-1]["parts"][0]["text"]
         messages = self.body.get("messages") or [{"content": self.body.get("input", "")}]
         return messages[-1]["content"]
 
@@ -211,14 +213,16 @@ class ScriptedServer:
     def _complaint(self, received: Received) -> Misbehaviour | None:
         body = received.body
         given = received.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = given or received.headers.get("api-key") or received.headers.get("x-api-key") or ""
+        named = (received.headers.get(name) for name in ("api-key", "x-api-key", "x-goog-api-key"))
+        given = given or next(filter(None, named), "")
         if self.key is not None and given != self.key:
             return status(401, f"Incorrect API key provided: {given}.", error_code="invalid_api_key")
         for shape in used_shapes(body):
             if shape in self.refuses:
                 return status(400, f"Invalid parameter: '{shape}' is not supported with this model.")
-        for name in self.refuses & (body.keys() | body.get("options", {}).keys()):
-            if body.get(name) is not None:
+        config = body.get("generationConfig", {})
+        for name in self.refuses & (body.keys() | body.get("options", {}).keys() | config.keys()):
+            if body.get(name, config.get(name)) is not None:
                 return status(400, f"Unsupported parameter: '{name}' is not supported with this model.")
         if "system" in self.refuses and any(m["role"] == "system" for m in body.get("messages", [])):
             return status(
@@ -239,6 +243,11 @@ def used_shapes(body):
     response_format = body.get("response_format") or body.get("text", {}).get("format") or {}
     output_config = body.get("output_config", {}).get("format", {})
     ollama = body.get("format")
+    gemini = body.get("generationConfig", {})
+    if "responseJsonSchema" in gemini:
+        yield "json_schema"
+    elif "responseMimeType" in gemini:
+        yield "json_object"
     if "tools" in body:
         yield "tools"
     yield from (each["type"] for each in (response_format, output_config) if "type" in each)
@@ -318,6 +327,31 @@ def anthropic_reply(body, text, finish):
     }
 
 
+def gemini_reply(body, text, finish):
+    config = body["generationConfig"]
+    parts = [{"text": "The user wants a verdict.", "thought": True}, {"text": text}]
+    if "tools" in body:
+        name = body["tools"][0]["functionDeclarations"][0]["name"]
+        parts = [{"functionCall": {"name": name, "args": json.loads(text)}}]
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        "finishReason": {"stop": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}[finish],
+        "index": 0,
+    }
+    if config.get("responseLogprobs"):
+        pairs = [{"token": each["token"], "logProbability": each["logprob"]} for each in logprobs_of(text)]
+        top = [{"candidates": [pair]} for pair in pairs]
+        candidate["logprobsResult"] = {"chosenCandidates": pairs, "topCandidates": top}
+    usage = {
+        "promptTokenCount": 20,
+        "candidatesTokenCount": 5,
+        "thoughtsTokenCount": 3,
+        "cachedContentTokenCount": 4,
+        "totalTokenCount": 28,
+    }
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}
+
+
 def ollama_reply(body, text, finish):
     reply = {
         "message": {"role": "assistant", "content": text},
@@ -356,6 +390,7 @@ REPLIES = {
     "/responses": responses_reply,
     "/v1/messages": anthropic_reply,
     "/api/chat": ollama_reply,
+    ":generateContent": gemini_reply,
 }
 
 
@@ -389,6 +424,8 @@ def _error(path, mishap):
     tree = {"error": error}
     if path.endswith("/v1/messages"):
         tree = {"type": "error", "error": {"type": "invalid_request_error", "message": mishap.message}}
+    if path.endswith(":generateContent"):
+        tree = {"error": {"code": mishap.status, "message": mishap.message, "status": "INVALID_ARGUMENT"}}
     return web.json_response(tree, status=mishap.status, headers=mishap.headers)
 
 

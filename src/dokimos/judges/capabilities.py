@@ -29,8 +29,8 @@ class Mode(IntEnum):
 
 
 SYSTEM: Final = "system"
-_LOGPROBS: Final = ("logprobs", "top_logprobs", "include")
-_TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LOGPROBS: Final = ("logprobs", "top_logprobs", "include", "responseLogprobs")
+_TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 
 _UNSUPPORTED: Final = re.compile(
     r"unsupported|not support|n't support|unknown|unrecogni[sz]ed|unexpected|not allowed|not permitted"
@@ -41,7 +41,8 @@ _UNSUPPORTED: Final = re.compile(
 )
 _ABOUT_SHAPE: Final = re.compile(
     r"response_?format|json_?\s?schema|json[_ ]object|structured[_ ]output|text\.format|output_?config"
-    r"|output_format|guided|grammar|\bschema\b|\bstrict\b|\bformat\b|\btools?\b|tool_choice|\bfunctions?\b",
+    r"|json mode|response_?mime_?type|output_format|guided|grammar|\bschema\b|\bstrict\b"
+    r"|\bformat\b|\btools?\b|tool_choice|\bfunctions?\b",
     re.IGNORECASE,
 )
 _ABOUT_ONE_SCHEMA: Final = re.compile(
@@ -169,7 +170,7 @@ def _refused_parameter(complaint: Complaint, optional: Iterable[str]) -> str | N
     if not _UNSUPPORTED.search(text):
         return None
     for name in optional:
-        if complaint.param == name or re.search(rf"\b{name}\b", complaint.message):
+        if complaint.param == name or re.search(rf"\b{name}\b", complaint.message, re.IGNORECASE):
             return name
         if name == SYSTEM and (_ABOUT_SYSTEM.search(f"{complaint.param} {complaint.message}")):
             return name

@@ -1,17 +1,24 @@
-"""Judges by name: `openai:gpt-5-mini`, `anthropic:...`, `ollama:...`, `azure:...`, `http://host:port/v1#model`."""
+"""Judges by name: `openai:gpt-5-mini`, `http://host:port/v1#model`, and those of other packages."""
 
 from __future__ import annotations
 
 import difflib
 from dataclasses import fields
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from dokimos.errors import ConfigurationError
 from dokimos.judges.cassette import CassetteJudge, with_cassette
 from dokimos.judges.mode import CassetteMode
 from dokimos.judges.provider import HttpJudge
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS: Final = "dokimos.judges"
+"""The entry point group of packages that bring a provider: `name = "module:Class"`, an `HttpJudge`."""
 
 _CLASSES: Final = {
     "openai-chat": ("openai", "OpenAIChat"),
@@ -19,6 +26,11 @@ _CLASSES: Final = {
     "anthropic": ("anthropic", "AnthropicMessages"),
     "azure": ("openai", "AzureOpenAI"),
     "ollama": ("ollama", "OllamaNative"),
+    "gemini": ("gemini", "Gemini"),
+    "mistral": ("compatible", "Mistral"),
+    "openrouter": ("compatible", "OpenRouter"),
+    "groq": ("compatible", "Groq"),
+    "together": ("compatible", "Together"),
 }
 """Module and class of each provider."""
 EXAMPLES: Final = "'openai:gpt-5-mini', 'anthropic:claude-sonnet-5' or 'http://localhost:8000/v1#my-model'"
@@ -40,8 +52,10 @@ def judge(
     """Return the judge that a name stands for.
 
     Names are `openai:MODEL` (Responses at OpenAI itself, Chat Completions at any other base URL),
-    `openai-chat:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `azure:DEPLOYMENT`, `ollama:MODEL`, or
-    the URL of a server that speaks Chat Completions with the model after a `#`.
+    `openai-chat:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `gemini:MODEL`, `mistral:MODEL`,
+    `openrouter:MODEL`, `groq:MODEL`, `together:MODEL`, `azure:DEPLOYMENT`, `ollama:MODEL`, or the URL of a
+    server that speaks Chat Completions with the model after a `#`. An installed package can add providers
+    through the entry point group `dokimos.judges`.
 
     Args:
         name: Which provider and model.
@@ -71,16 +85,40 @@ def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:
         from dokimos.judges.openai import OPENAI
 
         kind += "-responses" if OPENAI.owns(settings.get("base_url") or OPENAI.root()) else "-chat"
-    elif kind not in _CLASSES:
-        known = ("openai", *_CLASSES)
-        near = difflib.get_close_matches(kind, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+    if kind in _CLASSES:
+        module, name = _CLASSES[kind]
+        return cast("type[HttpJudge]", getattr(import_module(f"dokimos.judges.{module}"), name))
+    if kind in _plugins():
+        return _load(_plugins()[kind])
+    known = ("openai", *_CLASSES, *_plugins())
+    near = difflib.get_close_matches(kind, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ConfigurationError(
+        f"Unknown provider {kind!r}; there are {', '.join(known)} and http://host:port/v1#model.{hint}"
+    )
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(plugin: EntryPoint) -> type[HttpJudge]:
+    place = f"The provider {plugin.name!r}" + (f" of the package {plugin.dist.name}" if plugin.dist else "")
+    try:
+        loaded = plugin.load()
+    except Exception as error:  # a plugin is somebody else's code
         raise ConfigurationError(
-            f"Unknown provider {kind!r}; there are {', '.join(known)} and http://host:port/v1#model.{hint}"
+            f"{place} ({plugin.value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(loaded, type) and issubclass(loaded, HttpJudge)):
+        raise ConfigurationError(
+            f"{place} ({plugin.value}) is not a subclass of dokimos.judges.provider.HttpJudge. "
+            "A judge of another kind is given as an object or a function."
         )
-    module, name = _CLASSES[kind]
-    found: type[HttpJudge] = getattr(import_module(f"dokimos.judges.{module}"), name)
-    return found
+    return loaded
 
 
 def _check_settings(made: type[HttpJudge], settings: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ OPENAI: Final = Home(
 )
 AZURE_API_VERSION: Final = "2024-10-21"
 
-_FINISH: Final[dict[str, Finish]] = {"length": "length", "content_filter": "filter"}
+_FINISH: Final[dict[str, Finish]] = {"length": "length", "model_length": "length", "content_filter": "filter"}
 
 
 def is_openai(url: str) -> bool:
@@ -35,13 +35,16 @@ def is_openai(url: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _ChatCompletions(HttpJudge):
-    """The protocol, wherever it is spoken."""
+class ChatCompletions(HttpJudge):
+    """The protocol Chat Completions, wherever it is spoken; a provider adds its `provider` and its `home`."""
 
     @property
     def takes_newest_names(self) -> bool:
         """Whether to try the newest names of parameters first."""
-        return True
+        return False
+
+    def path(self) -> str:
+        return f"{self.url}/chat/completions"
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
         names = ("max_completion_tokens", "max_tokens")
@@ -58,7 +61,7 @@ class _ChatCompletions(HttpJudge):
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         shape = _chat_shape(request.schema, request.mode)
-        return {"messages": chat_messages(request), **request.settings, **shape}
+        return {"model": self.model, "messages": chat_messages(request), **request.settings, **shape}
 
     def read(self, data: Any) -> Completion:
         choices = parts(data, "choices")
@@ -80,7 +83,7 @@ class _ChatCompletions(HttpJudge):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class OpenAIChat(_ChatCompletions):
+class OpenAIChat(ChatCompletions):
     """A model behind Chat Completions: OpenAI, vLLM, llama.cpp, LM Studio, Ollama, and proxies.
 
     `OPENAI_API_KEY` is sent to OpenAI and to the `OPENAI_BASE_URL` of the environment; another `base_url`
@@ -94,21 +97,19 @@ class OpenAIChat(_ChatCompletions):
     def takes_newest_names(self) -> bool:
         return is_openai(self.url)
 
-    def path(self) -> str:
-        return f"{self.url}/chat/completions"
-
-    def body(self, request: ModelRequest) -> dict[str, Any]:
-        return {"model": self.model, **super().body(request)}
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AzureOpenAI(_ChatCompletions):
+class AzureOpenAI(ChatCompletions):
     """A deployment of Azure OpenAI: `model` is its name and `base_url` the resource's endpoint."""
 
     api_version: str | None = None
 
     provider: ClassVar[str] = "azure"
     own_settings: ClassVar[tuple[str, ...]] = ("api_version",)
+
+    @property
+    def takes_newest_names(self) -> bool:
+        return True
 
     def default_url(self) -> str:
         url = os.environ.get("AZURE_OPENAI_ENDPOINT")
@@ -131,6 +132,11 @@ class AzureOpenAI(_ChatCompletions):
         version = self.api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or AZURE_API_VERSION
         deployment = quote(self.model, safe="")
         return f"{self.url}/openai/deployments/{deployment}/chat/completions?api-version={quote(version)}"
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        body = super().body(request)
+        del body["model"]  # the path names the deployment
+        return body
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

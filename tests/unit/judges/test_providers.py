@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -12,8 +13,11 @@ from dokimos.core.jsonable import jsonable
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, EvaluationError, MissingExtraError
 from dokimos.http.refusal import Complaint, RequestRefused
+from dokimos.judges import factory
 from dokimos.judges.anthropic import AnthropicMessages
 from dokimos.judges.capabilities import Attempt, Capabilities, Mode
+from dokimos.judges.compatible import Groq, Mistral, OpenRouter, Together
+from dokimos.judges.gemini import Gemini
 from dokimos.judges.ollama import OllamaNative, ollama_url
 from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
 from dokimos.judges.prices import Prices, Rate, cost_of, from_genai_prices
@@ -29,6 +33,11 @@ def _plain_environment(monkeypatch):
         "ANTHROPIC_BASE_URL",
         "OLLAMA_HOST",
         "AZURE_OPENAI_ENDPOINT",
+        "GOOGLE_GEMINI_BASE_URL",
+        "MISTRAL_BASE_URL",
+        "OPENROUTER_BASE_URL",
+        "GROQ_BASE_URL",
+        "TOGETHER_BASE_URL",
     ):
         monkeypatch.delenv(name, raising=False)
 
@@ -41,6 +50,11 @@ def _plain_environment(monkeypatch):
         ("openai-responses:gpt-5-mini", OpenAIResponses, "https://api.openai.com/v1"),
         ("anthropic:claude-sonnet-5", AnthropicMessages, "https://api.anthropic.com"),
         ("ollama:qwen3:8b", OllamaNative, "http://127.0.0.1:11434"),
+        ("gemini:gemini-2.5-flash", Gemini, "https://generativelanguage.googleapis.com"),
+        ("mistral:mistral-small-latest", Mistral, "https://api.mistral.ai/v1"),
+        ("openrouter:deepseek/deepseek-r1:free", OpenRouter, "https://openrouter.ai/api/v1"),
+        ("groq:qwen/qwen3-32b", Groq, "https://api.groq.com/openai/v1"),
+        ("together:Qwen/Qwen3-32B", Together, "https://api.together.xyz/v1"),
         ("http://box:8000/v1#org/model", OpenAIChat, "http://box:8000/v1"),
         ("https://box/v1/#m", OpenAIChat, "https://box/v1"),
     ],
@@ -68,6 +82,40 @@ def test_azure_needs_its_endpoint(monkeypatch):
     assert type(judge("azure:dep")) is AzureOpenAI
 
 
+@pytest.fixture
+def entry_points(monkeypatch):
+    found = []
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
+    factory._plugins.cache_clear()
+    yield found
+    factory._plugins.cache_clear()
+
+
+def test_an_installed_package_brings_a_provider(entry_points):
+    entry_points.append(EntryPoint("acme", "dokimos.judges.compatible:Groq", factory.ENTRY_POINTS))
+
+    assert type(judge("acme:fast", seed=3)) is Groq
+    with pytest.raises(ConfigurationError, match=r"Unknown provider 'acne'; .* Did you mean 'acme'"):
+        judge("acne:fast")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (
+            "no_such_module:Judge",
+            r"provider 'acme' \(no_such_module:Judge\) cannot be loaded: ModuleNotFound",
+        ),
+        ("json:dumps", "is not a subclass of dokimos.judges.provider.HttpJudge"),
+    ],
+)
+def test_a_package_whose_provider_is_broken_is_named(entry_points, place, message):
+    entry_points.append(EntryPoint("acme", place, factory.ENTRY_POINTS))
+
+    with pytest.raises(ConfigurationError, match=message):
+        judge("acme:fast")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -92,6 +140,7 @@ def test_a_setting_with_a_typo_is_refused():
     [
         ("openai:m", {"seed": 1}, "OpenAIResponses has no seed"),
         ("anthropic:m", {"top_logprobs": 5}, "AnthropicMessages has no top_logprobs"),
+        ("mistral:m", {"top_logprobs": 5}, "Mistral has no top_logprobs"),
         ("openai:m", {"base_url": "box:80"}, "base_url must start with http"),
         ("openai:m", {"base_url": "http://box/v1?x=1"}, "base_url must end before any"),
         ("openai:m", {"base_url": "http://[box/v1"}, "host that cannot be read"),
@@ -236,7 +285,10 @@ def test_other_complaints_teach_nothing(message):
         ("`temperature` and `top_p` cannot both be specified for this model.", {"top_p"}),
         ("top_p: Extra inputs are not permitted", {"top_p"}),
         ("`temperature` is deprecated for this model.", {"temperature"}),
-        ("logprobs are not supported with reasoning models.", {"logprobs", "top_logprobs", "include"}),
+        (
+            "logprobs are not supported with reasoning models.",
+            {"logprobs", "top_logprobs", "include", "responseLogprobs"},
+        ),
         ("System role not supported", {"system"}),
     ],
 )
