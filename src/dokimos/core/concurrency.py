@@ -230,7 +230,7 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDict
 def _carried(error: BaseException) -> BaseException:
     """Return an error that a future can carry: with a StopIteration, asyncio would wait for ever."""
     if isinstance(error, StopIteration):
-        return RuntimeError(f"StopIteration raised: {error.value!r}")
+        return RuntimeError(f"StopIteration raised: {error.value!r}").with_traceback(error.__traceback__)
     return error
 
 
@@ -246,11 +246,17 @@ def run_sync(
     cancels the coroutine and, once it has ended or does not end soon, raises what `interrupted` returns; more
     of them change nothing.
     """
+    # Not begun inside an `except` block: all errors of the coroutine would seem to follow from its exception.
+    run = _run_in_own_thread if _is_loop_running() else _run_in_own_loop
+    return run(main, interrupted)
+
+
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run_in_own_loop(main, interrupted)
-    return _run_in_own_thread(main, interrupted)
+        return False
+    return True
 
 
 _brief: WeakSet[asyncio.AbstractEventLoop] = WeakSet()

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
@@ -68,6 +69,8 @@ class EvalResult:
     so that a failure fails the item while a success does not make it judged."""
     score_range: ScoreRange | None = None
     """The lowest and the highest possible score, where the evaluator declares another range than 0..1."""
+    error_detail: ErrorDetail | None = field(default=None, repr=False, compare=False)
+    """Where the error came from, where the user's own code took part in it."""
 
     __pydantic_config__ = WIRE_CONFIG
 

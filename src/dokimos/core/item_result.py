@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
@@ -33,6 +34,8 @@ class ItemResult(Printable):
     metrics: CallMetrics | None = None
     error: str | None = None
     """Why the task gave no answer; the outputs hold how far it came, if that is known."""
+    error_detail: ErrorDetail | None = field(default=None, repr=False, compare=False)
+    """Where that error came from: the frames of the task's own code, and the whole traceback."""
 
     __pydantic_config__ = WIRE_CONFIG
 

@@ -36,6 +36,7 @@ def _written(kind: Any, function: str, positional: list[str], first: str, *last:
     """Compile a function with the parameters of a dataclass that fills the fields of `self`."""
     members = fields(kind)
     known: dict[str, Any] = {
+        "__name__": __name__,  # so that an error in it is not taken for one in the user's code
         "_Open": type(kind.__name__, kind.__bases__, {"__slots__": tuple(member.name for member in members)}),
         "_Frozen": kind,
         "_become": object.__setattr__,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 
@@ -24,6 +25,8 @@ class TaskResult:
     _: KW_ONLY
     error: str | None = None
     """Why there is no answer, as `Type: message`; the item is errored and keeps the outputs so far."""
+    error_detail: ErrorDetail | None = field(default=None, repr=False, compare=False)
+    """Where that error came from, if it was an exception: `ErrorDetail.of(exception)`."""
 
     @classmethod
     def of(cls, outputs: Mapping[str, Any]) -> TaskResult:

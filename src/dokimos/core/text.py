@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
-from dokimos.core.secrets import without_secrets
+from dokimos.core.secrets import Clean, without_secrets
 
 LONGEST_ERROR = 2000
 _MOST_SEARCHED = 50 * LONGEST_ERROR
@@ -56,14 +56,20 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 def error_text(error: BaseException) -> str:
     """Return `Type: message` without the keys that are known, the message cut where it is very long."""
+    message = error_message(error, without_secrets())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def error_message(error: BaseException, clean: Clean) -> str:
+    """Return the text of an exception without the keys that are known, cut where it is very long."""
     try:
         told = str(error)
     except Exception as broken:
         told = f"(no message: {type(broken).__name__} in __str__)"
-    message = without_secrets()(told[:_MOST_SEARCHED])
+    message = clean(told[:_MOST_SEARCHED])
     if len(message) > LONGEST_ERROR:
         message = f"{message[:LONGEST_ERROR]}… ({len(told)} characters)"
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return message
 
 
 def _halves(text: str, limit: int) -> tuple[str, str]:

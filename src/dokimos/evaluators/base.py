@@ -301,6 +301,8 @@ class Evaluator:
         return Score(high if self.lower_is_better else low, reason)
 
     def _errored(self, error: BaseException) -> EvalResult:
+        from dokimos.core.tracebacks import describe_exception  # only where something failed
+
         text, advice = error_text(error), thread_advice(error)
         return EvalResult(
             self.name,
@@ -310,6 +312,7 @@ class Evaluator:
             error_kind=_kind_of(error),
             decides=True if self.threshold is None and self.gives_verdicts else None,
             score_range=self._declared_range,
+            error_detail=describe_exception(error),
         )
 
 

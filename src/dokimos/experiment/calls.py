@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from dokimos.core.container_copy import copy_containers
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.reply_time import counting_extra_time, wait_in_time
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
+from dokimos.core.tracebacks import describe_exception, located_error_text
 from dokimos.errors import BudgetExceededError, EndpointDownError
 from dokimos.experiment.failures import CommonErrors, describe_error
 from dokimos.experiment.task import prepare
@@ -41,6 +43,8 @@ class TaskOutcome(NamedTuple):
     error: str | None = None
     down: EndpointDownError | None = None
     """Why a resumed run calls the task again: an endpoint that it needs was down."""
+    detail: ErrorDetail | None = None
+    """Where the error came from."""
 
 
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
@@ -117,14 +121,16 @@ class TaskCaller:
         except asyncio.CancelledError as error:
             if is_cancelled_from_outside():
                 raise
-            return TaskOutcome(error=describe_error(error))
+            return TaskOutcome(error=describe_error(error), detail=describe_exception(error))
         except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
             raise
         except BaseException as error:  # test frameworks and others derive their failures from it
             paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
             down = EndpointDownError.behind(error)
-            return TaskOutcome(metrics=metrics, error=describe_error(error), down=down)
+            return TaskOutcome(
+                metrics=metrics, error=describe_error(error), down=down, detail=describe_exception(error)
+            )
 
     async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
         with counting_extra_time() as extra:
@@ -158,7 +164,7 @@ class TaskCaller:
         metrics = result.metrics
         if self._prices is not None:
             metrics = self._priced(self._prices, metrics)
-        return TaskOutcome(result.outputs, metrics, result.error)
+        return TaskOutcome(result.outputs, metrics, result.error, detail=result.error_detail)
 
     def _pause(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
@@ -171,7 +177,9 @@ class TaskCaller:
         try:
             cost = prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
         except Exception as error:
-            self._price_problem = f"The price table raised {describe_error(error)}; those items are unpriced."
+            if self._price_problem is None:
+                what = located_error_text(error)
+                self._price_problem = f"The price table raised {what}; those items are unpriced."
             return metrics
         if cost is None:
             return metrics

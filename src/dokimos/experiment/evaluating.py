@@ -14,6 +14,7 @@ from dokimos.core.eval_result import with_cost
 from dokimos.core.results import EvalResult
 from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.tracebacks import describe_exception
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.calls import is_cancelled_from_outside
@@ -46,7 +47,8 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
 
 def unchosen(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
     """Return what an item gets whose evaluators could not be chosen."""
-    results = (EvalResult(CHOICE, error=str(error)),)
+    detail = describe_exception(error.__cause__ or error)
+    results = (EvalResult(CHOICE, error=str(error), error_detail=detail),)
     if sink is not None:
         sink(results)
     return results
@@ -148,6 +150,7 @@ async def _evaluated(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink 
             evaluator.name,
             threshold=evaluator.threshold,
             error=describe_error(error),
+            error_detail=describe_exception(error),
             fail_on_error=evaluator.fail_on_error,
             decides=True if evaluator.threshold is None and evaluator.gives_verdicts else None,
         )

@@ -9,7 +9,7 @@ A run folder holds
 A line of the journal is an object whose "t" says what it is:
 
     item   r(un) i(ndex) h(ash of the example) x (the example, in the first repeat only),
-           o(utputs) m(etrics) or e(rror) and its k(ind): the task has returned
+           o(utputs) m(etrics) or e(rror), its k(ind) and d(etail): the task has returned
     eval   r i v: results of evaluators for that item
     void   names: what these evaluators found before is void, as they were configured anew ("" for all)
     pass   r and what was seen of the data set: a repeat has ended
@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.jsonable import compact_json, jsonable, wire_object
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
@@ -90,6 +91,7 @@ class Journal:
         metrics: CallMetrics | None = None,
         error: str | None = None,
         kind: str | None = None,
+        detail: ErrorDetail | None = None,
     ) -> None:
         """Record that the task has returned for an item."""
         parts = [f'{{"t":"item","r":{position[0]},"i":{position[1]},"h":"{example_hash}"']
@@ -100,6 +102,8 @@ class Journal:
             found["e"] = jsonable(error)
         if kind is not None:
             found["k"] = kind
+        if detail is not None:
+            found["d"] = wire_object(detail)
         if metrics is not None:
             found["m"] = wire_object(metrics)
         parts.append(compact_json(found)[1:])
@@ -182,6 +186,7 @@ class StoredItem:
     metrics: CallMetrics | None
     error: str | None
     error_kind: str | None = None
+    error_detail: ErrorDetail | None = None
     results: Mapping[str, EvalResult] = field(default_factory=dict)
 
 
@@ -233,13 +238,14 @@ class StoredRun:
                 result = from_json(EvalResult, tree)
                 if result_offset >= max(self._void.get(result.name, 0), self._void.get("", 0)):
                     results[result.name] = result
-        metrics = record.get("m")
+        metrics, detail = record.get("m"), record.get("d")
         return StoredItem(
             record["h"],
             record.get("o"),
             None if metrics is None else from_json(CallMetrics, metrics),
             record.get("e"),
             record.get("k"),
+            None if detail is None else from_json(ErrorDetail, detail),
             results,
         )
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import compact_json
 from dokimos.core.metrics import CallMetrics
@@ -71,6 +72,8 @@ def _check_item(record: Mapping[str, Any]) -> None:
     _expect(isinstance(record.get("e", ""), str))
     if record.get("m") is not None:
         from_json(CallMetrics, record["m"])
+    if record.get("d") is not None:
+        from_json(ErrorDetail, record["d"])
 
 
 def _check_eval(record: Mapping[str, Any]) -> None:

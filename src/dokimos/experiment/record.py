@@ -33,7 +33,13 @@ from dokimos.experiment.journal import (
 from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
-from dokimos.experiment.redaction import Redaction, redacted_info, redacted_map, redacted_result
+from dokimos.experiment.redaction import (
+    Redaction,
+    redacted_detail,
+    redacted_info,
+    redacted_map,
+    redacted_result,
+)
 from dokimos.experiment.source import ExampleSource, SourcedExample
 from dokimos.version import __version__
 
@@ -140,7 +146,9 @@ class RunRecord:
             return None
         if item.error is not None:
             again = self._takes_up(item.error_kind)
-            return None if again else (TaskOutcome(item.outputs or {}, item.metrics, item.error), {})
+            if again:
+                return None
+            return TaskOutcome(item.outputs or {}, item.metrics, item.error, detail=item.error_detail), {}
         results = {
             name: result
             for name, result in item.results.items()
@@ -223,10 +231,12 @@ class RunRecord:
     def _write_item(
         self, journal: Journal, position: Position, sourced: SourcedExample, outcome: TaskOutcome
     ) -> None:
-        outputs, error, text, redact = outcome.outputs, outcome.error, sourced.json, self.redact
+        outputs, error, detail = outcome.outputs, outcome.error, outcome.detail
+        text, redact = sourced.json, self.redact
         if redact is not None:
             outputs = redacted_map(outputs, redact)
             error = None if error is None else redact(error)
+            detail = redacted_detail(detail, redact)
             text = sourced.redacted_json(redact)
         try:
             journal.write_item(
@@ -237,6 +247,7 @@ class RunRecord:
                 metrics=outcome.metrics,
                 error=error,
                 kind=None if outcome.down is None else outcome.down.kind,
+                detail=detail,
             )
         except Exception as problem:  # user values decide how they are written
             self._note_unwritable(position, problem)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import jsonable
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ItemResult
-from dokimos.experiment.failures import describe_error
+from dokimos.core.tracebacks import located_error_text
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -28,7 +29,7 @@ class Redaction:
         try:
             redacted = self._redact(text)
         except Exception as error:
-            self._problem = f"raised {describe_error(error)}"
+            self._problem = f"raised {located_error_text(error)}"
             return HIDDEN
         if not isinstance(redacted, str):
             self._problem = f"gave {type(redacted).__name__} instead of text"
@@ -81,6 +82,23 @@ def redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
         metadata=redacted_map(result.metadata, redact),
         error=None if result.error is None else redact(result.error),
         skipped=None if result.skipped is None else redact(result.skipped),
+        error_detail=redacted_detail(result.error_detail, redact),
+    )
+
+
+def redacted_detail(detail: ErrorDetail | None, redact: Redact) -> ErrorDetail | None:
+    """Return where an error came from with its message, the files and the lines of source redacted."""
+    if detail is None:
+        return None
+    frames = (
+        replace(frame, file=redact(frame.file), source=redact(frame.source) if frame.source else "")
+        for frame in detail.frames
+    )
+    return replace(
+        detail,
+        message=redact(detail.message) if detail.message else "",
+        frames=tuple(frames),
+        traceback=None if detail.traceback is None else redact(detail.traceback),
     )
 
 
@@ -93,10 +111,11 @@ def redacted_item(
     item: ItemResult, redact: Redact, *, known_outputs: bool = False, known_results: Container[str] = ()
 ) -> ItemResult:
     """Redact an item, except what was read from a journal and hence is redacted already."""
-    outputs, error = item.actual_outputs, item.error
+    outputs, error, detail = item.actual_outputs, item.error, item.error_detail
     if not known_outputs:
         outputs = redacted_map(outputs, redact)
         error = None if error is None else redact(error)
+        detail = redacted_detail(detail, redact)
     return replace(
         item,
         example=redacted_example(item.example, redact),
@@ -106,4 +125,5 @@ def redacted_item(
             for result in item.eval_results
         ),
         error=error,
+        error_detail=detail,
     )

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dokimos.core.results import ItemResult
+from dokimos.core.tracebacks import located_error_text
 from dokimos.errors import ReporterError
-from dokimos.experiment.failures import describe_error
 from dokimos.reporting.protocol import ReportedStatus, Reporter, RunHandle
 
 Handles = list[RunHandle | None]
@@ -60,7 +60,7 @@ class Reporters:
             outcome = getattr(self._reporters[index], method)(*arguments)
             return _checked(outcome) if method == "start_run" else outcome
         except Exception as error:
-            count, first = self._problems.get(index, (0, describe_error(error)))
+            count, first = self._problems.get(index) or (0, located_error_text(error))
             self._problems[index] = (count + 1, first)
             return None
 

@@ -324,6 +324,7 @@ class _Pass:
                 actual_outputs=dict(outcome.outputs),
                 metrics=outcome.metrics,
                 error=outcome.error,
+                error_detail=outcome.detail,
             )
             return self._redacted(item, stored is not None, ())
         case = _new_case(

@@ -177,6 +177,7 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
         eval_results=tuple(_complete(results, order)),
         metrics=found.metrics,
         error=found.error,
+        error_detail=found.error_detail,
     )
 
 

@@ -137,17 +137,17 @@ def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> Ta
     elapsed_ms = (time.perf_counter() - start) * 1000
     if type(value) is str:
         outputs: Mapping[str, Any] = {OUTPUT: value}
-        known = error = None
+        known = error = detail = None
     else:
         result = _to_result(value)
         outputs, known = copy_containers(result.outputs), result.metrics  # the task may keep what it returned
-        error = result.error
+        error, detail = result.error, result.error_detail
     if known is None:
         measured = _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
-        return _new_result(outputs, measured, error=error)
+        return _new_result(outputs, measured, error=error, error_detail=detail)
     if known.latency_ms is None:
         known = replace(known, latency_ms=elapsed_ms)
-    return TaskResult(outputs, known, error=error)
+    return TaskResult(outputs, known, error=error, error_detail=detail)
 
 
 def _to_result(value: Any) -> TaskResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,7 +79,9 @@ def test_a_reporter_that_raises_is_named_at_the_end_and_changes_nothing(numbers:
     result = run(numbers(2), [failing, memory], auto_close_reporters=True)
     assert result.pass_count == 2
     times = "2 times" if step == "report_item" else "once"
-    assert result.warnings == (f"Failing failed {times}, first with ConnectionError: server is down",)
+    (warning,) = result.warnings
+    assert warning.startswith(f"Failing failed {times}, first with ConnectionError: server is down (")
+    assert re.search(r"test_reporters\.py:\d+ in fail\)$", warning)
     assert len(memory.runs[0].items) == 2
     assert memory.runs[0].status is ReportedStatus.SUCCESS
     assert memory.closed

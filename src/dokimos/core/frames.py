@@ -1,0 +1,200 @@
+"""The entries of a traceback: whose code each is, and how its file and its line are told to people."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, lru_cache
+from types import CodeType, TracebackType
+from typing import Final
+
+from dokimos.core.error_detail import Frame
+
+LONGEST_SOURCE: Final = 200
+_LONGEST_EXTRACT: Final = 2000
+"""Characters that a traceback shows of one line's source, with the marks below it."""
+_EDGE: Final = 2000
+"""So many entries at each end of a traceback are looked at."""
+_MOST_KNOWN: Final = 2000
+
+_INPUT_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
+_INSTALLED: Final = frozenset(("site-packages", "dist-packages"))
+
+
+class Origin(Enum):
+    """Whose code a frame runs."""
+
+    OURS = "ours"
+    STANDARD = "standard library"
+    LIBRARY = "library"
+    USERS = "users"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of a traceback."""
+
+    code: CodeType
+    """Kept, so that nothing else gets its identity while the entry is known by that."""
+    frame: Frame
+    origin: Origin
+    package: str
+    text: str
+    """As a traceback shows it."""
+
+
+_known: Final[dict[tuple[int, int, int | None, str], Step]] = {}
+"""Reading the source takes a hundred times as long as looking here, and many items fail at one place."""
+
+
+def steps_of(traceback: TracebackType | None, directory: str) -> list[Step]:
+    """Return the entries of a traceback, the outermost first; of a very long one those at its ends.
+
+    `directory` is what files are told relative to.
+    """
+    head: list[Step] = []
+    tail: list[Step] = []
+    while traceback is not None:
+        (head if len(head) < _EDGE else tail).append(_step(traceback, directory))
+        if len(tail) > 2 * _EDGE:
+            del tail[:_EDGE]
+        traceback = traceback.tb_next
+    return head + tail
+
+
+def _step(traceback: TracebackType, directory: str) -> Step:
+    code, line = traceback.tb_frame.f_code, traceback.tb_lineno
+    key = (id(code), traceback.tb_lasti, line, directory)
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _new_step(traceback, directory)
+    return known
+
+
+def _new_step(traceback: TracebackType, directory: str) -> Step:
+    code = traceback.tb_frame.f_code
+    module = traceback.tb_frame.f_globals.get("__name__")
+    module = module if isinstance(module, str) else ""
+    file = short_path(code.co_filename, directory)
+    function = code.co_qualname.rpartition("<locals>.")[2]
+    source, lines = _source_of(traceback)
+    head = f'  File "{file}", line {traceback.tb_lineno}, in {code.co_name}\n'
+    return Step(
+        code,
+        Frame(file, traceback.tb_lineno, function, source),
+        origin_of(code.co_filename, module),
+        module.partition(".")[0] or code.co_filename,
+        head + lines,
+    )
+
+
+def _source_of(traceback: TracebackType) -> tuple[str, str]:
+    """Return the line of the source, and the lines that a traceback shows of it."""
+    from traceback import extract_tb
+
+    alone = TracebackType(None, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+    try:
+        summary = extract_tb(alone)
+        shown = summary.format()[0].partition("\n")[2]
+        return source_line(summary[0].line or ""), shown if len(shown) <= _LONGEST_EXTRACT else ""
+    except Exception:  # a loader of somebody else's may fail to give the source
+        return "", ""
+
+
+def source_line(text: str) -> str:
+    """Return a line of source without the blanks around it, cut where it is very long."""
+    text = text.strip()
+    return text if len(text) <= LONGEST_SOURCE else f"{text[: LONGEST_SOURCE - 1]}…"
+
+
+# ---- files ----
+
+
+def working_directory() -> str:
+    """Return the folder that files are told relative to, "" where there is none."""
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
+
+
+@cache
+def _places() -> tuple[str, tuple[str, ...]]:
+    """Return where dokimos is, and where the standard library is, in the form of `_normal`."""
+    import sysconfig
+
+    ours = _normal(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    standard = {os.path.dirname(os.__file__), *map(sysconfig.get_path, ("stdlib", "platstdlib"))}
+    return f"{ours}/", tuple(f"{_normal(path)}/" for path in standard if path)
+
+
+def _normal(path: str) -> str:
+    return os.path.normcase(path).replace("\\", "/").rstrip("/")
+
+
+@lru_cache(4096)
+def origin_of(file: str, module: str = "") -> Origin:
+    """Say whose code is in a file; `module` is the name of its module, where it has one."""
+    top = module.partition(".")[0]
+    if file.startswith("<"):
+        if top == "dokimos":
+            return Origin.OURS
+        return Origin.STANDARD if file.startswith("<frozen ") or _is_standard(top) else Origin.USERS
+    path = _normal(file)
+    ours, standard = _places()
+    if path.startswith(ours):
+        return Origin.OURS
+    if not _INSTALLED.isdisjoint(path.split("/")):
+        return Origin.LIBRARY
+    return Origin.STANDARD if path.startswith(standard) else Origin.USERS
+
+
+def _is_standard(module: str) -> bool:
+    return module in sys.stdlib_module_names and module != "__main__"
+
+
+def short_path(file: str, directory: str) -> str:
+    """Return a path for people: relative to `directory` or with `~` where it lies below, else absolute."""
+    cell = _notebook_cell(file)
+    if cell is not None:
+        return cell
+    if file.startswith("<"):
+        return file
+    home = os.path.expanduser("~")
+    for path in (file, os.path.realpath(file)):  # the working directory has no symbolic links in it
+        inside = _inside(path, directory)
+        if inside is not None:
+            return inside
+    at_home = _inside(file, home)
+    return _slashes(os.path.normpath(file)) if at_home is None else f"~/{at_home}"
+
+
+def _inside(file: str, folder: str) -> str | None:
+    """Return a path relative to a folder, None where it is not in it, or on another drive."""
+    path, start = _slashes(file), f"{_slashes(folder).rstrip('/')}/"
+    below = len(start) > 1 and os.path.normcase(path).startswith(os.path.normcase(start))
+    return path[len(start) :] if below else None
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/") if os.sep == "\\" else path
+
+
+def _notebook_cell(file: str) -> str | None:
+    """Return what IPython calls a cell, `In[3]`; None for a file."""
+    numbered = _INPUT_CELL.match(file)
+    if numbered is not None:
+        return f"In[{numbered[1]}]"
+    ipython = sys.modules.get("IPython")
+    if ipython is None:
+        return None
+    try:
+        label = ipython.get_ipython().compile.format_code_name(file)
+        return str(label[1]) if label else None
+    except Exception:  # another version of it, or no shell
+        return None
