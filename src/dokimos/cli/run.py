@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dokimos.cli.loop import LOOP_OPTIONS, loop_options, prepare_loop, settle_target
 from dokimos.cli.options import (
     allow_errors_option,
     call_keywords,
@@ -59,6 +60,8 @@ class RunSettings:
     record: str | None = None
     replay: str | None = None
     cache: bool = False
+    part: Mapping[str, Any] | None = None
+    """The items that were chosen, as `Part.tree` has them."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options of this start only; not kept."""
 
@@ -68,7 +71,7 @@ class RunSettings:
 
 
 @click.command()
-@click.argument("target", shell_complete=lambda *_: [])
+@click.argument("target", required=False, shell_complete=lambda *_: [])
 @evaluator_option(required=False)
 @output_option
 @click.option("-j", "--parallelism", type=click.IntRange(min=1), help="Items at once.")
@@ -104,6 +107,7 @@ class RunSettings:
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
+@loop_options
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -112,7 +116,12 @@ class RunSettings:
 @fail_under_option
 @volume_options
 def run(
-    target: str, outputs: Sequence[str], fail_under: Sequence[str], quiet: bool, verbose: bool, **given: Any
+    target: str | None,
+    outputs: Sequence[str],
+    fail_under: Sequence[str],
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> int:
     """Run an experiment, or score recorded outputs.
 
@@ -129,9 +138,9 @@ def run(
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
     if given["no_journal"] and given["resume"] is not None:
         raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
-    names = ("resume", "retry_errors", "force", "fail_fast", "no_journal", "run_dir")
+    names = ("resume", "retry_errors", "force", "fail_fast", "no_journal", "run_dir", *LOOP_OPTIONS)
     extra = {name: given.pop(name) for name in names}
-    settings = RunSettings(**given, extra={**extra, "quiet": quiet})
+    target, settings = settle_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
     return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
 
 
@@ -152,12 +161,18 @@ def execute(
             target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose
         )
     from dokimos.cli.outcome import Criteria, Presentation
+    from dokimos.core.files_read import files_read
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
 
+    files_read.start()
     check_volume(quiet, verbose)
     check_outputs(outputs)
     wanted = parse_wanted(fail_under)
+    loop = prepare_loop(target, settings)
+    if loop is None:
+        return 0
+    settings = loop.settings
     kept = not settings.extra.get("no_journal")
     criteria = Criteria.of(wanted, settings.allow_errors)
     presentation = Presentation(
@@ -168,8 +183,12 @@ def execute(
     except (RunInterrupted, DokimosError) as cut_short:
         if cut_short.result is not None:
             presentation.print(cut_short.result)
+            loop.tell_changes(cut_short.result)
         raise
-    return presentation.show(result)
+    try:
+        return presentation.show(result)
+    finally:
+        loop.tell_changes(result)
 
 
 def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
@@ -179,6 +198,7 @@ def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
 
 def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
     from dokimos.cli.targets import absolute_target
+    from dokimos.experiment.part import Part
     from dokimos.experiment.record import Launch
 
     experiment, adjustments = _planned(target, settings)
@@ -199,7 +219,13 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     for name in ("resume", "retry_errors", "force", "fail_fast", "run_dir"):
         if extra.get(name) not in (None, False):
             options[name] = extra[name]
-    return experiment._launch(Launch(target=absolute_target(target), settings=settings.kept()), options)
+    launch = Launch(
+        target=absolute_target(target),
+        settings=settings.kept(),
+        part=None if settings.part is None else Part.of_tree(settings.part),
+        reuse=extra.get("reuse"),
+    )
+    return experiment._launch(launch, options)
 
 
 def is_suite(target: str) -> bool:
@@ -219,11 +245,19 @@ def _planned(target: str, settings: RunSettings) -> tuple[Experiment, RunSetting
     return suite_experiment(target, settings)
 
 
+def planned_experiment(target: str, settings: RunSettings) -> Experiment:
+    """Return the experiment of a target as it stands, before the settings choose from its rows."""
+    return _planned(target, settings)[0]
+
+
 def _experiment(target: str, settings: RunSettings) -> Experiment:
     from dokimos.cli.specs import build_evaluators
     from dokimos.cli.targets import load_experiment, split_target
     from dokimos.errors import ConfigurationError
 
+    known: Experiment | None = settings.extra.get("experiment")
+    if known is not None:
+        return known
     added = build_evaluators(settings.specs)
     if split_target(target) is None:
         return _recorded(target, added, settings)
@@ -263,8 +297,8 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
         for name in ("parallelism", "runs", "name")
         if getattr(settings, name) is not None
     }
-    if settings.filters or settings.limit is not None:
-        changes["dataset"] = _selected(experiment.dataset, settings)
+    if settings.filters or settings.limit is not None or settings.part is not None:
+        changes["dataset"] = selected_rows(experiment.dataset, settings)
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(settings, name)) is not None
     }
@@ -276,15 +310,19 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
     return replace(experiment, **changes, options=replace(experiment.options, **options))
 
 
-def _selected(dataset: Any, settings: RunSettings) -> Any:
+def selected_rows(dataset: Any, settings: RunSettings) -> Any:
+    """Return the rows that the settings ask for. Raises `ConfigurationError` where none is left."""
     from dokimos.cli.specs import example_filter
     from dokimos.datasets.dataset import Dataset
     from dokimos.errors import ConfigurationError
+    from dokimos.experiment.part import Part
 
-    keep = example_filter(settings.filters)
-    chosen = list(islice((example for example in dataset if keep(example)), settings.limit))
-    if not chosen:
-        raise ConfigurationError(
-            f"The filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
-        )
-    return Dataset(chosen, name=dataset.name, description=dataset.description)
+    if settings.filters or settings.limit is not None:
+        keep = example_filter(settings.filters)
+        chosen = list(islice((example for example in dataset if keep(example)), settings.limit))
+        if not chosen:
+            raise ConfigurationError(
+                f"The filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
+            )
+        dataset = Dataset(chosen, name=dataset.name, description=dataset.description)
+    return dataset if settings.part is None else Part.of_tree(settings.part).select(dataset)

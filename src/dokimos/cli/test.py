@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.echo import echo
+from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, settle_target
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
     allow_errors_option,
@@ -52,7 +53,7 @@ def test() -> None:
 
 
 @test.command()
-@click.argument("suite", default=DEFAULT_FILE, type=click.Path(dir_okay=False))
+@click.argument("suite", required=False, type=click.Path(dir_okay=False))
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
     help="Write a report: .json .html .md .csv .junit.xml; any other ending is JSON. Repeatable.",
@@ -78,6 +79,7 @@ def test() -> None:
 @click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Go on with this run.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
+@loop_options
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -91,7 +93,7 @@ def test() -> None:
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show replies too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only what came of it.")
-def run(suite: str, tags: Sequence[str], case: str | None, **given: Any) -> int:
+def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) -> int:
     """Run a suite.
 
     \b
@@ -109,9 +111,13 @@ def run(suite: str, tags: Sequence[str], case: str | None, **given: Any) -> int:
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]
     shown = {name: given.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")}
-    names = ("resume", "retry_errors", "fail_fast", "no_journal", "run_dir", "quiet")
+    names = ("resume", "retry_errors", "fail_fast", "no_journal", "run_dir", "quiet", *LOOP_OPTIONS)
     extra = {name: given.pop(name) for name in names}
     settings = RunSettings(**given, filters=filters, extra=extra)
+    named = any(names_target(extra[name]) for name in ("failed", "reuse"))
+    if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
+        suite = DEFAULT_FILE
+    suite, settings = settle_target(suite, settings)
     return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
 
 
@@ -171,9 +177,11 @@ def execute_suite(
 
     from dokimos.cli.outcome import Criteria
     from dokimos.cli.run import carry_out
+    from dokimos.core.files_read import files_read
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
 
+    files_read.start()
     _check_outputs(outputs, format_)
     criteria = Criteria.of(parse_wanted(fail_under), settings.allow_errors, every_item=True, strict=strict)
     suite = _loaded(target, settings)
@@ -183,12 +191,16 @@ def execute_suite(
     if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
         suite.check_keys()
     quiet = quiet or (suite.quiet and not verbose)
-    settings = replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet})
+    loop = prepare_loop(target, replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet}))
+    if loop is None:
+        return 0
+    settings = loop.settings
     is_kept = not settings.extra.get("no_journal")
 
     def show(result: ExperimentResult) -> None:
         _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
         _write(result, outputs, format_, quiet=quiet)
+        loop.tell_changes(result)
 
     try:
         result = carry_out(target, settings)

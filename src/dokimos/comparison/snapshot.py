@@ -144,6 +144,8 @@ class Snapshot:
     """Repeats of the whole data set."""
     dataset_name: str | None = None
     status: RunStatus = RunStatus.COMPLETED
+    partial: str | None = None
+    """Which part of a run it is, such as the items that had failed; None for a whole one."""
     label: str = ""
     """How to name this side to a person: a run id or a file."""
     records_repeats: bool = True
@@ -170,6 +172,7 @@ class Snapshot:
             runs=runs,
             dataset_name=first.provenance.dataset_name,
             status=_status(several),
+            partial=next((part for one in several if (part := one.provenance.partial) is not None), None),
             label=first.run_id or first.name,
         )
 

@@ -17,6 +17,8 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tupl
     """Return what a reader has to know beside the numbers, as sentences."""
     return tuple(
         [
+            *_partial("baseline", baseline),
+            *_partial("candidate", candidate),
             *_reordered(paired),
             *_errors("baseline", baseline),
             *_errors("candidate", candidate),
@@ -30,6 +32,14 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tupl
 def short_input(text: str | None) -> str | None:
     """Return an input on one line, cut to 80 characters: what a baseline file keeps of it."""
     return None if text is None else " ".join(text.split())[:INPUT_LENGTH]
+
+
+def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.partial is not None:
+        yield (
+            f"The {side} is not a whole run ({snapshot.partial}): its items were chosen, so its means and "
+            "this test say nothing of the whole data set."
+        )
 
 
 def _reordered(paired: Paired) -> Iterator[str]:

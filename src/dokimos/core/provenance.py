@@ -51,6 +51,8 @@ class Provenance:
     task_name: str | None = None
     seed: int | None = None
     shard: str | None = None
+    partial: str | None = None
+    """Which items of a whole run were chosen, such as those that had failed; None for a whole run."""
     parallelism: int | None = None
     started_at: str | None = None
     """ISO 8601 with offset, as are `resumed_at` and `ended_at`."""

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
+from dokimos.core.files_read import files_read
 from dokimos.datasets.limits import bounded_lines, unpacked
 from dokimos.datasets.spool import Spool
 from dokimos.errors import ConfigurationError, DatasetError
@@ -56,6 +57,7 @@ class Source:
             return cls(
                 str(path), stem(file.name), Spool(lambda: file.open("rb", buffering=0), ours=True).open, True
             )
+        files_read.note_data(file)
         return cls(str(path), stem(file.name), lambda: file.open("rb", buffering=1 << 18))
 
     @classmethod

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.wire import from_json
-from dokimos.datasets.dataset import Dataset
+from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import JournalError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.provenance import source_hash
+from dokimos.experiment.source import ExampleSource
 from dokimos.experiment.task import task_name
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.journal import StoredRun
+
+
+MOST_DIFFERENCES: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +70,15 @@ class Identity:
             "sources": self.sources,
         }
 
+    def has_evaluators_of(self, other: Identity) -> bool:
+        """Say whether the evaluators are configured and written alike."""
+        mine, theirs = dict(self.sources), dict(other.sources)
+        mine.pop("task", None)
+        theirs.pop("task", None)
+        return (
+            not _changed_evaluators(self, other) and not _changed_evaluators(other, self) and mine == theirs
+        )
+
     def source_warnings(self, now: Identity) -> list[str]:
         """Name what is called the same but whose source has changed since."""
         return [
@@ -93,6 +108,35 @@ def check_same(before: Identity, now: Identity, *, run: str, force: bool) -> fro
             "Start a new run, or repeat what changed with force=True (--force)."
         )
     return frozenset(changed)
+
+
+def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
+    """Refuse to go on with a data set whose examples are not those of the journal.
+
+    Raises:
+        JournalError: naming the examples that differ.
+    """
+    recorded = dict(stored.hashes())
+    if not recorded:
+        return
+    found = set()
+    differences = []
+    for sourced in ExampleSource(dataset, None, with_json=True):
+        found.add(sourced.index)
+        if recorded.get(sourced.index, sourced.hash) != sourced.hash:
+            differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
+    differences += [f"item {index} is gone" for index in sorted(recorded.keys() - found)]
+    before = (stored.manifest.get("dataset") or {}).get("fingerprint")
+    if not differences and before is not None and dataset.fingerprint not in (None, before):
+        differences.append("examples that had not run yet differ")
+    if differences:
+        named = "; ".join(islice(differences, MOST_DIFFERENCES))
+        more = len(differences) - MOST_DIFFERENCES
+        raise JournalError(
+            f"The data set is not the one that run {stored.folder.name} was started with: {named}"
+            f"{f' and {more} more' if more > 0 else ''}. "
+            "Start a new run, or repeat what changed with force=True (--force)."
+        )
 
 
 def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:

@@ -283,7 +283,11 @@ class StoredRun:
         for position in self.positions:
             if position[1] not in done:
                 done.add(position[1])
-                yield position[1], self._record(self._items[position])["h"]
+                yield position[1], self.hash_of(position)
+
+    def hash_of(self, position: Position) -> str:
+        """Return the content hash of an item's example."""
+        return str(self._record(self._items[position])["h"])
 
     def close(self) -> None:
         if self._file is not None:

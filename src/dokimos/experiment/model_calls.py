@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from dokimos.core.run_scope import RunScope
 from dokimos.core.scoring_threads import ThreadLimit
 from dokimos.core.secrets import Clean, without_secrets
+from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import Breakers
 from dokimos.judges.budget import TASK, Ledger
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics
     from dokimos.experiment.options import RunOptions
     from dokimos.experiment.redaction import Redact
+    from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.judges.cache import ReplyCache
+    from dokimos.judges.store import EarlierCalls
 
 CASSETTE_VARIABLE: Final = "DOKIMOS_CASSETTE"
 MODE_VARIABLE: Final = "DOKIMOS_CASSETTE_MODE"
@@ -39,7 +42,9 @@ class ModelCalls:
         # What the environment names is shared by all runs of the process, so none of them asks everything.
         self._asks_everything = options.shard is None and options.cassette is not None
         self._cache = _cache_of(options, self._clean)
+        self._is_recording = options.cassette_mode == "record"
         self._calls: RunCalls | None = None
+        self._earlier: list[EarlierCalls] = []
         self._retries = options.retry_errors
         self._evaluator_timeout = options.evaluator_timeout
         self._ask_again: set[str] = set()
@@ -50,8 +55,10 @@ class ModelCalls:
         """Why the budget did not let a call through, None as long as it lets all."""
         return None if self.ledger is None else self.ledger.refusal
 
-    def open(self, folder: Path | None) -> None:
-        """Keep replies in a run folder, and take over those that are there already."""
+    def open(self, folder: Path | None, earlier: EarlierOutputs | None = None) -> None:
+        """Keep replies in a run folder, and take over those that are there already, or in earlier runs."""
+        if earlier is not None and not self._is_recording:  # a recording asks for everything
+            self._earlier = earlier.call_stores()
         if folder is None:
             return
         self._calls = RunCalls(folder / CALLS_FILE, clean=self._clean)
@@ -90,7 +97,7 @@ class ModelCalls:
                 self._cassette.save(whole=completed and self._asks_everything)
             except (OSError, ConfigurationError) as error:
                 self._problem = f"The cassette {self._cassette.path} could not be written: {error}"
-        for store in (self._calls, self._cache):
+        for store in (self._calls, self._cache, *self._earlier):
             if store is not None:
                 store.close()
 
@@ -100,11 +107,15 @@ class ModelCalls:
         for part in (self._calls, self._cache, self.ledger):
             if part is not None:
                 found += part.warnings()
+        if taken := sum(store.taken for store in self._earlier):
+            found.append(
+                f"{counted(taken, 'reply', 'replies')} of models reused from earlier runs, at no cost."
+            )
         return found
 
     def _stores(self) -> Iterator[CallStore]:
         """The cassette first, so that it hears of every reply; then what this run paid for itself."""
-        for store in (self._cassette, self._calls, self._cache):
+        for store in (self._cassette, self._calls, self._cache, *self._earlier):
             if store is not None:
                 yield store
 

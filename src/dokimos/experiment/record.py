@@ -7,9 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from dokimos.core.concurrency import start_in_thread
 from dokimos.core.jsonable import jsonable
@@ -19,9 +18,10 @@ from dokimos.core.results import UNAVAILABLE, EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError, TypeConversionError
 from dokimos.experiment.calls import ItemSink, TaskOutcome
+from dokimos.experiment.code_record import CodeRecord
 from dokimos.experiment.failures import describe_error
 from dokimos.experiment.folders import create_run_folder, find_run, new_run_id, runs_root
-from dokimos.experiment.identity import Identity, check_same
+from dokimos.experiment.identity import Identity, check_examples, check_same
 from dokimos.experiment.journal import (
     MANIFEST_FILE,
     Journal,
@@ -32,6 +32,7 @@ from dokimos.experiment.journal import (
 )
 from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
+from dokimos.experiment.part import Part
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
 from dokimos.experiment.redaction import (
     Redaction,
@@ -46,10 +47,9 @@ from dokimos.version import __version__
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.reuse import EarlierOutputs
 
 ResultSink = Callable[[tuple[EvalResult, ...]], None]
-
-MOST_DIFFERENCES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,10 @@ class Launch:
 
     target: str
     settings: dict[str, Any] = field(default_factory=dict)
+    part: Part | None = None
+    """Which items were chosen, None for all."""
+    reuse: EarlierOutputs | None = None
+    """Where outputs come from that need not be made again."""
 
 
 class RunRecord:
@@ -73,6 +77,7 @@ class RunRecord:
         self._plan = plan
         self._options = options
         self._launch = launch
+        self.earlier = None if launch is None else launch.reuse
         self._identity = Identity.of(plan)
         self._journal: Journal | None = None
         self._stored: StoredRun | None = None
@@ -87,6 +92,19 @@ class RunRecord:
     @property
     def active(self) -> bool:
         return self._journal is not None
+
+    @property
+    def needs_hashes(self) -> bool:
+        """Whether examples have to be told apart by their content."""
+        return self.active or self.earlier is not None
+
+    def reuse_notes(self, total: int) -> list[str]:
+        """Say what was taken from earlier runs."""
+        if self.earlier is None:
+            return []
+        if self.redact is not None:
+            return ["No output was reused: with a redact=, a run keeps none as it was."]
+        return list(filter(None, [self.earlier.sentence(total)]))
 
     @property
     def resumed(self) -> bool:
@@ -104,6 +122,10 @@ class RunRecord:
     def shard(self) -> tuple[int, int] | None:
         """The shard to run, also where only the run that is resumed says it."""
         return self._options.shard
+
+    @property
+    def _part(self) -> Part | None:
+        return None if self._launch is None else self._launch.part
 
     @property
     def problem(self) -> str | None:
@@ -130,6 +152,8 @@ class RunRecord:
     def open(self) -> None:
         """Start a journal, or take up the one to resume. Raises `JournalError` or `RunLockedError`."""
         root = runs_root(self._options.run_dir)
+        if self.earlier is not None:
+            self.earlier.open()
         if self._options.resume is not None:
             self._resume(find_run(self._options.resume, root))
         elif self._options.journal:
@@ -155,6 +179,15 @@ class RunRecord:
             if result.error is None or not self._takes_up(result.error_kind)
         }
         return TaskOutcome(item.outputs or {}, item.metrics), results
+
+    def reused(self, position: Position, sourced: SourcedExample) -> TaskOutcome | None:
+        """Return the output of an item from an earlier run, None if its task has to run."""
+        if self.earlier is None or self.redact is not None:  # what was kept under a `redact` is not whole
+            return None
+        outcome = self.earlier.take(position[0], sourced.hash)
+        if outcome is not None and (sink := self.item_sink(position, sourced)) is not None:
+            sink(outcome)
+        return outcome
 
     def _takes_up(self, error_kind: str | None) -> bool:
         """Whether what errored is done again; where an endpoint was down, nobody has to ask for it."""
@@ -207,6 +240,7 @@ class RunRecord:
             task_name=self._identity.task,
             seed=self.seed,
             shard=None if shard is None else f"{shard[0]}/{shard[1]}",
+            partial=None if self._part is None else str(self._part),
             parallelism=self._plan.parallelism,
             started_at=self._started_at,
             resumed_at=None if self._stored is None else self._started.isoformat(timespec="milliseconds"),
@@ -216,15 +250,18 @@ class RunRecord:
 
     def close(self, result: ExperimentResult) -> None:
         """Write down how the run ended and give it free."""
-        if self._stored is not None:
-            self._stored.close()
+        for stored in (self._stored, self.earlier):
+            if stored is not None:
+                stored.close()
         if self._journal is not None:
+            code = None if self._launch is None else CodeRecord.now()
             not_run = result.metadata.get(NOT_RUN)
             self._journal.close(
                 status=result.status,
                 warnings=result.warnings,
                 provenance=result.provenance,
                 evaluators=result.evaluators,
+                **({} if code is None else {"code": code}),
                 **({} if not_run is None else {NOT_RUN: not_run}),
             )
 
@@ -329,7 +366,7 @@ class RunRecord:
         void = check_same(earlier, self._identity, run=stored.folder.name, force=force)
         self._check_shard(manifest)
         if not force:
-            self._check_examples(stored)
+            check_examples(self._plan.dataset, stored)
         self.warnings.extend(earlier.source_warnings(self._identity))
         self.warnings.extend(stored.warnings())
         self.seed = manifest.get("seed") if self._options.seed is None else self._options.seed
@@ -343,31 +380,6 @@ class RunRecord:
             self._options = replace(self._options, shard=(recorded[0], recorded[1]))
         elif recorded != (None if now is None else list(now)):
             raise JournalError(f"The run was started with shard={recorded}, not {now}.")
-
-    def _check_examples(self, stored: StoredRun) -> None:
-        """Refuse to go on with a data set whose examples are not those of the journal."""
-        recorded = dict(stored.hashes())
-        if not recorded:
-            return
-        found = set()
-        differences = []
-        for sourced in ExampleSource(self._plan.dataset, None, with_json=True):
-            found.add(sourced.index)
-            if recorded.get(sourced.index, sourced.hash) != sourced.hash:
-                differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
-        differences += [f"item {index} is gone" for index in sorted(recorded.keys() - found)]
-        fingerprint = self._plan.dataset.fingerprint
-        before = (stored.manifest.get("dataset") or {}).get("fingerprint")
-        if not differences and before is not None and fingerprint is not None and before != fingerprint:
-            differences.append("examples that had not run yet differ")
-        if differences:
-            named = "; ".join(islice(differences, MOST_DIFFERENCES))
-            more = len(differences) - MOST_DIFFERENCES
-            raise JournalError(
-                f"The data set is not the one that run {stored.folder.name} was started with: {named}"
-                f"{f' and {more} more' if more > 0 else ''}. "
-                "Start a new run, or repeat what changed with force=True (--force)."
-            )
 
     def _manifest(self, run_id: str) -> dict[str, Any]:
         launch = self._launch
@@ -384,6 +396,7 @@ class RunRecord:
             "startedAt": self._started_at,
             "dokimosVersion": __version__,
             "command": self._command(),
+            **({} if self._part is None else {"part": self._part.tree()}),
             "launch": None if launch is None else {"target": launch.target, "settings": launch.settings},
         }
 

@@ -122,7 +122,7 @@ class Runner:
         self._record.open()
         self._begun = True
         try:
-            self._calls.open(self._record.folder)
+            self._calls.open(self._record.folder, self._record.earlier)
             if not self.counts_own_calls:
                 self._calls.note_tasks(self._record.stored_metrics())
             with collecting_seldom, self._watch, self._progress:
@@ -196,6 +196,7 @@ class Runner:
         redact = self._record.redact
         found = [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
         found += [*self._calls.warnings(), *self._watch.warnings()]
+        found += self._record.reuse_notes(sum(run.total_count for run in self._runs))
         if broken_by is not None:
             found.insert(0, f"The run broke off: {describe_error(broken_by)}")
         elif status is RunStatus.BROKEN:
@@ -236,7 +237,7 @@ class _Pass:
         self.run_index = run_index
         self.record = runner._record
         self.source = ExampleSource(
-            runner.plan.dataset, runner._record.shard, with_json=runner._record.active
+            runner.plan.dataset, runner._record.shard, with_json=runner._record.needs_hashes
         )
         self.tally = Tally()
         self.items: dict[int, ItemResult] = {}
@@ -311,7 +312,9 @@ class _Pass:
         if stored is not None:
             self._known.add(sourced.index)
         if stored is None:
-            outcome = await self.runner._caller.call(example, self.record.item_sink(position, sourced))
+            outcome = self.record.reused(position, sourced) or await self.runner._caller.call(
+                example, self.record.item_sink(position, sourced)
+            )
             earlier: dict[str, EvalResult] = {}
         else:
             outcome, earlier = stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ from dokimos.experiment.folders import list_run_folders
 from dokimos.experiment.journal import MANIFEST_FILE, Position, StoredRun, read_manifest
 from dokimos.experiment.left_out import NOT_RUN
 from dokimos.experiment.lock import RunLock
+from dokimos.experiment.part import Part
 
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
 
@@ -34,6 +35,22 @@ def load_run(folder: Path) -> ExperimentResult:
     try:
         _check_manifest(stored)
         return _result(stored)
+    finally:
+        stored.close()
+
+
+def stored_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
+    """Return the items of a run, of every repeat, each with the content hash of its example.
+
+    Raises:
+        JournalError: when the folder does not hold a readable run.
+    """
+    stored = StoredRun(folder)
+    try:
+        for position in stored.positions:
+            item = _item(stored, position, {})
+            if item is not None:
+                yield stored.hash_of(position), item
     finally:
         stored.close()
 
@@ -77,7 +94,7 @@ def _listing(folder: Path) -> RunListing:
     status, problem = None, ""
     try:
         manifest = read_manifest(folder)
-        outcome = _last_record(folder / "journal.jsonl")
+        outcome = last_record(folder / "journal.jsonl")
         status = None if outcome is None else RunStatus(str(outcome.get("status")))
     except (JournalError, ValueError, OSError) as error:
         problem = str(error)
@@ -101,7 +118,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _last_record(path: Path) -> dict[str, Any] | None:
+def last_record(path: Path) -> dict[str, Any] | None:
     """Return the `done` record if it is the last line; reads only the end of the journal."""
     import json
 
@@ -200,6 +217,7 @@ def _provenance(stored: StoredRun) -> Provenance:
             task_name=manifest.get("task"),
             seed=manifest.get("seed"),
             shard="/".join(map(str, manifest["shard"])) if manifest.get("shard") else None,
+            partial=str(Part.of_tree(manifest["part"])) if manifest.get("part") else None,
             started_at=manifest.get("startedAt"),
             command=tuple(manifest.get("command", ())),
         )

@@ -21,6 +21,7 @@ def facts(result: ExperimentResult) -> dict[str, str]:
         "Task": source.task_name,
         "Seed": source.seed,
         "Shard": source.shard,
+        "Part": source.partial,
         "Parallelism": source.parallelism,
         "Git commit": f"{source.git_commit}{changes}" if source.git_commit else None,
         "dokimos": source.dokimos_version,

@@ -55,6 +55,11 @@ def baseline_of(
             by which items are to be paired.
     """
     snapshot = Snapshot.of(result)
+    if snapshot.partial is not None:
+        raise ConfigurationError(
+            f"The run of {result.name!r} is not whole ({snapshot.partial}), so it cannot be a baseline. Run "
+            "the whole data set."
+        )
     if not snapshot.items:
         raise ConfigurationError(f"The result of {result.name!r} has no items, so it cannot be a baseline.")
     if result.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):

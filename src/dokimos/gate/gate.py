@@ -86,6 +86,7 @@ class RegressionGate:
         Raises:
             ConfigurationError: for a baseline that cannot be read or written, or does not fit.
         """
+        check_whole(result.provenance.partial)
         path = self.surroundings.baseline_path(self.baseline, result.name)
         if self.config.update_baseline or self.surroundings.wants_update:
             return self._updated(result, path)
@@ -113,6 +114,8 @@ class RegressionGate:
         Raises:
             ConfigurationError: where the items of the two cannot be paired.
         """
+        for partial in (result.provenance.partial, run.partial):
+            check_whole(partial)
         decision = decided(run, Snapshot.of(result), self.config, None, self.rerun, self._figures())
         name = f"{result.name} against a run"
         return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
@@ -315,6 +318,15 @@ def check_rerun(config: GateConfig, rerun: Rerun | None) -> None:
         raise ConfigurationError(
             f"confirm={config.confirm} runs suspicious items again: give rerun=, the experiment or a "
             "function that takes examples and returns their result."
+        )
+
+
+def check_whole(partial: str | None) -> None:
+    """Raise `ConfigurationError` for a run of chosen items, which says nothing of the whole data set."""
+    if partial is not None:
+        raise ConfigurationError(
+            f"A gate compares whole runs, and this one is a part ({partial}). Run the whole data set first, "
+            "without --failed or --estimate."
         )
 
 

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -204,6 +205,38 @@ class RunCalls:
             f"Replies of judges could not be written to {self._path} any more ({error}); a resumed run would "
             "ask for them again."
         )
+
+
+class EarlierCalls:
+    """Replies of an earlier run, which cost this one nothing; what was of no use is asked anew."""
+
+    def __init__(self, path: Path, *, is_usable: Callable[[str], bool] = lambda identity: True) -> None:
+        self.taken = 0
+        self._calls = RunCalls(path)
+        self._unusable = self._calls.unusable()
+        self._is_usable = is_usable
+        """Whether a judge of this identity is still what it was."""
+
+    async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
+        if request.again or key in self._unusable or not self._is_usable(request.identity):
+            return None
+        try:
+            reply = await self._calls.get(key, request)
+        except JudgeReplyError:
+            return None
+        if reply is None:
+            return None
+        self.taken += 1
+        return replace(reply, metrics=None)
+
+    async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
+        """Keep nothing: an earlier run is not changed."""
+
+    async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
+        """Note nothing: an earlier run is not changed."""
+
+    def close(self) -> None:
+        self._calls.close()
 
 
 def _line_at(file: BinaryIO, place: int) -> bytes:

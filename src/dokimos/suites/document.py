@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.core.files_read import files_read
 from dokimos.core.yaml_scalars import (
     CORE_TAGS,
     NULL,
@@ -93,6 +94,7 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
     What is wrong with it is in the document's `problems`; its value is None where it could not be read.
     """
     document = Document(None, path)
+    files_read.note_data(path)
     try:
         content = path.read_text(encoding="utf-8-sig") if text is None else text
         if path.suffix.lower() in (".json", ".jsonl"):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from dokimos.core.files_read import files_read
 from dokimos.core.slips import resemblance_of
 from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.environment import Settings
@@ -219,6 +220,7 @@ def _check_columns(document: Document, columns: Sequence[str]) -> None:
 
 def _text(document: Document) -> str:
     """Return the text of a document's file, empty with a problem where it cannot be read."""
+    files_read.note_data(document.file)
     try:
         return document.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

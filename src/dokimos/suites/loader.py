@@ -180,6 +180,7 @@ class _Compiler:
             timeout=timeout,
             agent=_shown(self._file.agent) if self._file.agent else getattr(application, "label", ""),
             identity=getattr(application, "identity", ""),
+            answers_elsewhere=_answers_elsewhere(self._file.agent, application),
             about=getattr(application, "about", {}),
             budget=_budget(execution.budget),
             parallelism=execution.parallel_test_cases or 1,
@@ -376,6 +377,10 @@ def _budget(block: BudgetBlock | None) -> Budget | None:
     from dokimos.judges.budget import Budget
 
     return None if block is None else Budget(**block.model_dump())
+
+
+def _answers_elsewhere(agent: Agent | None, application: Any) -> bool:
+    return bool(application.plan.servers) if agent is None else agent.function is None
 
 
 def _shown(agent: Agent | None) -> str:

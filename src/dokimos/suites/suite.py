@@ -34,6 +34,8 @@ class Suite:
     """What is tested, as the file names it."""
     identity: str = ""
     """What tells the agent from another where its name does not say."""
+    answers_elsewhere: bool = False
+    """Whether the agent is an endpoint, a command, or has tools on servers."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What a run keeps of the agent: the model and the version of the instructions of a declared one."""
     budget: Budget | None = None
@@ -71,7 +73,13 @@ class Suite:
         examples = [example for case in self.runnable for example in case.examples()]
         return Experiment(
             Dataset(examples, name=self.name, description=self.description),
-            SuiteTask(by_id, self.application, timeout=self.timeout, identity=self.identity or self.agent),
+            SuiteTask(
+                by_id,
+                self.application,
+                timeout=self.timeout,
+                identity=self.identity or self.agent,
+                answers_elsewhere=self.answers_elsewhere,
+            ),
             CaseEvaluators(by_id),
             name=self.name,
             description=self.description,

@@ -45,6 +45,7 @@ def overview_of(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dict[s
         "seconds": _seconds(source.started_at, source.ended_at),
         "status": result.status.value,
         "repeats": result.run_count,
+        "partial": source.partial or "",
         **_counts(result),
         "version": str(result.metadata.get("promptVersion") or ""),
         "model": str(result.metadata.get("model") or summary.metrics.model or ""),

@@ -54,6 +54,8 @@ class Collection:
         except DokimosError as error:
             self._unreadable.append(f"{folder.name}: {error}")
             return
+        if run.overview["partial"]:
+            return  # its items were chosen, so it has no place among the rates of whole runs
         if run.overview["repeats"] and self._name in (None, run.overview["name"]):
             self._take(run)
 

@@ -1,0 +1,111 @@
+"""`--failed`: which items are run again, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dokimos.cli.echo import echo
+from dokimos.core.text import counted
+
+if TYPE_CHECKING:
+    from dokimos.cli.run import RunSettings
+    from dokimos.core.results import ExperimentResult, ItemResult
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.failed import FailedSelection, LastStates
+
+MOST_NAMED: Final = 10
+
+
+def choose_failed(
+    experiment: Experiment, settings: RunSettings
+) -> tuple[FailedSelection | None, RunSettings]:
+    """Choose the items that failed last time, and say how many; None where there are none to run."""
+    from dokimos.cli.run import selected_rows
+    from dokimos.experiment.failed import last_states, select_failed
+    from dokimos.experiment.folders import runs_root
+
+    folder = Path(settings.extra["failed"])
+    last = last_states(folder, runs_root(settings.extra.get("run_dir")))
+    dataset = experiment.dataset
+    if settings.filters:
+        dataset = selected_rows(dataset, replace(settings, limit=None, part=None))
+    selection = select_failed(dataset, last)
+    if settings.limit is not None:
+        part = replace(selection.part, hashes=selection.part.hashes[: settings.limit])
+        gone = selection.gone
+        selection = replace(selection, part=part, states=selection.states[: settings.limit], gone=gone)
+        settings = replace(settings, limit=None)
+    for line in _head(selection, last, folder, settings):
+        echo(line, err=True)
+    if not selection.states:
+        return None, settings
+    return selection, replace(settings, part=selection.part.tree())
+
+
+def _head(selection: FailedSelection, last: LastStates, folder: Path, settings: RunSettings) -> Iterator[str]:
+    chosen, failing, known = len(selection.states), selection.failing, selection.known
+    if not failing:
+        yield f"None of {counted(known, 'item')} failed in {last.run_id}: there is nothing to run."
+    elif not chosen:
+        yield f"{failing:,} of {counted(known, 'item')} failed in {last.run_id}; none of them is chosen now."
+    else:
+        which = "those" if chosen == failing else f"{chosen:,} of them"
+        yield f"{failing:,} of {counted(known, 'item')} failed in {last.run_id}; running {which}."
+    if selection.gone and not settings.filters:
+        items = counted(selection.gone, "failed item")
+        yield f"! {items} {_be(selection.gone)} not in the data set any more."
+    if selection.changed:
+        verb = "has" if selection.changed == 1 else "have"
+        yield f"! {counted(selection.changed, 'row')} of those {verb} changed since."
+    if selection.added and not settings.filters:
+        rows = counted(selection.added, "row")
+        yield f"! {rows} that {last.run_id} did not have {_be(selection.added)} not run."
+    for run in last.missing:
+        yield f"! {run}, of which {last.run_id} is a part, is not kept any more: its other items are unknown."
+    if _ended_early(folder):
+        yield f"! {last.run_id} ended early; the items that it did not reach: dokimos resume {last.run_id}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _ended_early(folder: Path) -> bool:
+    from dokimos.core.results import RunStatus
+    from dokimos.experiment.store import last_record
+
+    outcome = last_record(folder / "journal.jsonl")
+    return outcome is None or outcome.get("status") not in (RunStatus.COMPLETED, RunStatus.BROKEN)
+
+
+def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: str) -> Iterator[str]:
+    """Yield what became of the items that had failed: fixed, still failing, and failing by something new."""
+    from dokimos.experiment.failed import culprits_of
+
+    repeats: dict[int, list[ItemResult]] = {}
+    for item in result.item_results:
+        repeats.setdefault(item.index, []).append(item)
+    now = {index: culprits_of(items) for index, items in repeats.items()}
+    done = [(state, now[index]) for index, state in enumerate(selection.states) if index in now]
+    fixed = [state for state, culprits in done if not culprits]
+    still = [(state, culprits) for state, culprits in done if culprits]
+    newly = [(state, sorted(set(culprits) - set(state.culprits))) for state, culprits in still]
+    newly = [(state, names) for state, names in newly if names]
+    not_run = len(selection.states) - len(done)
+    counts = [f"{len(fixed):,} fixed", f"{len(still):,} still failing"]
+    counts += [f"{len(newly):,} of them newly by another evaluator"] if newly else []
+    counts += [f"{not_run:,} not run"] if not_run else []
+    yield f"Since {run_id}: {', '.join(counts)}"
+    yield from _named("fixed", [state.name for state in fixed])
+    yield from _named("still failing", [f"{state.name} ({', '.join(by)})" for state, by in still])
+    yield from _named("newly failing", [f"{state.name} ({', '.join(by)})" for state, by in newly])
+
+
+def _named(what: str, names: Sequence[str]) -> Iterator[str]:
+    for name in names[:MOST_NAMED]:
+        yield f"  {what:<14} {name:.100}"
+    if len(names) > MOST_NAMED:
+        yield f"  {what:<14} and {len(names) - MOST_NAMED:,} more"

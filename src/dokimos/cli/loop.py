@@ -1,0 +1,252 @@
+"""What makes a run one of a loop: only what failed, outputs reused, and what changed since the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos.cli.echo import echo
+from dokimos.cli.options import complete_runs
+
+if TYPE_CHECKING:
+    from dokimos.cli.run import RunSettings
+    from dokimos.core.results import ExperimentResult
+    from dokimos.experiment.experiment import Experiment
+    from dokimos.experiment.failed import FailedSelection
+    from dokimos.experiment.reuse import EarlierOutputs
+
+NEWEST: Final = "newest"
+"""Stands for a RUN that was not given."""
+NOT_INHERITED: Final = frozenset({
+    "limit", "filters", "shard", "record", "part", "budget_usd", "max_tokens", "max_calls", "allow_errors",
+})  # fmt: skip
+"""Settings of the run that failed which are not those of running its failed items again."""
+MOST_REPLIES: Final = 5
+"""So many of the last runs are searched for replies of models."""
+
+
+def loop_options(command: Any) -> Any:
+    """Options of those who change something and look what it does."""
+    for option in reversed((
+        click.option(
+            "--failed", is_flag=False, flag_value=NEWEST, metavar="[RUN]", shell_complete=complete_runs,
+            help="Only what failed or errored in RUN; in the newest run of TARGET unless given.",
+        ),
+        click.option(
+            "--reuse", is_flag=False, flag_value=NEWEST, metavar="[RUN]", shell_complete=complete_runs,
+            help="Take outputs from RUN, or the last runs, where neither application nor row has changed.",
+        ),
+        click.option("--no-reuse", is_flag=True, help="With --failed and --watch: reuse nothing."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+LOOP_OPTIONS: Final = ("failed", "reuse", "no_reuse")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A run as it is to be carried out, and what to say of it in the end."""
+
+    settings: RunSettings
+    selection: FailedSelection | None = None
+    run_id: str | None = None
+    """The run in which the items had failed."""
+
+    def tell_changes(self, result: ExperimentResult) -> None:
+        """Say what became of the items that had failed."""
+        if self.selection is not None and self.run_id is not None:
+            from dokimos.cli.failed import change_lines
+
+            for line in change_lines(self.selection, result, self.run_id):
+                echo(line)
+
+
+def settle_target(target: str | None, settings: RunSettings) -> tuple[str, RunSettings]:
+    """Return the target and the settings, taken from the run that failed where they are not given.
+
+    Raises:
+        click.UsageError: where there is no target.
+    """
+    for name in ("failed", "reuse"):
+        value = settings.extra.get(name)
+        if target is None and names_target(value):
+            target = value
+            settings = replace(settings, extra={**settings.extra, name: NEWEST})
+    failed = settings.extra.get("failed")
+    if failed is None:
+        if target is None:
+            raise click.UsageError("Missing argument 'TARGET'.")
+        return target, settings
+    _check_failed(settings)
+    folder = _failed_run(failed, target, settings)
+    launch = _launch_of(folder)
+    if launch is None and target is None:
+        raise click.UsageError(f"Run {folder.name} was started from Python: give the TARGET, too.")
+    settings = replace(settings, extra={**settings.extra, "failed": str(folder)})
+    return target or launch["target"], _with_settings_of(launch, settings)
+
+
+def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
+    """Choose the items and the outputs to reuse; None where there is nothing to run, which has been said."""
+    extra = settings.extra
+    if extra.get("failed") is None and extra.get("reuse") is None:
+        return Loop(settings=settings)
+    from dokimos.cli.run import planned_experiment
+
+    experiment = planned_experiment(target, settings)
+    if extra.get("suite") is None:
+        settings = replace(settings, extra={**extra, "experiment": experiment})
+    selection = None
+    if extra.get("failed") is not None:
+        from dokimos.cli.failed import choose_failed
+
+        selection, settings = choose_failed(experiment, settings)
+        if selection is None:
+            return None
+    reuse = _reused(target, settings, experiment)
+    settings = replace(settings, extra={**settings.extra, "reuse": reuse})
+    run_id = None if extra.get("failed") is None else Path(extra["failed"]).name
+    return Loop(settings=settings, selection=selection, run_id=run_id)
+
+
+def names_target(value: str | None) -> bool:
+    """Say whether what was given as a RUN is the TARGET, as in `--failed evals.py`."""
+    from dokimos.cli.run import is_suite
+    from dokimos.cli.targets import split_target
+
+    if value in (None, NEWEST):
+        return False
+    return is_suite(value) or split_target(value) is not None or Path(value).is_file()
+
+
+def _check_failed(settings: RunSettings) -> None:
+    for name in ("resume", "shard"):
+        if settings.extra.get(name) is not None or getattr(settings, name, None) is not None:
+            raise click.UsageError(
+                f"--failed starts a run of its own, so --{name} cannot be combined with it."
+            )
+    if settings.extra.get("reuse") is not None and settings.extra.get("no_reuse"):
+        raise click.UsageError("Give --reuse or --no-reuse, not both.")
+
+
+def _failed_run(failed: str, target: str | None, settings: RunSettings) -> Path:
+    from dokimos.errors import ConfigurationError
+    from dokimos.experiment.folders import find_run, runs_root
+
+    root = runs_root(settings.extra.get("run_dir"))
+    if failed != NEWEST:
+        return find_run(failed, root)
+    found = next(runs_of(target, root), None)
+    if found is None:
+        what = "No run" if target is None else f"No run of {target}"
+        raise ConfigurationError(
+            f"{what} is kept in {root}, so it is not known what failed. Run it whole first, or name the run: "
+            "--failed RUN."
+        )
+    return found
+
+
+def runs_of(target: str | None, root: Path) -> Iterator[Path]:
+    """Yield the runs that the command line started of a target, or of any, the newest first.
+
+    Those in which nothing was run, and those for estimates, are left out.
+    """
+    from dokimos.cli.targets import absolute_target
+    from dokimos.errors import JournalError
+    from dokimos.experiment.folders import list_run_folders
+    from dokimos.experiment.journal import JOURNAL_FILE, read_manifest
+
+    wanted = None if target is None else absolute_target(target)
+    for folder in reversed(list_run_folders(root)):
+        try:
+            manifest = read_manifest(folder)
+            with (folder / JOURNAL_FILE).open("rb") as journal:
+                has_items = journal.readline().startswith(b'{"t":"item"')
+        except (JournalError, OSError):
+            continue
+        launch = manifest.get("launch")
+        if not launch or not has_items or (manifest.get("part") or {}).get("reason") == "estimate":
+            continue
+        if wanted is None or launch.get("target") == wanted:
+            yield folder
+
+
+def _launch_of(folder: Path) -> Any:
+    from dokimos.experiment.journal import read_manifest
+
+    return read_manifest(folder).get("launch")
+
+
+def _with_settings_of(launch: Mapping[str, Any] | None, settings: RunSettings) -> RunSettings:
+    """Put the settings of a run under those that were given now."""
+    if not launch:
+        return settings
+    inherited = set(settings.__dataclass_fields__) - NOT_INHERITED - {"extra"} - set(settings.kept())
+    return replace(settings, **{k: v for k, v in launch.get("settings", {}).items() if k in inherited})
+
+
+def _reused(target: str, settings: RunSettings, experiment: Experiment) -> EarlierOutputs | None:
+    """Return the outputs and replies that need not be made again."""
+    extra = settings.extra
+    if extra.get("no_reuse"):
+        return None
+    from itertools import islice
+
+    from dokimos.experiment.folders import find_run, runs_root
+    from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
+
+    root = runs_root(extra.get("run_dir"))
+    asked = extra.get("reuse")
+    failed = None if extra.get("failed") is None else Path(extra["failed"])
+    if asked in (None, NEWEST):
+        folders = list(islice(runs_of(target, root), MOST_RUNS))
+        if failed is not None and failed not in folders:
+            folders.append(failed)
+    else:
+        folders = [find_run(asked, root)]
+    earlier = [EarlierRun.of(folder) for folder in folders]
+    if asked is None and failed is not None and _nothing_changed(failed, earlier, experiment):
+        echo(
+            f"Nothing has changed since {failed.name}, so the application and the judges are asked again "
+            "(--reuse takes its outputs).",
+            err=True,
+        )
+        return None
+    return _usable(earlier, experiment, is_asked=asked is not None)
+
+
+def _usable(earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
+    from dokimos.datasets.recorded import recorded
+    from dokimos.experiment.reuse import EarlierOutputs
+    from dokimos.experiment.task import task_name
+
+    task = task_name(experiment.task)
+    reasons = {run.folder: run.why_not(task) for run in earlier}
+    same = [folder for folder, reason in reasons.items() if reason is None]
+    note = next((f"{folder.name}: {reason}" for folder, reason in reasons.items() if reason), "")
+    replies = {run.folder: reasons[run.folder] is None for run in earlier[:MOST_REPLIES]}
+    if getattr(experiment.task, "answers_elsewhere", False) and not is_asked:
+        same, note = (
+            [],
+            "the agent is not code of this process, so nobody here can see whether it has changed",
+        )
+    if experiment.task is recorded:
+        same, note = [], ""  # they cost nothing
+    return EarlierOutputs(same, replies, note="" if same else note)
+
+
+def _nothing_changed(failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
+    from dokimos.experiment.identity import Identity
+    from dokimos.experiment.journal import read_manifest
+
+    run = next(one for one in earlier if one.folder == failed)
+    now = Identity.of(experiment)
+    if run.why_not(now.task) is not None or run.record.data_changes():
+        return False
+    return Identity.from_manifest(read_manifest(failed)).has_evaluators_of(now)

@@ -1,0 +1,53 @@
+"""Which files a command has read, so that it can be told later whether they have changed.
+
+Python announces every file that it opens in an audit event, so prompts and templates that an application
+reads are known without a word in its code. Files that native code opens, such as databases, are not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Final
+
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class FilesRead:
+    """The files that were opened since `start`, by absolute path."""
+
+    def __init__(self) -> None:
+        self.started_ns = 0
+        """When `start` was called, 0 while nothing is recorded."""
+        self.read: dict[str, None] = {}
+        self.written: dict[str, None] = {}
+        self.data: dict[str, None] = {}
+        """Data sets and suites: what is asked, and not what answers."""
+        self._is_hooked = False
+
+    def start(self) -> None:
+        """Forget what was recorded and begin anew."""
+        self.read, self.written, self.data = {}, {}, {}
+        self.started_ns = time.time_ns()
+        if not self._is_hooked:
+            self._is_hooked = True
+            sys.addaudithook(self._hear)  # cannot be removed; it hears of nothing before `start`
+
+    def note_data(self, path: str | os.PathLike[str]) -> None:
+        """Record a file that holds rows or cases."""
+        if self.started_ns:
+            self.data[os.path.abspath(path)] = None
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, str | bytes):
+                found = self.written if isinstance(flags, int) and flags & _WRITING else self.read
+                found[os.path.abspath(os.fsdecode(path))] = None
+        elif event == "os.rename" and isinstance(arguments[1], str | bytes):
+            self.written[os.path.abspath(os.fsdecode(arguments[1]))] = None  # written whole or not at all
+
+
+files_read: Final = FilesRead()
+"""Those of this process."""

@@ -1,0 +1,174 @@
+"""The files that an application is made of, with their contents' hashes: whether it is still the same later.
+
+What cannot be seen: services that the application calls, databases, and files that native code opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Self
+
+from dokimos.core.files_read import FilesRead, files_read
+from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.version import __version__
+
+MOST_FILES: Final = 5_000
+WHOLE_BYTES: Final = 20_000_000
+"""Larger files are told apart by size and time alone."""
+COARSE_NS: Final = 2_000_000_000
+"""How late a file system that keeps whole seconds may say that a file has changed."""
+_VARIABLE: Final = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
+_SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/bin", "/var", "/run", "/opt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRecord:
+    """What a run was made of."""
+
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of the project's modules and of the files that they read, by absolute path."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of data sets and suites."""
+    environment: str = ""
+    """A hash of the packages that are installed and of the variables that the code names."""
+    edited: tuple[str, ...] = ()
+    """Files that changed while the run was going on, so that nobody knows what it had read of them."""
+
+    __pydantic_config__ = WIRE_CONFIG
+
+    @classmethod
+    def now(cls, files: FilesRead = files_read) -> Self | None:
+        """Record what this process has read since it began to note it; None where it has not."""
+        if not files.started_ns:
+            return None
+        code = [path for path in project_files(files) if path not in files.data]
+        if len(code) > MOST_FILES:
+            return None
+        return cls(
+            code=_hashes(code),
+            data=_hashes(files.data),
+            environment=_environment(code),
+            edited=tuple(path for path in (*code, *files.data) if _changed_since(path, files.started_ns)),
+        )
+
+    def code_changes(self) -> list[str]:
+        """Name what an application is made of and has changed since, nothing if it is the same."""
+        changed = [*self.edited, *_differing(self.code)]
+        if not changed and self.environment != _environment(self.code):
+            changed.append("the installed packages or variables of the environment")
+        return list(dict.fromkeys(changed))
+
+    def data_changes(self) -> list[str]:
+        """Name data sets and suites that have changed since."""
+        return _differing(self.data)
+
+
+def project_files(files: FilesRead = files_read) -> list[str]:
+    """Return the files of the user's own that were read and not written: modules, prompts, data."""
+    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    found = dict.fromkeys([*map(_source_of, files.read), *filter(None, modules), *files.data])
+    return sorted(path for path in found if path not in files.written and is_project_file(path))
+
+
+def _source_of(path: str) -> str:
+    """Return the module's source where a file is what Python made of it."""
+    if not path.endswith(".pyc"):
+        return path
+    try:
+        return importlib.util.source_from_cache(path)
+    except ValueError:
+        return path
+
+
+def is_project_file(path: str) -> bool:
+    """Say whether a file is the user's own: not Python's, nor of a package, nor in a hidden folder."""
+    here = os.getcwd()
+    if path.startswith(_not_of_project()) or not os.path.isfile(path):
+        return False
+    inside = os.path.relpath(path, here) if path.startswith(here + os.sep) else path
+    if any(part.startswith(".") for part in inside.split(os.sep)[:-1]):
+        return False
+    if inside is not path or path.endswith(".py"):
+        return True
+    return not path.startswith((*_SYSTEM, tempfile.gettempdir()))
+
+
+@cache
+def _not_of_project() -> tuple[str, ...]:
+    """Folders of Python, of installed packages and of dokimos."""
+    own = Path(__file__).resolve().parents[1]
+    paths = sysconfig.get_paths()
+    places = {str(own), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    places.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    if sys.prefix != sys.base_prefix:  # a virtual environment; "/usr" may hold the project, too
+        places.add(sys.prefix)
+    return tuple(f"{place.rstrip(os.sep)}{os.sep}" for place in places)
+
+
+def _hashes(paths: Iterable[str]) -> dict[str, str]:
+    return {path: content_mark(path) for path in paths}
+
+
+def content_mark(path: str) -> str:
+    """Return a hash of a file's content, empty where it cannot be read."""
+    try:
+        status = os.stat(path)
+        if status.st_size > WHOLE_BYTES:
+            return f"{status.st_size}-{status.st_mtime_ns}"
+        # Not `open`: a look at a file must not count as one of the application's.
+        return hashlib.blake2b(_content(path), digest_size=8).hexdigest()
+    except OSError:
+        return ""
+
+
+def _content(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _differing(hashes: Mapping[str, str]) -> list[str]:
+    return [path for path, before in hashes.items() if content_mark(path) != before]
+
+
+def _changed_since(path: str, start_ns: int) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True
+    changed = max(status.st_mtime_ns, 0 if os.name == "nt" else status.st_ctime_ns)
+    return changed >= (start_ns if changed % 1_000_000_000 else start_ns - COARSE_NS)
+
+
+def _environment(code: Iterable[str]) -> str:
+    names: set[bytes] = set()
+    for path in code:
+        if path.endswith(".py"):
+            try:
+                names.update(_VARIABLE.findall(_content(path)))
+            except OSError:
+                continue
+    variables = {
+        name: value for name, value in os.environ.items() if name.encode("utf-8", "replace") in names
+    }
+    parts: list[Any] = [sys.version, __version__, _installed(), sorted(variables.items())]
+    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _installed() -> list[str]:
+    """Return the installed distributions with their versions, as their folders are called."""
+    found: set[str] = set()
+    for place in sys.path:
+        if place.endswith(("site-packages", "dist-packages")) and os.path.isdir(place):
+            found.update(name for name in os.listdir(place) if name.endswith(".dist-info"))
+    return sorted(found)

@@ -1,0 +1,137 @@
+"""Which items failed last time, over a run and the parts of it that were run again since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dokimos.core.item_result import ItemResult
+from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos.errors import JournalError
+from dokimos.experiment.folders import find_run
+from dokimos.experiment.journal import read_manifest
+from dokimos.experiment.part import Part, hashed_examples
+from dokimos.experiment.store import stored_items
+
+TASK: Final = "the application"
+"""Stands for the task among the names of evaluators."""
+LONGEST_CHAIN: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemState:
+    """How an item ended the last time that it was run."""
+
+    key: str
+    """Its id, else its content hash."""
+    name: str
+    """What to call it to a person."""
+    mark: str
+    """Its content hash."""
+    culprits: tuple[str, ...]
+    """The evaluators by which it failed or errored in any repeat, `TASK` for the task; none if it passed."""
+
+    @property
+    def is_failing(self) -> bool:
+        return bool(self.culprits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastStates:
+    """The items of a run, and of the parts of it that were run again before it."""
+
+    run_id: str
+    items: dict[str, ItemState]
+    missing: tuple[str, ...] = ()
+    """Earlier runs of the chain that are not there any more."""
+
+    @property
+    def failing(self) -> dict[str, ItemState]:
+        return {key: state for key, state in self.items.items() if state.is_failing}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSelection:
+    """The failing items as the data set has them now."""
+
+    part: Part
+    states: tuple[ItemState, ...]
+    """How those that were chosen ended last time, in the order of the data set."""
+    failing: int
+    known: int
+    """Items whose outcome is known."""
+    changed: int
+    """Chosen items whose rows are not as they were."""
+    added: int
+    """Rows that the run did not have."""
+    gone: int
+    """Items that failed and that the data set does not have any more."""
+
+
+def last_states(folder: Path, root: Path) -> LastStates:
+    """Return how each item ended last; a run of failed items goes on top of the run that it came from."""
+    chain, missing = [folder], []
+    while len(chain) < LONGEST_CHAIN:
+        part = read_manifest(chain[-1]).get("part") or {}
+        if part.get("of") is None:
+            break
+        try:
+            chain.append(find_run(part["of"], root))
+        except JournalError:
+            missing.append(str(part["of"]))
+            break
+    items: dict[str, ItemState] = {}
+    for each in reversed(chain):
+        items |= _states_of(each)
+    return LastStates(run_id=folder.name, items=items, missing=tuple(missing))
+
+
+def select_failed(dataset: Dataset | DatasetStream, last: LastStates) -> FailedSelection:
+    """Find the failing items in a data set, by their ids or else by their content."""
+    failing, chosen, marks = last.failing, [], []
+    total = changed = added = 0
+    for example, mark in hashed_examples(dataset):
+        total += 1
+        key = mark if example.id is None else example.id
+        state = failing.get(key)
+        added += key not in last.items
+        if state is not None:
+            chosen.append(state)
+            marks.append(mark)
+            changed += state.mark != mark
+    part = Part(reason="failed", total=total, hashes=tuple(marks), of=last.run_id)
+    return FailedSelection(
+        part=part,
+        states=tuple(chosen),
+        failing=len(failing),
+        known=len(last.items),
+        changed=changed,
+        added=added,
+        gone=len(failing) - len({state.key for state in chosen}),
+    )
+
+
+def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
+    """Name by which evaluators an item failed or errored in any of its repeats."""
+    found: dict[str, None] = {}
+    for item in repeats:
+        if item.error is not None:
+            found[TASK] = None
+        for result in item.eval_results:
+            if result.error is not None or result.success is False:
+                found[result.name] = None
+    return tuple(found)
+
+
+def _states_of(folder: Path) -> dict[str, ItemState]:
+    repeats: dict[str, list[tuple[str, ItemResult]]] = {}
+    for mark, item in stored_items(folder):
+        repeats.setdefault(mark if item.example.id is None else item.example.id, []).append((mark, item))
+    return {key: _state(key, several) for key, several in repeats.items()}
+
+
+def _state(key: str, several: Sequence[tuple[str, ItemResult]]) -> ItemState:
+    mark, first = several[0]
+    return ItemState(key=key, name=first.key, mark=mark, culprits=culprits_of(item for _, item in several))

@@ -1,0 +1,56 @@
+"""A part of a run: chosen items of a data set, which must never pass for the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dokimos.core.example import Example
+from dokimos.core.text import counted
+from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos.experiment.source import ExampleSource
+
+PartReason = Literal["failed", "estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which items of a data set a run was started for."""
+
+    reason: PartReason
+    total: int
+    """Examples in the whole data set."""
+    hashes: tuple[str, ...]
+    """Content hashes of the examples that were chosen."""
+    of: str | None = None
+    """The run in which they had failed."""
+
+    def __str__(self) -> str:
+        chosen = f"{len(self.hashes):,} of {counted(self.total, 'item')}"
+        return (
+            f"{chosen} that failed in {self.of}" if self.reason == "failed" else f"{chosen}, for an estimate"
+        )
+
+    @classmethod
+    def of_tree(cls, tree: Mapping[str, Any]) -> Part:
+        """Read what `tree` wrote."""
+        return cls(
+            reason=tree["reason"], total=tree["total"], hashes=tuple(tree["hashes"]), of=tree.get("of")
+        )
+
+    def tree(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"reason": self.reason, "total": self.total, "hashes": list(self.hashes), "of": self.of}
+
+    def select(self, dataset: Dataset | DatasetStream) -> Dataset:
+        """Return the chosen examples of a data set, in its order."""
+        wanted = set(self.hashes)
+        chosen = [example for example, mark in hashed_examples(dataset) if mark in wanted]
+        return Dataset(chosen, name=dataset.name, description=dataset.description)
+
+
+def hashed_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:
+    """Return the examples with the hashes that journals know them by."""
+    for sourced in ExampleSource(dataset, None, with_json=True):
+        yield sourced.example, sourced.hash

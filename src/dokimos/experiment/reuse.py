@@ -1,0 +1,117 @@
+"""Outputs of earlier runs, for items of which nothing has changed that made them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dokimos.core.text import counted, listed
+from dokimos.core.wire import from_json
+from dokimos.errors import DokimosError, JournalError
+from dokimos.experiment.calls import TaskOutcome
+from dokimos.experiment.code_record import CodeRecord, is_project_file
+from dokimos.experiment.journal import Position, StoredRun, read_manifest
+from dokimos.experiment.store import last_record
+from dokimos.judges.store import CALLS_FILE, EarlierCalls
+
+MOST_RUNS: Final = 10
+"""So many of the last runs are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """A run of the same target, with what it was made of."""
+
+    folder: Path
+    task: str
+    record: CodeRecord | None
+
+    @classmethod
+    def of(cls, folder: Path) -> EarlierRun:
+        """Read what a run says of its code. Raises `JournalError` where it cannot be read."""
+        outcome = last_record(folder / "journal.jsonl") or {}
+        tree = outcome.get("code")
+        record = None
+        with contextlib.suppress(DokimosError):
+            record = None if tree is None else from_json(CodeRecord, tree)
+        return cls(folder=folder, task=str(read_manifest(folder).get("task")), record=record)
+
+    def why_not(self, task: str) -> str | None:
+        """Say why its outputs cannot stand for those of a task now, None where they can."""
+        if self.task != task:
+            return f"its task was {self.task}"
+        if self.record is None:
+            return "it does not say of which files its application was made"
+        changes = self.record.code_changes()
+        return f"changed since: {listed([Path(each).name for each in changes])}" if changes else None
+
+
+@dataclass
+class EarlierOutputs:
+    """Hands out the outputs of earlier runs, the newest first, each once."""
+
+    folders: Sequence[Path]
+    """Runs whose code is that of now."""
+    replies: Mapping[Path, bool] = field(default_factory=dict)
+    """Runs whose replies of models may be used, with whether the code is that of now: else not those of
+    judges that the project has written itself."""
+    note: str = ""
+    """Why no outputs can be used."""
+    taken: dict[str, int] = field(default_factory=dict, init=False)
+    """How many were handed out, by run."""
+    _runs: dict[str, StoredRun] = field(default_factory=dict, init=False)
+    _places: dict[tuple[int, str], deque[tuple[str, Position]]] = field(default_factory=dict, init=False)
+
+    def open(self) -> None:
+        """Index the outputs; a run that cannot be read is left out."""
+        for folder in self.folders:
+            with contextlib.suppress(JournalError, OSError):
+                stored = self._runs[folder.name] = StoredRun(folder)
+                for position in stored.positions:
+                    places = self._places.setdefault((position[0], stored.hash_of(position)), deque())
+                    places.append((folder.name, position))
+
+    def take(self, run_index: int, mark: str) -> TaskOutcome | None:
+        """Return the output of an example in a repeat, None where the task has to be called."""
+        places = self._places.get((run_index, mark))
+        while places:
+            name, position = places.popleft()
+            item = self._runs[name].item(position)
+            if item is not None and item.error is None:
+                self.taken[name] = self.taken.get(name, 0) + 1
+                return TaskOutcome(item.outputs or {}, item.metrics)
+        return None
+
+    def call_stores(self) -> list[EarlierCalls]:
+        """Open the replies of models in those runs."""
+        return [
+            EarlierCalls(folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_not_ours)
+            for folder, is_same in self.replies.items()
+            if (folder / CALLS_FILE).is_file()
+        ]
+
+    def sentence(self, total: int) -> str:
+        """Say how many outputs of so many were reused, "" where there is nothing to say."""
+        reused = sum(self.taken.values())
+        if not reused:
+            return f"No output was reused: {self.note}." if self.note else ""
+        return (
+            f"{reused:,} of {counted(total, 'output')} reused from {listed(list(self.taken))}, with the cost "
+            "and latency measured there: neither the application nor their rows have changed since."
+        )
+
+    def close(self) -> None:
+        for stored in self._runs.values():
+            stored.close()
+
+
+def _is_not_ours(identity: str) -> bool:
+    """Say whether a judge is no function or class of the project, as far as its identity tells."""
+    name = identity.partition(":")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name != "__main__" and (file is None or not is_project_file(file))

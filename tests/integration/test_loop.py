@@ -1,0 +1,391 @@
+"""Runs in a loop: only what failed, outputs reused where nothing has changed that made them."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from dokimos.cli.main import run_command
+from dokimos.suites import modules
+
+APP = """
+from pathlib import Path
+
+def answer(question):
+    with open("asked.txt", "a") as file:
+        print(question, file=file)
+    if question == "breaks":
+        raise ValueError("no answer to that")
+    return Path("prompt.txt").read_text().strip() + question.upper()
+"""
+
+EVALS = """
+from dokimos import Dataset, Experiment, on_input
+from dokimos.evaluators import ExactMatch
+from app import answer
+
+experiment = Experiment(Dataset.load("rows.jsonl"), on_input(answer), [ExactMatch()], name="upper")
+"""
+
+JUDGED = """
+from dokimos import CallMetrics, Dataset, Experiment, JudgeReply, on_input
+from dokimos.evaluators import LLMJudge
+from app import answer
+
+class Judge:
+    IDENTITY
+
+    async def complete(self, prompt, *, schema=None):
+        with open("judged.txt", "a") as file:
+            print("call", file=file)
+        passed = "Q1" in prompt
+        return JudgeReply('{"score": %d, "reason": "So."}' % passed, CallMetrics(100, 10, cost_usd=0.01))
+
+evaluator = LLMJudge(criteria="It is right.", judge=Judge())
+experiment = Experiment(Dataset.load("rows.jsonl"), on_input(answer), [evaluator], name="judged")
+"""
+
+SUITE = """
+name: desk
+agent: app:answer
+evaluations:
+  metrics:
+    - {type: standard, metric: equality}
+test_cases:
+  - {name: first, input: a, ground_truth: A}
+  - {name: second, input: b, ground_truth: no}
+  - name: talk
+    turns:
+      - {input: c, ground_truth: C}
+      - {input: d, ground_truth: no}
+"""
+
+
+def rows(**expected):
+    lines = [{"id": key, "input": key, "expectedOutput": value} for key, value in expected.items()]
+    Path("rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("DOKIMOS_RUN_DIR", "DOKIMOS_CASSETTE", "DOKIMOS_CASSETTE_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    Path("app.py").write_text(APP)
+    Path("evals.py").write_text(EVALS)
+    Path("prompt.txt").write_text("\n")
+    rows(q1="Q1", q2="no", q3="Q3", breaks="x", q4="never")
+    yield tmp_path
+    forget()
+
+
+def forget():
+    for name in ("evals", "app"):
+        sys.modules.pop(name, None)
+    modules._of_folder.clear()  # a new process knows no module of a suite
+
+
+def dokimos(*arguments):
+    forget()
+    return run_command(list(arguments))
+
+
+def asked():
+    """What the application was asked since the last look."""
+    path = Path("asked.txt")
+    found = path.read_text().split() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return found
+
+
+def judged():
+    path = Path("judged.txt")
+    count = len(path.read_text().split()) if path.exists() else 0
+    path.unlink(missing_ok=True)
+    return count
+
+
+def runs():
+    return sorted(folder.name for folder in Path(".dokimos/runs").iterdir())
+
+
+def edit(name, before, after):
+    path = Path(name)
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_only_what_failed_or_errored_runs_again(capsys):
+    assert dokimos("run", "evals.py", "-q") == 1, "an item errored"
+    assert len(asked()) == 5
+    capsys.readouterr()
+    edit("app.py", "question.upper()", "('no' if question == 'q2' else question.upper())")
+    assert dokimos("run", "--failed") == 1
+    assert asked() == ["q2", "breaks", "q4"]
+    printed = capsys.readouterr()
+    assert f"3 of 5 items failed in {runs()[0]}; running those." in printed.err
+    assert f"Since {runs()[0]}: 1 fixed, 2 still failing" in printed.out
+    assert re.search(r"fixed +q2\n", printed.out)
+    assert re.search(r"still failing +breaks \(the application\)\n", printed.out)
+    assert re.search(r"still failing +q4 \(Exact Match\)\n", printed.out)
+
+
+def test_a_chain_of_failed_runs_ends_where_nothing_fails(capsys):
+    rows(q1="Q1", q2="no", q4="never")
+    dokimos("run", "evals.py", "-q")
+    edit("app.py", "question.upper()", "('no' if question == 'q2' else question.upper())")
+    dokimos("run", "evals.py", "--failed")
+    asked()
+    edit("app.py", "question.upper()", "('never' if question == 'q4' else question.upper())")
+    capsys.readouterr()
+    assert dokimos("run", "--failed", "evals.py") == 0
+    assert asked() == ["q4"]
+    assert "1 of 3 items failed in" in capsys.readouterr().err, "those of the whole run count, too"
+    before = runs()
+    assert dokimos("run", "--failed") == 0
+    assert "None of 3 items failed in" in capsys.readouterr().err
+    assert runs() == before
+    assert asked() == []
+
+
+def test_a_run_of_failed_items_that_was_cut_short_forgets_none_of_them(capsys):
+    rows(q1="no", q2="no", q3="no")
+    dokimos("run", "evals.py", "-q")
+    edit("app.py", "question.upper()", "('maybe' if question == 'q2' else 'no')")
+    assert dokimos("run", "--failed", "--fail-fast", "-q") == 1
+    asked()
+    edit("app.py", "'maybe'", "'no'")
+    capsys.readouterr()
+    assert dokimos("run", "--failed") == 0
+    assert asked() == ["q2", "q3"]
+    said = capsys.readouterr().err
+    assert "2 of 3 items failed in" in said
+    assert "ended early" in said
+
+
+def test_a_run_of_failed_items_that_was_cut_short_is_resumed():
+    rows(q1="no", q2="no", q3="no", q4="Q4")
+    dokimos("run", "evals.py", "-q")
+    edit("app.py", "question.upper()", "('maybe' if question == 'q2' else 'no')")
+    assert dokimos("run", "--failed", "--fail-fast", "-q") == 1
+    asked()
+    assert dokimos("resume", "latest", "-o", "out.json") == 0
+    assert asked() == ["q3"]
+    assert "3 of 4 items that failed in" in json.loads(Path("out.json").read_text())["provenance"]["partial"]
+
+
+def test_it_says_what_has_changed_in_the_data_set(capsys):
+    rows(q1="no", q2="no", q3="no")
+    dokimos("run", "evals.py", "-q")
+    rows(q1="no", q2="Q2", q5="Q5")
+    assert dokimos("run", "--failed") == 0
+    said = capsys.readouterr()
+    assert "3 of 3 items failed in" in said.err
+    assert "running 2 of them" in said.err
+    assert "! 1 failed item is not in the data set any more." in said.err
+    assert "! 1 row of those has changed since." in said.err
+    assert re.search(r"! 1 row that \S+ did not have is not run.", said.err)
+    assert "1 fixed, 1 still failing" in said.out
+
+
+def test_filters_and_limits_choose_among_the_failing():
+    rows(q1="no", q2="no", q3="Q3")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    dokimos("run", "--failed", "--limit", "1", "-q")
+    assert asked() == ["q1"]
+    dokimos("run", "--failed", "--filter", "id:q2", "-q")
+    assert asked() == ["q2"]
+
+
+def test_an_item_that_failed_in_one_repeat_runs_in_all():
+    Path("app.py").write_text(
+        APP.replace(
+            "return Path", 'COUNT.append(question)\n    return "x" * (len(COUNT) == 4) + Path'
+        ).replace("def answer", "COUNT = []\n\ndef answer")
+    )
+    rows(q1="Q1", q2="Q2")
+    dokimos("run", "evals.py", "--runs", "2", "-q")
+    asked()
+    dokimos("run", "--failed", "-q")
+    assert asked() == ["q2", "q2"]
+
+
+def test_a_run_that_is_not_known_is_refused(capsys):
+    assert dokimos("run", "--failed") == 2
+    assert "No run is kept in" in capsys.readouterr().err
+    dokimos("run", "evals.py", "-q")
+    capsys.readouterr()
+    assert dokimos("run", "evals.py", "--failed", "2020") == 2
+    assert "No run '2020'" in capsys.readouterr().err
+    assert dokimos("run", "evals.py", "--failed", "--resume", "latest") == 2
+    assert dokimos("run") == 2
+    assert "Missing argument" in capsys.readouterr().err
+
+
+def test_a_part_of_a_run_is_no_whole_run(capsys):
+    dokimos("run", "evals.py", "-q")
+    dokimos("run", "--failed", "-q")
+    whole, part = runs()
+    capsys.readouterr()
+    assert dokimos("gate", part, "--baseline", whole) == 2
+    assert "A gate compares whole runs" in capsys.readouterr().err
+    assert dokimos("gate", whole, "--baseline", part) == 2
+    capsys.readouterr()
+    assert dokimos("compare", whole, part) == 0
+    assert "The candidate is not a whole run (3 of 5 items that failed in" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert dokimos("test", "view", "--no-browser", "-o", "view.html") == 0
+    page = Path("view.html").read_text()
+    assert whole in page
+    assert part not in page
+
+
+def test_suites_run_their_failed_cases_alone(capsys):
+    Path("agent.yaml").write_text(SUITE)
+    assert dokimos("test", "-q") == 1
+    asked()
+    edit("app.py", "question.upper()", "('no' if question in 'bd' else question.upper())")
+    capsys.readouterr()
+    assert dokimos("test", "--failed") == 0
+    assert asked() == ["b", "c", "d"], "a conversation runs as a whole"
+    printed = capsys.readouterr()
+    assert "2 of 3 items failed" in printed.err
+    assert "2 fixed, 0 still failing" in printed.out
+
+
+def test_outputs_are_reused_where_only_the_evaluators_changed(capsys):
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    assert dokimos("run", "evals.py", "--reuse", "-e", "f1_score") == 0
+    assert asked() == []
+    said = capsys.readouterr().out
+    assert "2 of 2 outputs reused from" in said
+    assert dokimos("run", "--failed", "-e", "levenshtein") == 0
+    assert asked() == []
+    assert "1 of 1 output reused from" in capsys.readouterr().out
+    assert dokimos("run", "--failed", "--no-reuse", "-q") == 0
+    assert asked() == ["q2"]
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [("app.py", "return", "return 'x' +"), ("prompt.txt", "\n", "Well: \n")],
+)
+def test_no_output_is_reused_across_a_change_of_the_application(file, before, after, capsys):
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    edit(file, before, after)
+    dokimos("run", "evals.py", "--reuse")
+    assert asked() == ["q1", "q2"]
+    assert f"changed since: '{file}'" in " ".join(capsys.readouterr().out.split())
+
+
+def test_no_output_is_reused_across_a_change_of_a_variable_that_the_code_names(monkeypatch):
+    edit("app.py", "from pathlib", "import os\nMODEL = os.environ.get('DESK_MODEL')\nfrom pathlib")
+    rows(q1="Q1")
+    monkeypatch.setenv("DESK_MODEL", "small")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == []
+    monkeypatch.setenv("DESK_MODEL", "large")
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+
+
+def test_an_old_state_of_the_code_is_recognized():
+    rows(q1="Q1")
+    dokimos("run", "evals.py", "-q")
+    edit("app.py", "return", "return 'x' +")
+    dokimos("run", "evals.py", "--reuse", "-q")
+    edit("app.py", "return 'x' +", "return")
+    asked()
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == []
+
+
+def test_changed_rows_and_errors_are_never_reused():
+    rows(q1="Q1", q2="no", breaks="x")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    rows(q1="Q1", q2="Q2", breaks="x")
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q2", "breaks"]
+
+
+def test_only_editing_the_cases_of_a_suite_keeps_its_outputs():
+    Path("agent.yaml").write_text(SUITE)
+    dokimos("test", "-q")
+    asked()
+    edit("agent.yaml", "metric: equality}", "metric: equality}\n    - {type: standard, metric: f1_score}")
+    edit("agent.yaml", "input: b, ground_truth: no", "input: b, ground_truth: B")
+    dokimos("test", "--reuse", "-q")
+    assert asked() == ["b"]
+    edit("agent.yaml", "agent: app:answer", "agent: {callable: 'app:answer'}")
+    dokimos("test", "--reuse", "-q")
+    assert asked() == [], "the same application, written otherwise"
+
+
+def test_an_agent_elsewhere_is_reused_only_when_asked_for():
+    suite = SUITE.replace("agent: app:answer", "agent: {command: [python, bot.py]}")
+    Path("bot.py").write_text("open('asked.txt', 'a').write('x ')\nprint(input().upper())\n")
+    Path("agent.yaml").write_text(suite)
+    dokimos("test", "-q")
+    assert len(asked()) == 4
+    edit("agent.yaml", "metric: equality", "metric: f1_score")
+    dokimos("test", "--failed", "-q")
+    assert len(asked()) == 3
+    dokimos("test", "--reuse", "-q")
+    assert asked() == []
+
+
+def test_replies_of_judges_are_reused_where_their_prompts_are_the_same(capsys):
+    Path("evals.py").write_text(JUDGED.replace("IDENTITY", 'identity = "paid model"'))
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    assert judged() == 2
+    edit("app.py", "return Path", "question = question.strip()\n    return Path")
+    asked()
+    assert dokimos("run", "evals.py", "--reuse") == 0
+    assert asked() == ["q1", "q2"]
+    assert judged() == 0, "the application changed, its answers did not"
+    printed = capsys.readouterr().out
+    assert "2 replies of models reused from earlier runs, at no cost." in printed
+
+
+def test_replies_of_a_judge_whose_code_changed_are_asked_for_again():
+    Path("evals.py").write_text(JUDGED.replace("IDENTITY", ""))
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    judged()
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert judged() == 0
+    edit("evals.py", "passed = ", "passed = not ")
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert judged() == 2
+
+
+def test_a_recording_asks_for_everything_again():
+    Path("evals.py").write_text(JUDGED.replace("IDENTITY", 'identity = "paid model"'))
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    judged()
+    dokimos("run", "evals.py", "--reuse", "--record", "c.jsonl", "-q")
+    assert judged() == 2
+
+
+def test_nothing_is_reused_unless_it_is_asked_for():
+    rows(q1="Q1", q2="no")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    dokimos("run", "evals.py", "-q")
+    assert asked() == ["q1", "q2"]
+    dokimos("run", "--failed", "-q")
+    assert asked() == ["q2"], "nothing changed, so there is nothing to learn from the old output"
