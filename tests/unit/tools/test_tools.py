@@ -88,3 +88,19 @@ def test_the_files_that_a_page_names_exist(page):
     paths = [ROOT / name for name in named] + [ROOT / "src/dokimos" / name for name in modules]
 
     assert [path for path in paths if not path.exists()] == []
+
+
+def test_messages_are_listed_with_their_places(load_tool):
+    source = (
+        "def f(name):\n"
+        '    raise ValueError(f"There is no {name!r} " "here." if name else "Nothing is named.")\n'
+        '    warn("It is slow today.")\n'
+        '    lookup("not a message at all")\n'
+        '    option(help="Say what is done.")\n'
+    )
+
+    assert list(load_tool("messages").messages(source)) == [
+        (2, "There is no {name} here. | Nothing is named."),
+        (3, "It is slow today."),
+        (5, "Say what is done."),
+    ]
