@@ -138,7 +138,10 @@ def check(
         )
     if output is not None:
         _write(verdict, Path(output))
-    echo(verdict.headline if quiet else verdict.message)
+    if quiet:
+        echo(verdict.headline)
+    else:
+        verdict.print()
     return _status(verdict)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dokimos.cli.echo import echo
 from dokimos.cli.options import (
     call_options,
     complete_runs,
@@ -59,8 +58,7 @@ def noise(
     report = measure(result, config=config)
     if output is not None:
         _write(report, output)
-    for line in _lines(report):
-        echo(line)
+    report.print()
     return 0
 
 
@@ -103,59 +101,3 @@ def _write(report: NoiseReport, output: str) -> None:
     from dokimos.exporters.base import write_report
 
     write_report(Path(output), json.dumps(report.tree(), indent=2) + "\n")
-
-
-def _lines(report: NoiseReport) -> Iterator[str]:
-    from dokimos.core.figures import percent, score
-    from dokimos.core.text import counted
-
-    yield f"{report.items} items x {report.runs} runs of the same system"
-    yield f"  {percent(report.pass_flips)} of the items do not always get the same verdict"
-    for one in report.evaluators:
-        claim = f" (on {one.own_doing} of them with the same output)" if one.own_doing else ""
-        yield (
-            f"  {one.name}: repeats differ on {one.unstable_items} of {one.items} items{claim}, "
-            f"standard deviation {score(one.deviation)}"
-        )
-    if report.errored:
-        yield f"  ! {report.errored} of {report.items} items errored in some run: to guard 2 that is a drop"
-    low, high = percent(report.guard1_interval.low), percent(report.guard1_interval.high)
-    yield ""
-    yield (
-        f"Guard 1 (regression) fired on {percent(report.guard1_rate)} of {report.pairs} unchanged pairs "
-        f"(95 % interval {low} to {high}); it is to stay below {percent(report.alpha)}"
-    )
-    margin = score(report.severity_margin)
-    yield f"The documented guard 2 (any drop of a single item by more than {margin}) fired on"
-    for two in report.guard2:
-        errors = f", on {percent(two.error_rate)} for an error" if two.error_rate else ""
-        yield (
-            f"  {percent(two.fire_rate)} with {counted(two.repeats, 'run')} on each side{errors}; "
-            f"{'scores alone need' if errors else 'it takes'} a margin of {score(two.margin)} "
-            f"for {percent(report.alpha)}"
-        )
-    if report.confirmed_rate is not None:
-        yield f"  {percent(report.confirmed_rate)} with 1 run on each side and confirm=3"
-    yield ""
-    yield from _proposal(report)
-
-
-def _proposal(report: NoiseReport) -> Iterator[str]:
-    if report.guard2[0].error_rate:
-        yield "No margin helps against errors: mend what fails, or let confirm=3 run it again."
-    if report.margin <= report.severity_margin:
-        quiet = "" if report.errored else ": guard 2 stays quiet on an unchanged system"
-        yield f"The margin in use is enough for the scores{quiet}."
-        return
-    if report.margin >= 1:
-        yield (
-            "Proposed: GateConfig.calibrated(), since here a score falls from 1 to 0 by chance and no margin "
-            "helps; or confirm=3 where its rate above is low enough."
-        )
-        return
-    yield (
-        f"Proposed: severity_margin={report.margin:.2f} with one run on each side, or about {report.repeats} "
-        f"runs with severity_margin={report.severity_margin:.2f}, or GateConfig.calibrated(). The default "
-        'gate (severity="auto") judges by such noise itself: run both sides 3 times, or keep these figures '
-        "beside the baseline (-o NAME.noise.json)."
-    )

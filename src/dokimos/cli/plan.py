@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs, run_dir_option
-from dokimos.core.figures import UNKNOWN
-from dokimos.core.text import counted
 
 if TYPE_CHECKING:
-    from dokimos.comparison.planning import Assumption, Plan, PlanRow
+    from dokimos.comparison.planning import Assumption, Plan
     from dokimos.core.results import ExperimentResult
 
-_WIDE: Final = 120
-_SHORTEST_NAME: Final = 10
-_GAP: Final = "  "
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -82,8 +75,7 @@ def plan(
         repeats=repeats or REPEATS,
         cost_usd=None if past is None else _cost(past),
     )
-    for line in _lines(found, _width()):
-        echo(line)
+    found.print()
     if output is not None:
         _write(found, output)
     return 0
@@ -119,119 +111,6 @@ def _cost(past: ExperimentResult) -> float | None:
     summary = past.summary
     costs = [cost for cost in (summary.metrics.cost_usd, summary.judging.metrics.cost_usd) if cost]
     return sum(costs) / summary.total if costs and summary.total else None
-
-
-def _width() -> int:
-    """Return the columns of the terminal; a pipe has as many as the table likes."""
-    import shutil
-
-    return shutil.get_terminal_size((_WIDE, 0)).columns if sys.stdout.isatty() else _WIDE
-
-
-def _lines(found: Plan, width: int) -> Iterator[str]:
-    from dokimos.comparison.wording import points, share
-
-    here = "" if found.items is None else f"{counted(found.items, 'item')} at hand. "
-    metrics = counted(len(found.assumptions), "metric")
-    yield from _wrapped(
-        f"{here}To see a drop of {points(found.drop)} with {share(found.power)} power at alpha = "
-        f"{found.alpha:g} ({metrics}):",
-        width,
-    )
-    yield ""
-    yield from _table_lines(found, width)
-    yield ""
-    seen = "" if found.items is None else "sees: the smallest drop that these items show, in points. "
-    affected = share(found.assumptions[0].affected)
-    texts = (
-        f"{seen}items: how many show the drop asked for; answers: times runs. uneven: scores fall on "
-        f"{affected} of the items (on more where so few cannot fall as far), a pass rate on as few as can "
-        "take it; even: on all items alike, which is easier to see. Plan for uneven.",
-        found.advice,
-        *found.notes,
-    )
-    for text in texts:
-        yield from _wrapped(text, width)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Break a text where a terminal would break words; in a pipe it stays one line."""
-    import textwrap
-
-    return textwrap.wrap(text, width) if sys.stdout.isatty() else [text]
-
-
-def _table_lines(found: Plan, width: int) -> Iterator[str]:
-    """Yield one table of all metrics, with a row for each number of runs."""
-    columns = [column for column in _columns(found) if any(cell for cell in column.cells)]
-    names, *others = columns
-    left = width - sum(len(_GAP) + column.width for column in others)
-    table = [names.cut_to(max(_SHORTEST_NAME, left)), *others]
-    for line in (0, 1):
-        yield _GAP.join(column.aligned(column.head[line]) for column in table).rstrip()
-    for row in range(len(found.rows)):
-        yield _GAP.join(column.aligned(column.cells[row]) for column in table).rstrip()
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of the table; it is left out where all its cells are empty."""
-
-    head: tuple[str, str]
-    cells: Sequence[str]
-    left: bool = False
-
-    @property
-    def width(self) -> int:
-        return max(map(len, (*self.head, *self.cells)))
-
-    def cut_to(self, width: int) -> _Column:
-        from dokimos.core.figures import one_line
-
-        return replace(self, cells=[one_line(cell, width) for cell in self.cells])
-
-    def aligned(self, text: str) -> str:
-        return f"{text:<{self.width}}" if self.left else f"{text:>{self.width}}"
-
-
-def _columns(found: Plan) -> Iterator[_Column]:
-    from dokimos.comparison.diff import title
-    from dokimos.comparison.wording import share
-    from dokimos.core.figures import half_up, score
-
-    rows, first, by_name = found.rows, found.repeats[0], {one.name: one for one in found.assumptions}
-
-    def of_metric(write: Callable[[Assumption], str]) -> list[str]:
-        return [write(by_name[row.metric]) if row.repeats == first else "" for row in rows]
-
-    def of_row(write: Callable[[PlanRow], str]) -> list[str]:
-        return [write(row) for row in rows]
-
-    def points(drop: float | None) -> str:
-        return "" if found.items is None else UNKNOWN if drop is None else f"{half_up(drop * 100, 1):.1f}"
-
-    def number(items: int | None) -> str:
-        return UNKNOWN if items is None else f"{items:,}"
-
-    yield _Column(("", "metric"), of_metric(lambda one: title(one.name)), left=True)
-    yield _Column(("", "mean"), of_metric(lambda one: score(one.mean)))
-    noise = of_metric(lambda one: share(one.noise_share) + ("" if one.measured else "*"))
-    yield _Column(("", "noise"), noise)
-    yield _Column(("", "runs"), of_row(lambda row: f"{row.repeats}"))
-    yield _Column(("sees", "uneven"), of_row(lambda row: points(row.detectable_drop)))
-    yield _Column(("sees", "even"), of_row(lambda row: points(row.even_detectable_drop)))
-    yield _Column(("items", "uneven"), of_row(lambda row: number(row.items_needed)))
-    yield _Column(("items", "even"), of_row(lambda row: number(row.even_items_needed)))
-    yield _Column(("", "answers"), of_row(lambda row: number(row.answers_needed)))
-    yield _Column(("", "cost"), of_row(lambda row: _price(found, row.answers_needed)))
-
-
-def _price(found: Plan, answers: int | None) -> str:
-    from dokimos.core.figures import usd
-
-    if found.cost_usd is None:
-        return ""
-    return UNKNOWN if answers is None else usd(found.cost_usd * answers)
 
 
 def _write(found: Plan, output: str) -> None:

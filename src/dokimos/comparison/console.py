@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
 from dokimos.comparison.markdown import verdict_text
 from dokimos.comparison.wording import change, coverage_note, evidence_sentence, interval, level, p_text
-from dokimos.core.figures import known, one_line, score
+from dokimos.core.figures import known, score
+from dokimos.reporting.blocks import Block, Detail, Line, View, print_blocks
+from dokimos.reporting.tables import Cell, Column, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 LOOK_FIRST: Final = 10
 _STYLES: Final = {Change.REGRESSED: "dark_orange", Change.IMPROVED: "blue"}
@@ -21,20 +22,30 @@ _SIGNS: Final = {Change.REGRESSED: "worse", Change.IMPROVED: "better"}
 
 def print_comparison(comparison: RunComparison, console: Console, *, verbose: bool = False) -> None:
     """Print a comparison; `verbose` shows every changed item."""
-    _line(console, f"{comparison.baseline_label} -> {comparison.candidate_label}", "bold")
-    _line(console)
-    _print_metrics(comparison, console)
-    _line(console, f"  {verdict_text(comparison)}", f"bold {_verdict_style(comparison)}".strip())
+    print_blocks(comparison_blocks(comparison, "verbose" if verbose else "full"), console)
+
+
+def comparison_blocks(comparison: RunComparison, detail: Detail) -> Iterator[Block]:
+    """Yield what a comparison shows."""
+    yield Line(f"{comparison.baseline_label} -> {comparison.candidate_label}", "bold")
+    yield Line()
+    yield metrics_table(comparison)
+    for note, names in _coverage_notes(comparison).items():
+        yield Line(f"  {note} ({', '.join(names)})", "dim", fit="wrap")
+    yield Line()
+    yield Line(f"  {verdict_text(comparison)}", f"bold {_verdict_style(comparison)}".strip(), fit="wrap")
     counts = (f"{comparison.count(kind):,} {kind.value.lower()}" for kind in Change if comparison.count(kind))
     pairing = comparison.pairing.value.replace("_", " ")
-    _line(console, f"  {', '.join(counts) or 'no items'}; paired by {pairing}")
+    yield Line(f"  {', '.join(counts) or 'no items'}; paired by {pairing}")
+    if detail == "summary":
+        return
     if comparison.leading is not None:
         text = evidence_sentence(comparison.leading, len(comparison.metrics))
-        console.print(f"  {text}", style="dim", soft_wrap=True, markup=False)
-    _line(console)
-    _print_items(comparison, console, None if verbose else LOOK_FIRST)
+        yield Line(f"  {text}", "dim", fit="wrap")
+    yield Line()
+    yield from _item_blocks(comparison, None if detail == "verbose" else LOOK_FIRST)
     for warning in comparison.warnings:
-        console.print(f"  ! {warning}", style="yellow", soft_wrap=True, markup=False)
+        yield Line(f"  ! {warning}", "yellow", fit="wrap")
 
 
 def _verdict_style(comparison: RunComparison) -> str:
@@ -42,15 +53,31 @@ def _verdict_style(comparison: RunComparison) -> str:
     return next((style for change, style in _STYLES.items() if change in changes), "")
 
 
-def _print_metrics(comparison: RunComparison, console: Console) -> None:
-    room = min(max([len(title(metric)) for metric in comparison.metrics] + [6]), 26)
-    head = f"  {'metric':<{room}}  {'before':>8}  {'now':>8}  {'change':>10}"
-    _line(console, f"{head}  {'95 % interval':>20}  {'adj. p':>8}", "dim")
-    for metric in comparison.metrics:
-        console.print(_metric_line(metric, room), no_wrap=True, overflow="ellipsis", crop=True)
-    for note, names in _coverage_notes(comparison).items():
-        console.print(f"  {note} ({', '.join(names)})", style="dim", soft_wrap=True, markup=False)
-    _line(console)
+def metrics_table(comparison: RunComparison) -> Table:
+    """Return how each metric changed."""
+    columns = [
+        Column("metric", left=True, least=6, most=26),
+        Column("before", least=8),
+        Column("now", least=8),
+        Column("change", least=10),
+        Column("95 % interval"),
+        Column("adj. p"),
+        Column("", left=True),
+    ]
+    return Table(columns, [_metric_row(metric) for metric in comparison.metrics])
+
+
+def _metric_row(metric: MetricChange) -> list[Cell]:
+    style = _STYLES.get(metric.change, "")
+    return [
+        title(metric),
+        level(metric, metric.baseline_mean),
+        level(metric, metric.candidate_mean),
+        (change(metric), style),
+        (interval(metric), "dim"),
+        (p_text(metric.adjusted_p_value).removeprefix("= "), "dim"),
+        (_SIGNS.get(metric.change, ""), style),
+    ]
 
 
 def _coverage_notes(comparison: RunComparison) -> dict[str, list[str]]:
@@ -62,37 +89,22 @@ def _coverage_notes(comparison: RunComparison) -> dict[str, list[str]]:
     return notes
 
 
-def _metric_line(metric: MetricChange, room: int) -> Text:
-    from rich.text import Text
-
-    text = Text(f"  {one_line(title(metric), room):<{room}}  ")
-    text.append(f"{level(metric, metric.baseline_mean):>8}  {level(metric, metric.candidate_mean):>8}  ")
-    text.append(f"{change(metric):>10}", _STYLES.get(metric.change, ""))
-    text.append(f"  {interval(metric):>20}  {p_text(metric.adjusted_p_value).removeprefix('= '):>8}", "dim")
-    if metric.change in _SIGNS:
-        text.append(f"  {_SIGNS[metric.change]}", _STYLES[metric.change])
-    return text
-
-
-def _print_items(comparison: RunComparison, console: Console, most: int | None) -> None:
+def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]:
     found = [*comparison.most_moved(Change.REGRESSED), *comparison.most_moved(Change.IMPROVED)]
     if not found:
         found = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
     shown = found if most is None else found[:most]
-    for item in shown:
-        console.print(_item_line(item), no_wrap=True, overflow="ellipsis", crop=True)
+    columns = [Column("", left=True, most=20), Column("", left=True), Column("", left=True, rest=True)]
+    yield Table(columns, [_item_row(item) for item in shown])
     if len(found) > len(shown):
-        _line(console, f"    ... and {len(found) - len(shown):,} more", "dim")
+        yield Line(f"    ... and {len(found) - len(shown):,} more", "dim")
     if found:
-        _line(console)
+        yield Line()
 
 
-def _item_line(item: ItemChange) -> Text:
-    from rich.text import Text
-
-    text = Text(f"    {one_line(item.key, 20):<20}  ")
-    text.append(f"{_SIGNS.get(item.change, 'flip'):<6}  ", _STYLES.get(item.change, "dim"))
-    return text.append("; ".join(_scores(item)))
+def _item_row(item: ItemChange) -> list[Cell]:
+    said = (_SIGNS.get(item.change, "flip"), _STYLES.get(item.change, "dim"))
+    return [item.key, said, "; ".join(_scores(item))]
 
 
 def _scores(item: ItemChange) -> Iterator[str]:
@@ -101,7 +113,4 @@ def _scores(item: ItemChange) -> Iterator[str]:
             yield f"{one.name} {known(score, one.baseline_mean)} -> {known(score, one.candidate_mean)}"
 
 
-def _line(console: Console, text: str = "", style: str = "") -> None:
-    from rich.text import Text
-
-    console.print(Text(text, style), no_wrap=True, overflow="ellipsis", crop=True)
+VIEW: Final = View.of_blocks(verdict_text, comparison_blocks)

@@ -12,6 +12,7 @@ from dokimos.comparison.config import ComparisonConfig, Pairing
 from dokimos.comparison.detectable import Design
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.core.score_range import ScoreRange, width_of
+from dokimos.core.views import Printable
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
@@ -207,8 +208,8 @@ class ItemChange:
 
     key: str
     change: Change
-    baseline: ItemSnapshot | None
-    candidate: ItemSnapshot | None
+    baseline: ItemSnapshot | None = field(repr=False)
+    candidate: ItemSnapshot | None = field(repr=False)
     evaluators: tuple[ScoreChange, ...]
     pass_flip: bool
     """Whether it passed (in at least half of the repeats) on one side and not on the other."""
@@ -236,9 +237,11 @@ class ItemChange:
 _ORDER: Final = {change: place for place, change in enumerate(Change)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunComparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunComparison(Printable):
     """What changed between two runs. Numbers are unrounded; `comparison_tree` rounds them."""
+
+    __dokimos_view__ = "dokimos.comparison.console:VIEW"
 
     config: ComparisonConfig
     pairing: Pairing

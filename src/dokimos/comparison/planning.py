@@ -17,6 +17,7 @@ from dokimos.core import checks
 from dokimos.core.checks import is_number
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import share_of
+from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.stats.multiplicity import sidak_level
 from dokimos.stats.power import Spread, mcnemar_power
@@ -145,9 +146,11 @@ class PlanRow:
         return None if self.items_needed is None else self.items_needed * self.repeats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan(Printable):
     """What a comparison can see, by metric and number of repeats."""
+
+    __dokimos_view__ = "dokimos.comparison.plan_console:VIEW"
 
     items: int | None
     drop: float

@@ -11,6 +11,7 @@ from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.score_range import ScoreRange, describe_range, is_score_range, share_of
+from dokimos.core.views import Printable
 
 ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
 DEFAULT_THRESHOLD = 0.5
@@ -39,9 +40,11 @@ class Score:
 
 
 @quick_init
-@dataclass(frozen=True, slots=True)
-class EvalResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class EvalResult(Printable):
     """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
+
+    __dokimos_view__ = "dokimos.reporting.data_views:RESULT"
 
     name: str
     score: float | None = None

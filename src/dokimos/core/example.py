@@ -11,13 +11,16 @@ from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import INPUT, OUTPUT, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.views import Printable
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+@dataclass(frozen=True, slots=True, repr=False)
+class Example(Printable):
     """What goes into the application, what should come out, and what is known about the row."""
+
+    __dokimos_view__ = "dokimos.reporting.data_views:EXAMPLE"
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     expected_outputs: Mapping[str, Any] = field(default_factory=dict)

@@ -13,18 +13,21 @@ from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.tool_lists import tool_calls_from
+from dokimos.core.views import Printable
 
 T = TypeVar("T")
 
 
 @quick_init
-@dataclass(frozen=True, slots=True)
-class EvalTestCase:
+@dataclass(frozen=True, slots=True, repr=False)
+class EvalTestCase(Printable):
     """One case to be scored.
 
     `input`, `actual_output` and `expected_output` are text forms of the conventional keys (strings verbatim,
     other values as compact JSON, None when absent); the `..._as` accessors give the values themselves.
     """
+
+    __dokimos_view__ = "dokimos.reporting.data_views:CASE"
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     actual_outputs: Mapping[str, Any] = field(default_factory=dict)

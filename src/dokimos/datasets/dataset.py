@@ -12,7 +12,8 @@ from typing import Any, overload
 
 from dokimos.core import checks
 from dokimos.core.example import Example
-from dokimos.core.text import counted, quoted
+from dokimos.core.text import quoted
+from dokimos.core.views import Printable
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
 from dokimos.errors import ConfigurationError, DatasetError
@@ -22,13 +23,15 @@ Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class Dataset(Sequence[Example]):
+class Dataset(Printable, Sequence[Example]):
     """Examples in order, all in memory; ids are unique.
 
     The file readers take a path or `text=...`. In all of them, `columns` says what the names of a foreign
     file mean: `{"question": "input", "ground_truth": "expected_output", "topic": "metadata.topic"}`.
     What cannot be read is a `DatasetError` with file and line.
     """
+
+    __dokimos_view__ = "dokimos.reporting.data_views:DATASET"
 
     examples: tuple[Example, ...]
     name: str
@@ -54,9 +57,6 @@ class Dataset(Sequence[Example]):
         object.__setattr__(self, "examples", examples)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "description", description)
-
-    def __repr__(self) -> str:
-        return f"Dataset({self.name!r}, {counted(len(self.examples), 'example')})"
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn, cast
 from dokimos.core.example import Example
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.views import Printable
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, suggestion
 from dokimos.datasets.unknown_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
@@ -19,7 +20,7 @@ _USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedO
 _KNOWN: Final = frozenset(WIRE_NAMES.values())
 
 
-class _Draft:
+class _Draft(Printable):
     """An example that can still be written to: with the same slots, it becomes one by a change of class.
 
     Parsed rows are ours alone, so their maps need not be copied as the constructor of `Example` does.

@@ -13,6 +13,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, share_of, width_of
 from dokimos.core.text import counted
+from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.calibration_report import markdown
 from dokimos.evaluators.labelled_verdicts import Confusion, Estimate, LabelledVerdict, ThresholdAdvice
@@ -54,9 +55,11 @@ class FigureKeywords(TypedDict, total=False):
     seed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Calibration(Printable):
     """How a judged evaluator compares with people."""
+
+    __dokimos_view__ = "dokimos.reporting.calibration_view:VIEW"
 
     evaluator: str
     fingerprint: str

@@ -13,6 +13,7 @@ from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.figures import half_up
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import share_of
+from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Guard, decide
@@ -60,9 +61,11 @@ class RepeatsNoise:
     """The margin, in hundredths, at which scores make it fire with a chance of alpha."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NoiseReport(Printable):
     """How noisy a system and its evaluators are, and what that does to a gate."""
+
+    __dokimos_view__ = "dokimos.gate.noise_console:VIEW"
 
     items: int
     runs: int

@@ -12,12 +12,14 @@ from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunCompari
 from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
 from dokimos.comparison.wording import evidence_sentence, level, points, signed_points
 from dokimos.core.figures import half_up, half_up_or_none
+from dokimos.core.views import Printable
 from dokimos.gate.config import GateConfig, Severity
 from dokimos.gate.decision import Decision, Fired, Guard
 from dokimos.gate.severity import Drop
 
 MAX_CASES: Final = 50
 MAX_REASONS: Final = 5
+ACCEPT: Final = "To accept the change:"
 
 
 class GateStatus(StrEnum):
@@ -31,9 +33,11 @@ class GateStatus(StrEnum):
     comparison could not have seen the drop that it has to see, which does not pass."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateVerdict:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GateVerdict(Printable):
     """What a gate decided, with everything that it rests on."""
+
+    __dokimos_view__ = "dokimos.gate.console:VIEW"
 
     status: GateStatus
     name: str
@@ -90,12 +94,14 @@ class GateVerdict:
     @property
     def message(self) -> str:
         """What a person reads: the verdict, why, what it rests on, and how to accept the change."""
-        return "\n".join(self._lines())
+        return "\n".join(filter(None, (self.headline, self.note, *self.details)))
 
-    def _lines(self) -> Iterator[str]:
-        yield self.headline
-        if self.note:
-            yield self.note
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What stands below the verdict, as sentences: why, what it rests on, how to accept the change."""
+        return tuple(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
         yield from (f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._shown())
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
@@ -103,7 +109,7 @@ class GateVerdict:
         yield from (f"  Warning: {warning}" for warning in self.warnings)
         if self.status is GateStatus.FAIL and self.accept_command:
             place = f", then commit {self.baseline}" if self.baseline else ""
-            yield f"To accept the change: {self.accept_command}{place}"
+            yield f"{ACCEPT} {self.accept_command}{place}"
 
     def _shown(self) -> list[Fired]:
         return [one for one in self.fired if one.fails or one.inconclusive][:MAX_REASONS]

@@ -20,13 +20,17 @@ Detail: TypeAlias = Literal["summary", "full", "verbose"]
 """The verdict and the table; what the command shows; and all that there is."""
 
 
+Fit: TypeAlias = Literal["cut", "wrap", "keep"]
+"""What becomes of a line that is too long: it is cut off, wrapped in a terminal, or kept, to be copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text; what does not fit is cut off, or wrapped where it is told as sentences."""
+    """A line of text."""
 
     text: str = ""
     style: str = ""
-    wraps: bool = False
+    fit: Fit = "cut"
 
 
 Block: TypeAlias = Line | Table
@@ -65,10 +69,11 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 def _print_line(line: Line, console: Console) -> None:
     from rich.text import Text
 
-    if not line.wraps:
+    is_pipe = not console.is_terminal and columns_asked() is None
+    if line.fit == "cut":
         console.print(Text(line.text, line.style), no_wrap=True, overflow="ellipsis", crop=True)
-    elif not console.is_terminal and columns_asked() is None:
-        console.print(Text(line.text, line.style), soft_wrap=True)  # in a pipe, a sentence stays in one piece
+    elif line.fit == "keep" or is_pipe:  # in a pipe, a sentence stays in one piece
+        console.print(Text(line.text, line.style), soft_wrap=True)
     else:
         words = line.text.lstrip()
         indent = " " * (len(line.text) - len(words))

@@ -25,8 +25,11 @@ def view_of(value: Printable) -> View[Any]:
 
 
 def headline_of(value: Printable) -> str:
-    """Return what a value says in one line."""
-    return visible(one_line(view_of(value).headline(value), _LONGEST_REPR))
+    """Return what a value says in one line; it raises nothing, since a repr is read in search of faults."""
+    try:
+        return visible(one_line(view_of(value).headline(value), _LONGEST_REPR))
+    except Exception as error:
+        return f"that cannot be shown ({type(error).__name__})"
 
 
 def text_of(value: Printable) -> str:

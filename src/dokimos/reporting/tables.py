@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 INDENT: Final = 2
 QUIET: Final = "dim"
 _WIDE_GAP, _NARROW_GAP = 2, 1
+_LEAST_OF_TEXTS: Final = 16
 _SHORTEST: Final = 12
 """Fewer characters say too little of a name: then it gets a line of its own."""
 
@@ -38,6 +39,8 @@ class Column:
     """Whether it is left out where it does not fit, since it only draws what others say."""
     group: str = ""
     """A word above the titles of neighbours."""
+    rest: bool = False
+    """Of the last column: whether it holds texts, which are cut off where the line ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,14 @@ def table_lines(table: Table, width: int) -> Iterator[Text]:
         for gap in (_WIDE_GAP, _NARROW_GAP):
             room = width - INDENT - sum(gap + one for one in widths[1:])
             if room >= min(widths[0], _SHORTEST):
-                yield from _beside(candidate, (min(widths[0], room), *widths[1:]), gap)
+                names = min(widths[0], room)
+                yield from _beside(candidate, _filled((names, *widths[1:]), candidate, room - names), gap)
                 return
     for candidate in variants:
         widths = _widths(candidate)
-        if 2 * INDENT - _NARROW_GAP + sum(_NARROW_GAP + one for one in widths[1:]) <= width:
-            yield from _below(candidate, widths)
+        left = width - 2 * INDENT + _NARROW_GAP - sum(_NARROW_GAP + one for one in widths[1:])
+        if left >= 0:
+            yield from _below(candidate, _filled(widths, candidate, left))
             return
     yield from _told(variants[-1], width)
 
@@ -103,6 +108,16 @@ def cut_middle(text: str, width: int) -> str:
         end = char + end
     start = set_cell_size(text, width - 1 - cell_width(end)).rstrip()
     return f"{start}…{end}"
+
+
+def cut_end(text: str, width: int) -> str:
+    """Return a text of at most so many columns on one line; a longer one loses its end."""
+    text = " ".join(text[: 4 * width].split())
+    if cell_width(text) <= width:
+        return text
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"[:width]
 
 
 def padded(text: str, width: int, *, left: bool = True) -> str:
@@ -141,16 +156,21 @@ def _widths(table: Table) -> list[int]:
     for place, column in enumerate(table.columns):
         longest = max(cell_width(cell_text(row[place])) for row in table.rows)
         limit = longest if column.most is None else column.most
+        limit = min(limit, _LEAST_OF_TEXTS) if column.rest else limit
         widths.append(max(column.least, cell_width(column.title), min(longest, limit)))
     return widths
+
+
+def _filled(widths: Sequence[int], table: Table, left: int) -> Sequence[int]:
+    """Return the widths with what is left given to a column of texts."""
+    return (*widths[:-1], widths[-1] + left) if table.columns[-1].rest else widths
 
 
 def _beside(table: Table, widths: Sequence[int], gap: int) -> Iterator[Text]:
     """Yield each row on a line of its own."""
     between = " " * gap
-    if any(column.group for column in table.columns):
-        yield _line(table.columns, widths, _group_cells(table.columns), between)
-    yield _line(table.columns, widths, [(column.title, QUIET) for column in table.columns], between)
+    for head in _heads(table.columns):
+        yield _line(table.columns, widths, head, between)
     for row in table.rows:
         yield _line(table.columns, widths, row, between)
 
@@ -162,11 +182,10 @@ def _below(table: Table, widths: Sequence[int]) -> Iterator[Text]:
     names, *others = table.columns
     between = " " * _NARROW_GAP
     room = sum(widths[1:]) + len(others) * _NARROW_GAP
-    yield Text(" " * INDENT + names.title, QUIET)
-    if any(column.group for column in others):
-        yield _line(others, widths[1:], _group_cells(others), between, indent=2 * INDENT)
-    titles = [(column.title, QUIET) for column in others]
-    yield _line(others, widths[1:], titles, between, indent=2 * INDENT)
+    if names.title:
+        yield Text(" " * INDENT + names.title, QUIET)
+    for head in _heads(others):
+        yield _line(others, widths[1:], head, between, indent=2 * INDENT)
     for row in table.rows:
         name, style = _styled(row[0])
         if name:
@@ -190,8 +209,11 @@ def _told(table: Table, width: int) -> Iterator[Text]:
             yield Text(" " * 2 * INDENT + line)
 
 
-def _group_cells(columns: Sequence[Column]) -> list[Cell]:
-    return [(column.group, QUIET) for column in columns]
+def _heads(columns: Sequence[Column]) -> Iterator[list[Cell]]:
+    """Yield the lines above the rows: groups and titles, each where there are some."""
+    for texts in ([column.group for column in columns], [column.title for column in columns]):
+        if any(texts):
+            yield [(text, QUIET) for text in texts]
 
 
 def _line(
@@ -208,6 +230,7 @@ def _line(
     for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
         text, style = _styled(cell)
         line.append(between if place else "")
-        line.append(padded(cut_middle(text, width), width, left=column.left), style)
+        shown = cut_end(text, width) if column.rest else cut_middle(text, width)
+        line.append(padded(shown, width, left=column.left), style)
     line.rstrip()
     return line

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def safe_console(**options: Any) -> Console:
-    """Return a console of rich that writes control characters in what it is given as escapes."""
+    """Return a console of rich that writes control characters in what it is given as escapes.
+
+    Signs that its output has no code for become question marks.
+    """
     from rich.console import Console
     from rich.segment import Segment
 
@@ -21,6 +24,9 @@ def safe_console(**options: Any) -> Console:
         def render(self, *arguments: Any, **keywords: Any) -> Iterable[Segment]:
             # Its own control codes are segments of a kind of their own: any other came with the text.
             for segment in super().render(*arguments, **keywords):
-                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+                yield segment if segment.control else Segment(self._writable(segment.text), segment.style)
+
+        def _writable(self, text: str) -> str:
+            return visible(text).encode(self.encoding, "replace").decode(self.encoding)
 
     return SafeConsole(highlight=False, soft_wrap=False, **options)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from dokimos.core.endings import describe_counts
 from dokimos.core.figures import duration, one_line, percent, usd
-from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.results import ExperimentResult, ItemResult
 from dokimos.core.visible import visible
 from dokimos.reporting import console
 from dokimos.reporting.blocks import Detail, Line, View, escaped, print_blocks, table_html
+from dokimos.reporting.data_views import LONGEST_REASON, entries, result_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-LONGEST_REASON: Final = 400
 _NONE: Final = "–"
-_SIGNS: Final[Mapping[bool | None, str]] = {True: "+", False: "x"}
 
 
 def item_text(item: ItemResult) -> str:
@@ -29,7 +26,7 @@ def item_text(item: ItemResult) -> str:
     lines = [f"{item.key}: {item.outcome.value}"]
     if item.error is not None:
         lines.append(f"! task: {item.error}")
-    lines += map(_told, item.eval_results)
+    lines += map(result_line, item.eval_results)
     return "\n  ".join(visible(one_line(line, LONGEST_REASON)) for line in lines)
 
 
@@ -53,34 +50,19 @@ def item_details(item: ItemResult, *, run: int | None = None) -> str:
     room = max((len(name) for name, _ in parts), default=0)
     lines = [" | ".join(filter(None, head)), ""]
     lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
-    lines += ["", *(f"  {_indented(_told(result), 4)}" for result in item.eval_results)]
+    lines += ["", *(f"  {_indented(result_line(result), 4)}" for result in item.eval_results)]
     return visible("\n".join(lines).rstrip())
 
 
 def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
     """Yield what went in and came out, each with its title."""
     example = item.example
-    yield from _entries("input", example.inputs, INPUT)
-    yield from _entries("expected", example.expected_outputs, OUTPUT)
-    yield from _entries("output", item.actual_outputs, OUTPUT)
-    yield from _entries("metadata", example.metadata, None)
+    yield from entries("input", example.inputs, INPUT)
+    yield from entries("expected", example.expected_outputs, OUTPUT)
+    yield from entries("output", item.actual_outputs, OUTPUT)
+    yield from entries("metadata", example.metadata, None)
     if item.error is not None:
         yield "error", item.error
-
-
-def _entries(title: str, content: Mapping[str, Any], usual: str | None) -> Iterator[tuple[str, str]]:
-    """Yield each entry of a map; the usual one is called by the title alone."""
-    for key, value in content.items():
-        text = value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False, indent=2)
-        yield title if key == usual else f"{title}.{key}", text
-
-
-def _told(result: EvalResult) -> str:
-    score = "" if result.score is None else f" {result.score:.2f}"
-    limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
-    said = result.problem if result.error is not None else result.skipped or result.reason
-    sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
-    return f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}"
 
 
 def _indented(text: str, room: int) -> str:
@@ -135,12 +117,12 @@ def _print_result(result: ExperimentResult, target: Console, detail: Detail) -> 
 
 def _print_item(item: ItemResult, target: Console, detail: Detail) -> None:
     text = item_text(item) if detail == "summary" else item_details(item)
-    print_blocks((Line(line, wraps=True) for line in text.split("\n")), target)
+    print_blocks((Line(line, fit="wrap") for line in text.split("\n")), target)
 
 
 def item_html(item: ItemResult) -> str:
     """Return an item as a fragment of HTML: what went in and came out, and what each evaluator says of it."""
-    parts = [*_parts(item), *((result.name, _told(result)) for result in item.eval_results)]
+    parts = [*_parts(item), *((result.name, result_line(result)) for result in item.eval_results)]
     head = f"<p><b>{escaped(item.key)}</b>: {escaped(item.outcome.value)}</p>"
     return f"<div>{head}{table_html(('', ''), parts)}</div>"
 

@@ -45,7 +45,7 @@ def test_a_dataset_cannot_be_changed():
 
 
 def test_the_repr_is_short():
-    assert repr(TEN) == "Dataset('ten', 10 examples)"
+    assert repr(TEN) == "<Dataset 'ten': 10 examples>"
     assert repr(TEN[:1]) == "Dataset('ten', 1 example)"
 
 

@@ -1,0 +1,116 @@
+"""What data sets, examples, cases and single results show of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.eval_result import EvalResult
+from dokimos.core.example import Example
+from dokimos.core.figures import one_line
+from dokimos.core.jsonable import jsonable
+from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import counted
+from dokimos.reporting.blocks import Block, Detail, Line, View
+from dokimos.reporting.tables import Column, Table
+
+if TYPE_CHECKING:
+    from dokimos.datasets.dataset import Dataset
+
+SUMMARY_ROWS: Final = 5
+SHOWN_ROWS: Final = 20
+LONGEST_REASON: Final = 400
+_LONGEST_PART: Final = 60
+_SIGNS: Final[Mapping[bool | None, str]] = {True: "+", False: "x"}
+
+
+def entries(title: str, content: Mapping[str, Any], usual: str | None) -> Iterator[tuple[str, str]]:
+    """Yield each entry of a map; the usual one is called by the title alone."""
+    for key, value in content.items():
+        yield title if key == usual else f"{title}.{key}", _text(value, indent=2)
+
+
+def _text(value: Any, *, indent: int | None = None) -> str:
+    return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False, indent=indent)
+
+
+def result_line(result: EvalResult) -> str:
+    """Return what one evaluator says, in one line."""
+    score = "" if result.score is None else f" {result.score:.2f}"
+    limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
+    said = result.problem if result.error is not None else result.skipped or result.reason
+    sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
+    return f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}"
+
+
+def _dataset_headline(dataset: Dataset) -> str:
+    return f"{dataset.name!r:.60}: {counted(len(dataset), 'example')}"
+
+
+def _dataset_blocks(dataset: Dataset, detail: Detail) -> Iterator[Block]:
+    yield Line(f"{dataset.name}: {counted(len(dataset), 'example')}", "bold")
+    if dataset.description:
+        yield Line(dataset.description, fit="wrap")
+    most = {"summary": SUMMARY_ROWS, "full": SHOWN_ROWS, "verbose": len(dataset)}[detail]
+    columns = [
+        Column("", left=True, most=24),
+        Column("input", left=True, most=40),
+        Column("expected", left=True, rest=True),
+    ]
+    shown = dataset[:most]
+    rows = [
+        [
+            f"{index}" if example.id is None else example.id,
+            _in_words(example.inputs, INPUT),
+            _in_words(example.expected_outputs, OUTPUT),
+        ]
+        for index, example in enumerate(shown)
+    ]
+    yield Line()
+    yield Table(columns, rows)
+    if len(dataset) > most:
+        yield Line(f"  ... and {len(dataset) - most:,} more", "dim")
+
+
+def _in_words(content: Mapping[str, Any], usual: str) -> str:
+    """Return a map in one line; of one with the usual key alone, its value."""
+    texts = {key: one_line(_text(value), LONGEST_REASON) for key, value in content.items()}
+    return ", ".join(text if key == usual else f"{key}={text}" for key, text in texts.items())
+
+
+def _example_headline(example: Example) -> str:
+    named = "" if example.id is None else f"{example.id!r:.60}: "
+    parts = [_in_words(example.inputs, INPUT), _in_words(example.expected_outputs, OUTPUT)]
+    return named + " -> ".join(one_line(part, _LONGEST_PART) for part in parts if part)
+
+
+def _example_parts(example: Example | EvalTestCase) -> Iterator[tuple[str, str]]:
+    yield from entries("input", example.inputs, INPUT)
+    yield from entries("expected", example.expected_outputs, OUTPUT)
+    if example.actual_outputs is not None:
+        yield from entries("output", example.actual_outputs, OUTPUT)
+    yield from entries("metadata", example.metadata, None)
+
+
+def _parts_blocks(example: Example | EvalTestCase, detail: Detail) -> Iterator[Block]:
+    yield Line(example.id or type(example).__name__, "bold")
+    rows = [[title, text] for title, text in _example_parts(example)]
+    yield Table([Column("", left=True), Column("", left=True, rest=True)], rows)
+
+
+def _case_headline(case: EvalTestCase) -> str:
+    named = "" if case.id is None else f"{case.id!r:.60}: "
+    parts = [_in_words(case.inputs, INPUT), _in_words(case.actual_outputs, OUTPUT)]
+    return named + " -> ".join(one_line(part, _LONGEST_PART) for part in parts if part)
+
+
+def _result_blocks(result: EvalResult, detail: Detail) -> Iterator[Block]:
+    yield Line(one_line(result_line(result), LONGEST_REASON), fit="wrap")
+
+
+DATASET: Final = View.of_blocks(_dataset_headline, _dataset_blocks)
+EXAMPLE: Final = View.of_blocks(_example_headline, _parts_blocks)
+CASE: Final = View.of_blocks(_case_headline, _parts_blocks)
+RESULT: Final = View.of_blocks(result_line, _result_blocks)
