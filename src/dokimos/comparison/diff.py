@@ -256,6 +256,11 @@ class RunComparison(Printable):
     candidate_pass_rate: float | None
     baseline_label: str = ""
     candidate_label: str = ""
+    baseline_name: str = ""
+    """Of the experiment, as are its facts."""
+    candidate_name: str = ""
+    baseline_facts: Mapping[str, str] = field(default_factory=dict)
+    candidate_facts: Mapping[str, str] = field(default_factory=dict)
     removed_evaluators: tuple[str, ...] = ()
     added_evaluators: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

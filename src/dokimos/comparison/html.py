@@ -1,15 +1,13 @@
-"""A comparison as one HTML file that needs neither network nor script: metrics, then item by item."""
+"""A comparison as one HTML file that needs no network: metrics, then item by item with both outputs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange, title
+from dokimos.comparison.diff import Change, MetricChange, RunComparison, title
+from dokimos.comparison.html_items import packed_changes, static_items
 from dokimos.comparison.markdown import verdict_text
-from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.comparison.wording import (
     change,
     coverage_note,
@@ -19,232 +17,188 @@ from dokimos.comparison.wording import (
     level,
     p_text,
     points,
-    signed,
+    side_titles,
 )
-from dokimos.core.figures import UNKNOWN, cut, known, one_line, percent, score
-from dokimos.core.keys import OUTPUT
-from dokimos.core.results import ItemResult
-from dokimos.exporters.html_page import asset, card, foreign, number_cell, page, safe
-from dokimos.exporters.items import expected_text, shown
+from dokimos.core.figures import known, percent
+from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
+from dokimos.core.score_range import width_of
+from dokimos.exporters.html_charts import change_bar
+from dokimos.exporters.html_page import (
+    LIST_SCRIPTS,
+    asset,
+    bundled,
+    card,
+    cards,
+    head_cell,
+    notices,
+    number_cell,
+    page,
+)
 
-MOST_ITEMS: Final = 2_000
-"""Items of one kind that are shown; the JSON report has them all."""
-_LONGEST: Final = 20_000
-_MOST_WORDS: Final = 1_500
-_EXCERPT: Final = 140
-_WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
-_KINDS: Final = {
-    Change.REGRESSED: ("Regressed", "failed"),
-    Change.IMPROVED: ("Improved", "passed"),
-    Change.UNCHANGED: ("Unchanged", "unjudged"),
-    Change.ADDED: ("Added", "unjudged"),
-    Change.REMOVED: ("Removed", "unjudged"),
-}
+_PACKAGE: Final = "dokimos.comparison"
+_SIGNS: Final = {Change.REGRESSED: "✗ ", Change.IMPROVED: "✓ "}
 
 
 def html_of(comparison: RunComparison) -> str:
     """Return a comparison as HTML. Foreign text is only ever shown as text."""
-    body = [
-        _header(comparison),
-        _cards(comparison),
-        _warnings(comparison),
-        _metrics(comparison),
-        *(_section(comparison, kind) for kind in Change),
-    ]
-    style = asset("report.css") + asset("comparison.css", "dokimos.comparison")
-    name = f"{comparison.baseline_label} → {comparison.candidate_label} – dokimos comparison"
-    return page(name, "".join(body), style=style)
-
-
-def _header(comparison: RunComparison) -> str:
-    kind = "fail" if comparison.has_regressions else "pass"
-    evidence = ""
-    if comparison.leading is not None:
-        text = evidence_sentence(comparison.leading, len(comparison.metrics))
-        evidence = f'<p class="facts">{safe(text)}</p>'
-    return (
-        f"<header>\n<h1>{foreign(comparison.baseline_label)} → {foreign(comparison.candidate_label)}</h1>\n"
-        f'<p class="verdict {kind}">{foreign(verdict_text(comparison))}</p>\n{evidence}</header>\n'
+    before, now = side_titles(comparison)
+    return comparison_page(
+        f"{before} → {now} – dokimos comparison",
+        (
+            _header(comparison, before, now),
+            _cards(comparison),
+            notices(comparison.warnings),
+            metrics_section(comparison),
+            items_section(comparison),
+            sides_section(comparison),
+        ),
+        comparison,
     )
 
 
-def _cards(comparison: RunComparison) -> str:
+def comparison_page(
+    name: str, body: Content, comparison: RunComparison, *, counting: Sequence[str] = (), style: str = ""
+) -> str:
+    """Return a page that has the items of a comparison in it; `counting` are those that decide a verdict."""
+    return page(
+        name,
+        body,
+        style=asset("report.css") + asset("comparison.css", _PACKAGE) + style,
+        script=bundled(*map(asset, LIST_SCRIPTS), asset("comparison.js", _PACKAGE)),
+        skip=tag("a", "Skip to the items", class_="skip", href="#items"),
+        data=data_element("data", packed_changes(comparison, counting)),
+    )
+
+
+def metrics_section(comparison: RunComparison) -> Html:
+    """Return the pass rate and the evaluators as rows, each with its change and how certain that is."""
+    adjusted = any(one.adjusted_p_value != one.p_value for one in comparison.metrics)
+    reach = max((_reach(metric) for metric in comparison.metrics), default=1.0)
+    head = [
+        head_cell("Metric"),
+        head_cell("Baseline", "num"),
+        head_cell("Candidate", "num"),
+        head_cell("Change", "num"),
+        head_cell("Worse to better", "plain", "The change and its 95 % interval around zero"),
+        head_cell("95 % interval", "num"),
+        head_cell("Worse / better", "num"),
+        head_cell("p", "num"),
+        head_cell("Adjusted p", "num") if adjusted else None,
+        head_cell("n", "num"),
+    ]
+    rows = [_metric_row(metric, reach, adjusted=adjusted) for metric in comparison.metrics]
+    table = tag("table", tag("thead", tag("tr", head)), tag("tbody", rows), class_="metrics")
+    return tag("section", tag("h2", "Metrics"), tag("div", table, class_="scroll"))
+
+
+def items_section(comparison: RunComparison) -> Html:
+    """Return the place of the items; without script the first that changed are in it."""
+    return tag(
+        "section",
+        tag("h2", "Items"),
+        tag("div", id="app", hidden=True),
+        tag("noscript", static_items(comparison)),
+        id="items",
+        tabindex=-1,
+    )
+
+
+def sides_section(comparison: RunComparison) -> Html:
+    """Return what the two sides are, fact by fact."""
+    sides = (
+        ("Baseline", comparison.baseline_name, comparison.baseline_label, comparison.baseline_facts),
+        ("Candidate", comparison.candidate_name, comparison.candidate_label, comparison.candidate_facts),
+    )
+    columns = [tag("div", tag("h3", side), _facts(name, label, facts)) for side, name, label, facts in sides]
+    return tag(
+        "section",
+        tag("h2", "What was compared"),
+        tag("div", columns, class_="sides"),
+        class_="provenance",
+    )
+
+
+def _facts(name: str, label: str, facts: Mapping[str, str]) -> Html:
+    known_facts = {"name": name, **facts}
+    if label not in known_facts.values():
+        known_facts["from"] = label
+    rows = [
+        (tag("dt", fact.capitalize()), tag("dd", foreign(value)))
+        for fact, value in known_facts.items()
+        if value
+    ]
+    return tag("dl", rows)
+
+
+def _header(comparison: RunComparison, before: str, now: str) -> Html:
+    evidence = None
+    if comparison.leading is not None:
+        evidence = tag("p", evidence_sentence(comparison.leading, len(comparison.metrics)), class_="facts")
+    improved = any(metric.change is Change.IMPROVED for metric in comparison.metrics)
+    sign = "✗ " if comparison.has_regressions else "✓ " if improved else "= "
+    kind = "fail" if comparison.has_regressions else "pass"
+    n = sum(comparison.count(one) for one in (Change.REGRESSED, Change.IMPROVED, Change.UNCHANGED))
+    paired = comparison.pairing.value.replace("_", " ")
+    return tag(
+        "header",
+        tag("h1", foreign(before), " → ", foreign(now)),
+        tag("p", f"{n:,} items on both sides · paired by {paired}", class_="facts"),
+        tag("p", tag("b", sign), foreign(verdict_text(comparison)), class_=f"verdict {kind}"),
+        evidence,
+    )
+
+
+def _cards(comparison: RunComparison) -> Html:
     rate = comparison.pass_rate
     move = f"{level(rate, rate.baseline_mean)} → {level(rate, rate.candidate_mean)}"
     counts = {kind: f"{comparison.count(kind):,}" for kind in Change}
     drop = known(points, rate.detectable_drop)
-    cards = [
-        card(
-            "Pass rate", safe(move), f"{safe(change(rate))}, 95 % interval {safe(interval_with_note(rate))}"
-        ),
+    return cards(
+        card("Pass rate", move, f"{change(rate)}, 95 % interval {interval_with_note(rate)}"),
         card("Regressed", counts[Change.REGRESSED], f"of {rate.n:,} items on both sides"),
         card("Improved", counts[Change.IMPROVED], f"{counts[Change.UNCHANGED]} unchanged"),
-        card(
-            "Smallest drop it sees", safe(drop), f"of the pass rate, with {percent(rate.config.power)} power"
-        ),
-    ]
-    return f'<section class="cards" aria-label="Summary">\n{"".join(cards)}</section>\n'
-
-
-def _warnings(comparison: RunComparison) -> str:
-    if not comparison.warnings:
-        return ""
-    lines = "".join(f"<li>{foreign(text)}</li>" for text in comparison.warnings)
-    return f'<section class="warnings"><h2>Warnings</h2><ul>{lines}</ul></section>\n'
-
-
-def _metrics(comparison: RunComparison) -> str:
-    columns = ("Baseline", "Candidate", "Change", "95 % interval", "Worse / better", "p", "Adjusted p", "n")
-    head = "".join(f'<th scope="col" class="num">{column}</th>' for column in columns)
-    rows = "".join(_metric_row(metric) for metric in comparison.metrics)
-    return (
-        '<section>\n<h2>Metrics</h2>\n<div class="scroll"><table class="metrics">\n'
-        f'<thead><tr><th scope="col">Metric</th>{head}</tr></thead>\n'
-        f"<tbody>{rows}</tbody></table></div></section>\n"
+        card("Smallest drop it sees", drop, f"of the pass rate, with {percent(rate.config.power)} power"),
     )
 
 
-def _metric_row(metric: MetricChange) -> str:
-    rule = '<span class="rule">lower is better</span>' if metric.lower_is_better else ""
+def _reach(metric: MetricChange) -> float:
+    """How far the change and its interval are from zero, as a share of the range of scores."""
+    found = metric.interval
+    ends: Iterable[float] = (metric.delta or 0.0, *(() if found is None else (found.low, found.high)))
+    return max(abs(end) for end in ends) / width_of(metric.score_range)
+
+
+def _metric_row(metric: MetricChange, reach: float, *, adjusted: bool) -> Html:
+    kind = metric.change.value.lower()
+    note = coverage_note(metric)
     cells = [
-        f'<th scope="row">{foreign(title(metric))}{rule}</th>',
+        tag(
+            "th",
+            foreign(title(metric)),
+            tag("span", "lower is better", class_="rule") if metric.lower_is_better else None,
+            scope="row",
+        ),
         number_cell(metric.baseline_mean, level(metric, metric.baseline_mean)),
         number_cell(metric.candidate_mean, level(metric, metric.candidate_mean)),
-        number_cell(metric.delta, safe(change(metric)), metric.change.value.lower()),
-        f'<td class="num">{safe(interval(metric))}{_coverage_note(metric)}</td>',
-        f'<td class="num">{metric.worse:,} / {metric.better:,}</td>',
-        number_cell(metric.p_value, safe(p_text(metric.p_value).removeprefix("= "))),
-        number_cell(metric.adjusted_p_value, safe(p_text(metric.adjusted_p_value).removeprefix("= "))),
+        number_cell(metric.delta, f"{_SIGNS.get(metric.change, '')}{change(metric)}", kind),
+        tag("td", _picture(metric, reach, kind), class_="bar"),
+        tag("td", interval(metric), tag("span", note, class_="rule") if note else None, class_="num"),
+        tag("td", f"{metric.worse:,} / {metric.better:,}", class_="num"),
+        number_cell(metric.p_value, p_text(metric.p_value).removeprefix("= ")),
+        number_cell(metric.adjusted_p_value, p_text(metric.adjusted_p_value).removeprefix("= "))
+        if adjusted
+        else None,
         number_cell(metric.n, f"{metric.n:,}"),
     ]
-    return f"<tr>{''.join(cells)}</tr>\n"
+    return join(tag("tr", cells), "\n")
 
 
-def _coverage_note(metric: MetricChange) -> str:
-    note = coverage_note(metric)
-    return f'<span class="rule">{safe(note)}</span>' if note else ""
-
-
-def _section(comparison: RunComparison, kind: Change) -> str:
-    items = comparison.most_moved(kind)
-    if not items:
-        return ""
-    name, sign = _KINDS[kind]
-    left_out = len(items) - MOST_ITEMS
-    more = f'<p class="empty">{left_out:,} more are in the JSON report.</p>' if left_out > 0 else ""
-    rows = "".join(_item(item, sign) for item in items[:MOST_ITEMS])
-    content = f"<h2>{name} <span>{len(items):,}</span></h2>"
-    if kind in (Change.REGRESSED, Change.IMPROVED):
-        return f'<section class="items">{content}{rows}{more}</section>\n'
-    return f'<details class="items"><summary>{content}</summary>{rows}{more}</details>\n'
-
-
-def _item(item: ItemChange, sign: str) -> str:
-    flip = ' <span class="flip">verdict flipped</span>' if item.pass_flip else ""
-    excerpt = foreign(one_line(item.input or "", _EXCERPT))
-    return (
-        f'<details class="item"><summary><span class="sign {sign}">{_move(item)}</span> '
-        f'<span class="id">{foreign(item.key)}</span> {excerpt}{flip}</summary>'
-        f"{_text('Input', item.input)}{_expected(item)}{_outputs(item)}{_scores(item)}</details>\n"
-    )
-
-
-def _move(item: ItemChange) -> str:
-    sides = (item.baseline, item.candidate)
-    before, now = (None if side is None else side.pass_share for side in sides)
-    return safe(f"{_share(before)} → {_share(now)}")
-
-
-def _share(share: float | None) -> str:
-    if share is None:
-        return UNKNOWN
-    return {0.0: "✗", 1.0: "✓"}.get(share, percent(share))
-
-
-def _expected(item: ItemChange) -> str:
-    results = item.either.results
-    return _text("Expected", expected_text(results[0])) if results else ""
-
-
-def _text(label: str, text: str | None) -> str:
-    if text is None:
-        return ""
-    return f'<h3>{label}</h3><pre class="text">{safe(cut(text, _LONGEST))}</pre>'
-
-
-def _outputs(item: ItemChange) -> str:
-    before, now = _output(item.baseline), _output(item.candidate)
-    if before is None and now is None:
-        return ""
-    if before == now:
-        return _text("Output, the same on both sides", now)
-    old, new = marked(before or "", now or "")
-    return (
-        '<div class="sides"><div><h3>Baseline output</h3>'
-        f'<pre class="text">{UNKNOWN if before is None else old}</pre></div><div><h3>Candidate output</h3>'
-        f'<pre class="text">{UNKNOWN if now is None else new}</pre></div></div>'
-    )
-
-
-def _output(side: ItemSnapshot | None) -> str | None:
-    """What the first repeat answered, or its error; None where that is not known."""
-    if side is None or not side.results:
+def _picture(metric: MetricChange, reach: float, kind: str) -> Html | None:
+    """The change as a picture in which left is worse, whichever way the scores are read."""
+    if metric.delta is None:
         return None
-    first: ItemResult = side.results[0]
-    if first.error is not None:
-        return f"Error: {first.error}"
-    return shown(first.actual_outputs, OUTPUT)
-
-
-def marked(before: str, now: str) -> tuple[str, str]:
-    """Return both texts as HTML, with the words marked that only one of them has."""
-    old, new = _WORDS.findall(cut(before, _LONGEST)), _WORDS.findall(cut(now, _LONGEST))
-    if len(old) + len(new) > _MOST_WORDS:
-        return safe("".join(old)), safe("".join(new))
-    left, right = [], []
-    for operation, i, j, k, m in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        left.append(_mark("del", old[i:j], operation != "equal"))
-        right.append(_mark("ins", new[k:m], operation != "equal"))
-    return "".join(left), "".join(right)
-
-
-def _mark(tag: str, words: Sequence[str], differs: bool) -> str:
-    text = safe("".join(words))
-    return f"<{tag}>{text}</{tag}>" if differs and text else text
-
-
-def _scores(item: ItemChange) -> str:
-    rows = "".join(_score_row(one, item) for one in item.evaluators)
-    if not rows:
-        return "".join(_errors(item))
-    return (
-        '<div class="scroll"><table class="scores"><thead><tr><th scope="col">Evaluator</th>'
-        '<th scope="col" class="num">Baseline</th><th scope="col" class="num">Candidate</th>'
-        '<th scope="col" class="num">Change</th><th scope="col">Reason, candidate</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>{''.join(_errors(item))}"
-    )
-
-
-def _score_row(one: ScoreChange, item: ItemChange) -> str:
-    both = one.baseline_mean is not None and one.candidate_mean is not None
-    moved = signed(one.delta) if both and one.delta else UNKNOWN
-    return (
-        f'<tr><th scope="row">{foreign(one.name)}</th>'
-        f"{number_cell(one.baseline_mean, known(score, one.baseline_mean))}"
-        f"{number_cell(one.candidate_mean, known(score, one.candidate_mean))}"
-        f"{number_cell(one.delta, safe(moved), one.change.value.lower())}"
-        f"<td>{foreign(one_line(_reason(one.name, item), 500))}</td></tr>"
-    )
-
-
-def _reason(name: str, item: ItemChange) -> str:
-    results: Iterable[ItemResult] = () if item.candidate is None else item.candidate.results
-    found = (result for one in results if (result := one.result(name)) is not None)
-    return next((result.reason or result.error or "" for result in found), "")
-
-
-def _errors(item: ItemChange) -> Iterator[str]:
-    for side, snapshot in (("Baseline", item.baseline), ("Candidate", item.candidate)):
-        for name, error in ({} if snapshot is None else snapshot.errors).items():
-            what = f"{name}: " if name else ""
-            yield f'<h3>{side} error</h3><pre class="text problem">{safe(cut(what + error, _LONGEST))}</pre>'
+    width = width_of(metric.score_range)
+    sign = -1.0 if metric.lower_is_better else 1.0
+    found = metric.interval
+    span = None if found is None else sorted((sign * found.low / width, sign * found.high / width))
+    return change_bar(sign * metric.delta / width, None if span is None else (span[0], span[1]), reach, kind)

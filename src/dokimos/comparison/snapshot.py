@@ -147,7 +147,10 @@ class Snapshot:
     partial: str | None = None
     """Which part of a run it is, such as the items that had failed; None for a whole one."""
     label: str = ""
-    """How to name this side to a person: a run id or a file."""
+    """How to name this side to a command: a run id or a file."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What tells this side from another of the same name, in the order in which it is told: its prompt,
+    model, commit, start and run id."""
     records_repeats: bool = True
     """Whether it tells repeats and which evaluators are deterministic; baselines of other implementations
     do not."""
@@ -174,6 +177,7 @@ class Snapshot:
             status=_status(several),
             partial=next((part for one in several if (part := one.provenance.partial) is not None), None),
             label=first.run_id or first.name,
+            facts=_facts_of_side(first),
         )
 
     @property
@@ -202,6 +206,18 @@ def _checked(results: ExperimentResult | Sequence[ExperimentResult]) -> list[Exp
 def _status(results: Iterable[ExperimentResult]) -> RunStatus:
     """The first status that is not that of a run which ended well."""
     return next((one.status for one in results if one.status is not RunStatus.COMPLETED), RunStatus.COMPLETED)
+
+
+def _facts_of_side(result: ExperimentResult) -> dict[str, str]:
+    source, about = result.provenance, result.metadata
+    found = {
+        "prompt": about.get("promptVersion"),
+        "model": about.get("model") or result.metrics.model,
+        "commit": source.git_commit and f"{source.git_commit[:10]}{' changed' if source.git_dirty else ''}",
+        "started": source.started_at and source.started_at[:16].replace("T", " "),
+        "run": result.run_id,
+    }
+    return {name: str(value) for name, value in found.items() if value}
 
 
 def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -> EvaluatorFacts:

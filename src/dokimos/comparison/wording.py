@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dokimos.comparison.diff import PASS_RATE, MetricChange, title
+from collections.abc import Mapping
+
+from dokimos.comparison.diff import PASS_RATE, MetricChange, RunComparison, title
 from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
 
 
@@ -98,3 +100,22 @@ def _visible_drops(metric: MetricChange) -> str:
         return drops
     some = "none" if uneven is None else f"from {points(uneven)} on"
     return f"{drops} where all items fall alike, and {some} where a tenth of them fall"
+
+
+def side_titles(comparison: RunComparison) -> tuple[str, str]:
+    """Return how a person tells the sides apart: by name, else by the first fact that differs."""
+    names = (comparison.baseline_name, comparison.candidate_name)
+    if all(names) and names[0] != names[1]:
+        return names
+    sides = (comparison.baseline_facts, comparison.candidate_facts)
+    marks = next((pair for key in sides[1] if (pair := _differing(sides, key))), None)
+    if marks is None:
+        labels = (comparison.baseline_label, comparison.candidate_label)
+        marks = labels if labels[0] != labels[1] and names[0] not in labels else ("baseline", "candidate")
+    before, now = (f"{name} ({mark})" if name else mark for name, mark in zip(names, marks, strict=True))
+    return before, now
+
+
+def _differing(sides: tuple[Mapping[str, str], Mapping[str, str]], key: str) -> tuple[str, str] | None:
+    before, now = sides[0].get(key), sides[1].get(key)
+    return None if before is None or now is None or before == now else (before, now)

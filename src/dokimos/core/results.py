@@ -180,7 +180,7 @@ class ExperimentResult(Printable):
     def evaluator_names(self) -> tuple[str, ...]:
         """The evaluators that gave results, in declared order, then in the order first seen."""
         declared = [info.name for info in self.evaluators]
-        seen = [found.name for run in self.runs for found in run.summary.evaluators]
+        seen = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
         return tuple(dict.fromkeys([*(name for name in declared if name in seen), *seen]))
 
     @property

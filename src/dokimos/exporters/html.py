@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from dokimos.core import figures
 from dokimos.core.figures import UNKNOWN, known
+from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
 from dokimos.core.outcome import Outcome
-from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.core.score_range import describe_range
-from dokimos.core.summary import EvaluatorSummary, RunSummary, judge_cost
+from dokimos.core.summary import RunSummary, judge_cost
 from dokimos.exporters.facts import facts
-from dokimos.exporters.html_charts import histogram, outcome_bar, rate_bar
-from dokimos.exporters.html_data import embedded
-from dokimos.exporters.html_page import asset, bundled, card, foreign, number_cell, page, safe
-from dokimos.exporters.items import (
-    ItemRuns,
-    by_tag,
-    inputs_text,
-    items_of,
-    pass_interval,
-    tag_keys,
-    worst_first,
-)
+from dokimos.exporters.html_charts import outcome_bar, rate_bar
+from dokimos.exporters.html_data import packed_items
+from dokimos.exporters.html_evaluators import breakdowns, evaluator_table
+from dokimos.exporters.html_page import LIST_SCRIPTS, asset, bundled, card, cards, notices, page
+from dokimos.exporters.items import ItemRuns, inputs_text, items_of, pass_interval, tag_keys, worst_first
 from dokimos.stats.intervals import Interval
 
 STATIC_ITEMS: Final = 20
 """Items listed where JavaScript is off."""
-SCRIPTS: Final = ("report_parts.js", "report_items.js", "report.js")
+ITEM_SCRIPTS: Final = (*LIST_SCRIPTS, "report_retrieval.js", "report_drawer.js", "report_items.js")
+"""What a page with the items of a result builds on."""
 FIRST_ITEMS: Final = 3
 """Items named before anything else."""
 
@@ -53,69 +44,78 @@ class HtmlExporter:
         items = items_of(result)
         worst = worst_first(items, result)
         keys = tag_keys(items)
-        style, code = asset("report.css"), bundled(*map(asset, SCRIPTS))
         summary = result.summary
         body = [
-            _header(result),
+            _header(result, summary),
             _cards(result, summary),
-            _warnings(result),
-            _first(worst),
-            _evaluators(result, summary),
-            _breakdowns(result, keys),
+            notices(result.notices),
+            _first(worst, items),
+            evaluator_table(result, summary),
+            breakdowns(result, keys),
             _items(result, worst),
             _provenance(result),
         ]
-        data = f'<script type="application/json" id="data">{embedded(result, items, keys)}</script>\n'
         return page(
             f"{result.name} – dokimos report",
-            "".join(body),
-            style=style,
-            script=code,
-            skip='<a class="skip" href="#items">Skip to the items</a>\n',
-            data=data,
+            body,
+            style=asset("report.css"),
+            script=bundled(*map(asset, (*ITEM_SCRIPTS, "report_map.js", "report.js"))),
+            skip=tag("a", "Skip to the items", class_="skip", href="#items"),
+            data=data_element("data", packed_items(result, items, keys)),
         )
 
 
-def _header(result: ExperimentResult) -> str:
+def _header(result: ExperimentResult, summary: RunSummary) -> Html:
     source = result.provenance
-    facts = [
+    model = result.metadata.get("model") or summary.metrics.model
+    parts: list[Content] = [
         f"{figures.count(result.total_count)} items",
         f"{result.run_count} runs" if result.run_count > 1 else "1 run",
-        *([f"dataset {foreign(source.dataset_name)}"] if source.dataset_name else []),
-        *([f"<time>{safe(source.started_at[:16].replace('T', ' '))}</time>"] if source.started_at else []),
+        None if not model else foreign(figures.one_line(str(model), 120)),
+        None if not source.dataset_name else join("dataset ", foreign(source.dataset_name)),
+        None if not source.started_at else tag("time", source.started_at[:16].replace("T", " ")),
     ]
-    description = f'<p class="description">{foreign(result.description)}</p>' if result.description else ""
-    return (
-        f'<header>\n<h1>{foreign(result.name)}</h1>\n{description}<p class="facts">{" · ".join(facts)}</p>\n'
-        f"{_status(result)}{_verdict(result)}</header>\n"
+    shown = [part for part in parts if part is not None]
+    return tag(
+        "header",
+        tag("h1", foreign(result.name)),
+        tag("p", foreign(result.description), class_="description") if result.description else None,
+        tag("p", [(" · " if place else None, part) for place, part in enumerate(shown)], class_="facts"),
+        _status(result),
+        _verdict(result),
     )
 
 
-def _status(result: ExperimentResult) -> str:
+def _status(result: ExperimentResult) -> Html | None:
     text = _STATUS.get(result.status)
-    return f'<p class="status" role="status"><b>!</b> {text}</p>\n' if text else ""
+    return tag("p", tag("b", "!"), f" {text}", class_="status", role="status") if text else None
 
 
-def _verdict(result: ExperimentResult) -> str:
+def _verdict(result: ExperimentResult) -> Html:
+    return join(_verdict_line(result), "\n", _outcomes(result))
+
+
+def _verdict_line(result: ExperimentResult) -> Html:
     if result.pass_rate is None:
         words = (
             "Informational: no evaluator decides"
             if result.informational_count
             else "Not judged: no evaluator decided on any item"
         )
-        line = f'<p class="verdict none"><b>–</b> {words}</p>'
-    else:
-        passed, judged = result.pass_count, result.pass_count + result.fail_count
-        mean = f", mean of {result.run_count} runs" if result.run_count > 1 else ""
-        sign, kind = ("<b>✓</b> ", "pass") if result.pass_rate == 1 else ("", "")
-        line = (
-            f'<p class="verdict {kind}">{sign}{figures.percent(result.pass_rate)} passed '
-            f'<span class="of">({figures.count(passed)}/{figures.count(judged)}{mean})</span></p>'
-        )
-    return f"{line}\n{_outcomes(result)}"
+        return tag("p", tag("b", "–"), f" {words}", class_="verdict none")
+    passed, judged = result.pass_count, result.pass_count + result.fail_count
+    mean = f", mean of {result.run_count} runs" if result.run_count > 1 else ""
+    whole = result.pass_rate == 1
+    return tag(
+        "p",
+        (tag("b", "✓"), " ") if whole else None,
+        f"{figures.percent(result.pass_rate)} passed ",
+        tag("span", f"({figures.count(passed)}/{figures.count(judged)}{mean})", class_="of"),
+        class_="verdict pass" if whole else "verdict",
+    )
 
 
-def _outcomes(result: ExperimentResult) -> str:
+def _outcomes(result: ExperimentResult) -> Html:
     counts = (
         ("pass", "✓ passed", result.pass_count),
         ("fail", "✗ failed", result.fail_count - result.error_count),
@@ -124,20 +124,21 @@ def _outcomes(result: ExperimentResult) -> str:
         ("none", "– not judged", result.not_judged_count),
     )
     words = [
-        f'<li class="{kind}"><b>{figures.count(count)}</b> {label}</li>'
+        tag("li", tag("b", figures.count(count)), f" {label}", class_=kind)
         for kind, label, count in counts
         if count
     ]
     bar = outcome_bar(((kind, count) for kind, _, count in counts), result.total_count)
-    return f'{bar}<ul class="counts">{"".join(words)}</ul>\n'
+    return join(bar, tag("ul", words, class_="counts"))
 
 
-def _cards(result: ExperimentResult, summary: RunSummary) -> str:
-    cards = [_rate_card(result), _error_card(result, summary), _cost_card(summary), _latency_card(summary)]
-    return f'<section class="cards" aria-label="Summary">\n{"".join(cards)}</section>\n'
+def _cards(result: ExperimentResult, summary: RunSummary) -> Html:
+    return cards(
+        _rate_card(result), _error_card(result, summary), _cost_card(summary), _latency_card(summary)
+    )
 
 
-def _rate_card(result: ExperimentResult) -> str:
+def _rate_card(result: ExperimentResult) -> Html:
     interval = pass_interval(result)
     if result.pass_rate is None or interval is None:
         return card("Pass rate", UNKNOWN, "not judged")
@@ -151,7 +152,7 @@ def _span(interval: Interval) -> str:
     return f"{low.removesuffix(' %')} to {high}"
 
 
-def _error_card(result: ExperimentResult, summary: RunSummary) -> str:
+def _error_card(result: ExperimentResult, summary: RunSummary) -> Html:
     share = known(figures.percent, result.error_count / result.total_count if result.total_count else None)
     parts = [f"{share} of items"]
     skipped = sum(found.skipped for found in summary.evaluators)
@@ -162,7 +163,7 @@ def _error_card(result: ExperimentResult, summary: RunSummary) -> str:
     return card("Errors", figures.count(result.error_count), " · ".join(parts))
 
 
-def _cost_card(summary: RunSummary) -> str:
+def _cost_card(summary: RunSummary) -> Html:
     metrics = summary.metrics
     tokens = f" · {metrics.tokens:,} tokens" if metrics.tokens is not None else ""
     judging = judge_cost(summary)
@@ -175,166 +176,75 @@ def _cost_card(summary: RunSummary) -> str:
     return card("Cost", figures.usd(metrics.cost_usd), f"{coverage}{tokens}")
 
 
-def _latency_card(summary: RunSummary) -> str:
+def _latency_card(summary: RunSummary) -> Html:
     if summary.metrics.latency_ms is None:
         return card("Latency, median", UNKNOWN, "not measured")
     p95 = known(figures.duration, summary.latency_p95_ms)
     return card("Latency, median", figures.duration(summary.metrics.latency_ms), f"95th percentile {p95}")
 
 
-def _warnings(result: ExperimentResult) -> str:
-    if not result.notices:
-        return ""
-    lines = "".join(f"<li>{foreign(text)}</li>" for text in result.notices)
-    return f'<section class="warnings"><h2>Warnings</h2><ul>{lines}</ul></section>\n'
-
-
-def _evaluators(result: ExperimentResult, summary: RunSummary) -> str:
-    if not result.evaluator_names:
-        return '<section><h2>Evaluators</h2><p class="empty">No evaluator gave a result.</p></section>\n'
-    infos = {info.name: info for info in result.evaluators}
-    rows = [_evaluator_row(name, result, summary, infos.get(name)) for name in result.evaluator_names]
-    return (
-        '<section>\n<h2>Evaluators</h2>\n<div class="scroll"><table class="sortable evaluators">\n<thead><tr>'
-        '<th scope="col">Evaluator</th><th scope="col" class="num">Mean</th>'
-        '<th scope="col" class="num" title="Sample standard deviation of the means of the runs">±</th>'
-        '<th scope="col" class="num">Pass rate</th><th scope="col" class="num">Passed</th>'
-        '<th scope="col" class="num">Errors</th><th scope="col" class="num">Skipped</th>'
-        f'<th scope="col" class="plain">{_scores_title(summary)}</th></tr></thead>\n'
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>\n"
-    )
-
-
-def _evaluator_row(
-    name: str, result: ExperimentResult, summary: RunSummary, info: EvaluatorInfo | None
-) -> str:
-    found = summary.evaluator(name)
-    assert found is not None, "names come from the summaries"
-    mean = result.average_score(name)
-    spread = result.score_std_dev(name) if result.run_count > 1 else None
-    threshold = info.threshold if info else None
-    lower = info is not None and info.lower_is_better
-    cells = [
-        f'<th scope="row" data-sort="{safe(name.lower())}">'
-        f'<span class="name" data-evaluator="{safe(name)}">{foreign(name)}</span>'
-        f'<span class="rule">{_rule(threshold, lower=lower, decides=found.decides)}'
-        f"{_range_note(found)}</span></th>",
-        number_cell(mean, known(figures.score, mean)),
-        number_cell(spread, known(figures.score, spread)),
-        number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
-        number_cell(found.passed, f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN),
-        _error_cell(found.errors),
-        number_cell(found.skipped, f"{found.skipped:,}" if found.skipped else UNKNOWN),
-        f"<td>{histogram(found, threshold, lower=lower)}</td>",
-    ]
-    return f"<tr>{''.join(cells)}</tr>\n"
-
-
-def _scores_title(summary: RunSummary) -> str:
-    usual = all(found.score_range is None for found in summary.evaluators)
-    return "Scores 0 to 1" if usual else "Scores"
-
-
-def _range_note(found: EvaluatorSummary) -> str:
-    return "" if found.score_range is None else f" · scores {describe_range(found.score_range)}"
-
-
-def _rule(threshold: float | None, *, lower: bool, decides: bool) -> str:
-    if threshold is None:
-        return ("a yes or no of its own" if decides else "informs only") + (
-            " · lower is better" if lower else ""
-        )
-    return (
-        f"at most {figures.score(threshold)} · lower is better"
-        if lower
-        else f"at least {figures.score(threshold)}"
-    )
-
-
-def _error_cell(count: float) -> str:
-    return number_cell(count, f"{figures.count(count)} !" if count else UNKNOWN, "error" if count else "")
-
-
-def _breakdowns(result: ExperimentResult, keys: tuple[str, ...]) -> str:
-    blocks = []
-    if result.run_count > 1:
-        runs = [(f"Run {run.index + 1}", replace(result, runs=(run,))) for run in result.runs]
-        blocks.append(_breakdown("By run", "Run", runs))
-    blocks += [_breakdown(f"By {key}", key, by_tag(result, key).items()) for key in keys]
-    if not blocks:
-        return ""
-    return f'<section class="breakdowns" aria-label="Breakdowns">{"".join(blocks)}</section>\n'
-
-
-def _breakdown(title: str, column: str, parts: Iterable[tuple[str, ExperimentResult]]) -> str:
-    rows = "".join(_breakdown_row(label, part) for label, part in parts)
-    return (
-        f'<details class="breakdown" open><summary>{foreign(title)}</summary><div class="scroll">'
-        f'<table class="sortable"><thead><tr><th scope="col">{foreign(column)}</th>'
-        '<th scope="col" class="num">Judged</th><th scope="col" class="num">Pass rate</th>'
-        '<th scope="col" class="plain">95 % interval</th><th scope="col" class="num">Errors</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div></details>"
-    )
-
-
-def _breakdown_row(label: str, part: ExperimentResult) -> str:
-    rate, interval = part.pass_rate, pass_interval(part)
-    judged = part.pass_count + part.fail_count
-    bar = "" if rate is None or interval is None else rate_bar(rate, interval)
-    return (
-        f'<tr><th scope="row" data-sort="{safe(label.lower())}">{foreign(label)}</th>'
-        f"{number_cell(judged, figures.count(judged))}{number_cell(rate, known(figures.percent, rate))}"
-        f'<td class="bar">{bar}</td>{_error_cell(part.error_count)}</tr>'
-    )
-
-
-def _first(worst: list[ItemRuns]) -> str:
+def _first(worst: list[ItemRuns], items: tuple[ItemRuns, ...]) -> Html | None:
     """The worst items that differ in what went wrong, in the order of the items below."""
     found: dict[str, ItemRuns] = {}
     for item in worst:
         if item.success is False and len(found) < FIRST_ITEMS:
             found.setdefault(_why(item), item)
     if not found:
-        return ""
-    rows = "".join(_first_row(item, why) for why, item in found.items())
-    return f'<section class="first"><h2>Look first at</h2><ul>{rows}</ul></section>\n'
+        return None
+    places = {id(item): place for place, item in enumerate(items)}
+    rows = [_first_row(item, why, places[id(item)]) for why, item in found.items()]
+    return tag("section", tag("h2", "Look first at"), tag("ul", rows), class_="first")
 
 
-def _first_row(item: ItemRuns, why: str) -> str:
+def _first_row(item: ItemRuns, why: str, place: int) -> Html:
     sign = "!" if item.outcome is Outcome.ERRORED else "✗"
-    key = safe(item.key)
-    return (
-        f'<li><span class="sign {item.outcome}">{sign}</span> <span class="key" data-item="{key}">'
-        f'{foreign(item.key)}</span> <span class="reason">{foreign(why)}</span></li>'
+    return tag(
+        "li",
+        tag("span", sign, class_=f"sign {item.outcome}"),
+        " ",
+        tag("span", foreign(item.key), class_="key", data_place=place),
+        " ",
+        tag("span", foreign(why), class_="reason"),
     )
 
 
-def _items(result: ExperimentResult, worst: list[ItemRuns]) -> str:
+def _items(result: ExperimentResult, worst: list[ItemRuns]) -> Html:
     if not worst:
         why = (
             "This run kept no items (keep_results=False); the totals above are complete."
             if result.total_count
             else "No item was finished. Run the experiment again, or resume it."
         )
-        return f'<section id="items"><h2>Items</h2><p class="empty">{why}</p></section>\n'
-    return (
-        '<section id="items" tabindex="-1">\n<h2>Items</h2>\n<div id="app" hidden></div>\n'
-        f"<noscript>{_static_items(worst)}</noscript></section>\n"
+        return tag("section", tag("h2", "Items"), tag("p", why, class_="empty"), id="items")
+    return join(
+        tag("section", id="map", hidden=True),
+        tag(
+            "section",
+            tag("h2", "Items"),
+            tag("div", id="app", hidden=True),
+            tag("noscript", _static_items(worst)),
+            id="items",
+            tabindex=-1,
+        ),
     )
 
 
-def _static_items(worst: list[ItemRuns]) -> str:
+def _static_items(worst: list[ItemRuns]) -> Html:
     listed = worst[:STATIC_ITEMS]
-    rows = "".join(
-        f"<tr><td>{item.outcome}</td><td>{foreign(item.key)}</td>"
-        f"<td>{foreign(figures.one_line(inputs_text(item) or '', 200))}</td>"
-        f"<td>{foreign(_why(item))}</td></tr>"
+    rows = [
+        tag(
+            "tr",
+            tag("td", str(item.outcome)),
+            tag("td", foreign(item.key)),
+            tag("td", foreign(figures.one_line(inputs_text(item) or "", 200))),
+            tag("td", foreign(_why(item))),
+        )
         for item in listed
-    )
-    return (
-        f"<p>JavaScript is off: these are the {len(listed)} worst of {len(worst):,} items.</p>"
-        f"<table><thead><tr><th>Outcome</th><th>Item</th><th>Input</th><th>Why</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+    ]
+    head = [tag("th", label) for label in ("Outcome", "Item", "Input", "Why")]
+    return join(
+        tag("p", f"JavaScript is off: these are the {len(listed)} worst of {len(worst):,} items."),
+        tag("table", tag("thead", tag("tr", head)), tag("tbody", rows)),
     )
 
 
@@ -346,10 +256,10 @@ def _why(item: ItemRuns) -> str:
     return figures.one_line("; ".join(reasons), 300)
 
 
-def _provenance(result: ExperimentResult) -> str:
+def _provenance(result: ExperimentResult) -> Html:
     metadata = {f"metadata: {key}": str(value) for key, value in result.metadata.items()}
-    rows = "".join(
-        f"<dt>{safe(label)}</dt><dd>{foreign(fact)}</dd>"
+    rows = [
+        (tag("dt", foreign(label)), tag("dd", foreign(fact)))
         for label, fact in {"Status": str(result.status), **facts(result), **metadata}.items()
-    )
-    return f'<section class="provenance"><h2>Where this comes from</h2><dl>{rows}</dl></section>\n'
+    ]
+    return tag("section", tag("h2", "Where this comes from"), tag("dl", rows), class_="provenance")

@@ -25,21 +25,17 @@ MAX_TEXT: Final = 50_000
 NONE: Final = -1
 
 _OUTCOMES: Final = {outcome: position for position, outcome in enumerate(Outcome)}
+_READS: Final = ("matching", "retrieved_key", "expected_key", "context_key", "retrieval_context_key")
+"""Parameters that say where an evaluator finds chunks, and how it compares them."""
+_RETRIEVAL: Final = frozenset(("precision", "recall", "hit_rate", "mrr", "ndcg"))
 _SUCCESS: Final = {True: 1, False: 0, None: NONE}
-_ESCAPES: Final = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
 
 
-def embedded(result: ExperimentResult, items: tuple[ItemRuns, ...], tag_keys: tuple[str, ...]) -> str:
-    """Return the items as JSON for a script element."""
-    return script_safe(Packer(result, tag_keys).pack(items))
-
-
-def script_safe(tree: JsonValue) -> str:
-    """Return data as JSON that nothing inside can break out of a script element."""
-    text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_ESCAPES)
+def packed_items(
+    result: ExperimentResult, items: tuple[ItemRuns, ...], tag_keys: tuple[str, ...]
+) -> dict[str, JsonValue]:
+    """Return the items as data for the page's script."""
+    return Packer(result, tag_keys).pack(items)
 
 
 class Packer:
@@ -178,6 +174,13 @@ def _compact(value: Any) -> str:
 
 def _evaluator(name: str, info: EvaluatorInfo | None) -> dict[str, JsonValue]:
     tree: dict[str, JsonValue] = {"name": jsonable(name), "lower": info is not None and info.lower_is_better}
-    if info is not None and info.score_range is not None:
+    if info is None:
+        return tree
+    if info.score_range is not None:
         tree["range"] = list(info.score_range)
-    return tree
+    if info.registry_name is not None:
+        tree["kind"] = info.registry_name
+    reads = {key: jsonable(info.parameters[key]) for key in _READS if key in info.parameters}
+    if info.registry_name in _RETRIEVAL:
+        reads["retrieves"] = True
+    return {**tree, "reads": reads} if reads else tree

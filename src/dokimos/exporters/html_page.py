@@ -1,33 +1,42 @@
-"""The parts that every HTML report is made of: the page, its policy, and text that is only ever text."""
+"""The parts that every HTML page is made of: the page, its policy, cards and cells."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from html import escape
 from importlib.resources import files
+from typing import Final
+
+from dokimos.core.markup import Content, Html, document, foreign, join, script_element, style_element, tag
+
+LIST_SCRIPTS: Final = ("report_parts.js", "report_text.js", "report_list.js")
+"""What a page with a list of items builds on."""
 
 
-def page(title: str, body: str, *, style: str, script: str = "", skip: str = "", data: str = "") -> str:
+def page(
+    title: str, body: Content, *, style: str, script: str = "", skip: Content = None, data: Content = None
+) -> str:
     """Return a whole page that loads nothing, and runs no style and script but these.
 
     Args:
-        title: The title, as it is.
-        body: The content of `main`, in HTML.
+        title: The title.
+        body: The content of `main`.
         style: The style sheet.
         script: The script, if there is one.
-        skip: A link to skip to the content, in HTML.
-        data: What stands before the script, in HTML.
+        skip: A link to skip to the content.
+        data: What stands before the script.
     """
-    code = f"{data}<script>{script}</script>\n" if script else data
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{safe(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"{skip}<main>\n{body}</main>\n{code}</body>\n</html>\n"
+    head = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        style_element(style),
     )
+    code = script_element(script) if script else None
+    return document(head, join(skip, tag("main", "\n", body), "\n", data, code))
 
 
 def asset(name: str, package: str = "dokimos.exporters") -> str:
@@ -42,11 +51,11 @@ def bundled(*scripts: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing is loaded, and only our own style and script run."""
+    """Nothing is loaded, only our own style and script run, and none of it makes elements of text."""
     scripts = _digest(script) if script else "'none'"
     return (
         f"default-src 'none'; style-src {_digest(style)}; script-src {scripts}; "
-        "base-uri 'none'; form-action 'none'"
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 
@@ -55,24 +64,36 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def safe(text: str) -> str:
-    """Return text with nothing in it that could be markup."""
-    return escape(text, quote=True)
-
-
-def foreign(text: str) -> str:
-    """Return text that is not ours: escaped, and kept from turning around what stands beside it."""
-    return f"<bdi>{safe(text)}</bdi>"
-
-
-def card(label: str, value: str, note: str, extra: str = "") -> str:
-    """Return one of the figures at the top; all of it is HTML."""
-    return (
-        f'<div class="card"><h2>{label}</h2><p class="value">{value}</p>{extra}'
-        f'<p class="note">{note}</p></div>\n'
+def card(label: str, value: str, note: Content, extra: Content = None) -> Html:
+    """Return one of the figures at the top."""
+    return tag(
+        "div",
+        tag("h2", label),
+        tag("p", value, class_="value"),
+        extra,
+        tag("p", note, class_="note"),
+        class_="card",
     )
 
 
-def number_cell(value: float | None, text: str, kind: str = "") -> str:
+def cards(*shown: Html) -> Html:
+    """Return the figures at the top."""
+    return tag("section", *shown, class_="cards", aria_label="Summary")
+
+
+def head_cell(label: Content, kind: str | None = None, title: str | None = None) -> Html:
+    """Return the head of a column."""
+    return tag("th", label, scope="col", class_=kind, title=title)
+
+
+def number_cell(value: float | None, text: Content, kind: str = "") -> Html:
     """Return a cell of a table that sorts by its number."""
-    return f'<td class="num {kind}" data-sort="{"" if value is None else value}">{text}</td>'
+    return tag("td", text, class_=f"num {kind}".rstrip(), data_sort="" if value is None else value)
+
+
+def notices(texts: tuple[str, ...] | list[str]) -> Html | None:
+    """Return the warnings, None where there are none."""
+    if not texts:
+        return None
+    lines = [tag("li", foreign(text)) for text in texts]
+    return tag("section", tag("h2", "Warnings"), tag("ul", lines), class_="warnings")

@@ -92,8 +92,3 @@ const marked = (tokens, flags, tag) => {
   }
   return nodes;
 };
-
-const block = (label, value, className) => [
-  el("h3", null, el("span", { class: "foreign" }, label)),
-  el("pre", { class: `text${className ? ` ${className}` : ""}`, tabindex: "0" }, value),
-];

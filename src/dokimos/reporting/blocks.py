@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
+from dokimos.core.markup import Html, tag
 from dokimos.core.visible import visible
 from dokimos.reporting.console import columns_asked
 from dokimos.reporting.tables import Table, cell_text, print_table
@@ -84,29 +84,23 @@ def _print_line(line: Line, console: Console) -> None:
 
 def blocks_html(blocks: Iterable[Block]) -> str:
     """Return lines and tables as a fragment of HTML, without colours: notebooks are light or dark."""
-    parts = [_block_html(block) for block in blocks]
-    return f"<div>{''.join(parts)}</div>"
+    return tag("div", [_block_html(block) for block in blocks]).markup
 
 
-def _block_html(block: Block) -> str:
+def _block_html(block: Block) -> Html | None:
     if isinstance(block, Table):
         return table_html(
             [f"{column.group} {column.title}".strip() for column in block.columns],
             [[cell_text(cell) for cell in row] for row in block.rows],
         )
-    text = block.text.strip()
+    text = visible(block.text.strip())
     if not text:
-        return ""
-    return f"<p><b>{escaped(text)}</b></p>" if "bold" in block.style else f"<p>{escaped(text)}</p>"
+        return None
+    return tag("p", tag("b", text) if "bold" in block.style else text)
 
 
-def table_html(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_html(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Html | None:
     """Return a table of foreign texts; nothing at all where it has no rows."""
-    body = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    cells = "".join(f"<th>{escaped(name)}</th>" for name in head)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>" if body else ""
-
-
-def escaped(text: str) -> str:
-    """Return foreign text as HTML that shows it and does nothing else."""
-    return html.escape(visible(text))
+    body = [tag("tr", [tag("td", visible(cell)) for cell in row]) for row in rows]
+    cells = [tag("th", visible(name)) for name in head]
+    return tag("table", tag("thead", tag("tr", cells)), tag("tbody", body)) if body else None

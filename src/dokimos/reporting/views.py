@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from dokimos.core.endings import describe_counts
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.markup import tag
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import ExperimentResult, ItemResult
 from dokimos.core.visible import visible
 from dokimos.reporting import console
-from dokimos.reporting.blocks import Detail, Line, View, escaped, print_blocks, table_html
+from dokimos.reporting.blocks import Detail, Line, View, print_blocks, table_html
 from dokimos.reporting.data_views import LONGEST_REASON, entries, result_line
 
 if TYPE_CHECKING:
@@ -75,16 +76,18 @@ def result_html(result: ExperimentResult) -> str:
     It has no colours of its own, so that it can be read in light and in dark notebooks.
     """
     worst = console.worst_items(result)
-    parts = [
-        f"<p><b>{escaped(result.name)}</b>: {escaped(describe_counts(result))}</p>",
+    title = "Look first at" if len(worst) > console.LOOK_FIRST else "Not passed"
+    first = (
+        tag("p", tag("b", title)),
+        table_html(("item", "evaluator", "why"), _item_rows(worst[: console.LOOK_FIRST])),
+    )
+    return tag(
+        "div",
+        tag("p", tag("b", visible(result.name)), f": {visible(describe_counts(result))}"),
         table_html(("evaluator", "mean", "passed", "errors"), _evaluator_rows(result)),
-    ]
-    if worst:
-        title = "Look first at" if len(worst) > console.LOOK_FIRST else "Not passed"
-        parts.append(f"<p><b>{title}</b></p>")
-        parts.append(table_html(("item", "evaluator", "why"), _item_rows(worst[: console.LOOK_FIRST])))
-    parts += [f"<p>! {escaped(notice)}</p>" for notice in result.notices]
-    return f"<div>{''.join(parts)}</div>"
+        first if worst else None,
+        [tag("p", f"! {visible(notice)}") for notice in result.notices],
+    ).markup
 
 
 def _evaluator_rows(result: ExperimentResult) -> Iterable[Sequence[str]]:
@@ -123,8 +126,8 @@ def _print_item(item: ItemResult, target: Console, detail: Detail) -> None:
 def item_html(item: ItemResult) -> str:
     """Return an item as a fragment of HTML: what went in and came out, and what each evaluator says of it."""
     parts = [*_parts(item), *((result.name, result_line(result)) for result in item.eval_results)]
-    head = f"<p><b>{escaped(item.key)}</b>: {escaped(item.outcome.value)}</p>"
-    return f"<div>{head}{table_html(('', ''), parts)}</div>"
+    head = tag("p", tag("b", visible(item.key)), f": {item.outcome.value}")
+    return tag("div", head, table_html(("", ""), parts)).markup
 
 
 RESULT: Final = View(

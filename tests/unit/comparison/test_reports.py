@@ -11,10 +11,12 @@ from rich.console import Console
 
 from dokimos.comparison import compare_runs
 from dokimos.comparison.console import print_comparison
-from dokimos.comparison.html import html_of, marked
+from dokimos.comparison.html import html_of
+from dokimos.comparison.html_items import marked
 from dokimos.comparison.markdown import markdown_of, verdict_text
 from dokimos.comparison.reports import export_comparison
 from dokimos.comparison.tree import comparison_tree
+from dokimos.core.provenance import Provenance
 from dokimos.errors import ConfigurationError
 
 
@@ -71,18 +73,63 @@ def test_the_markdown_has_verdict_metrics_and_items(comparison):
     assert "- `q-0` question 0: passed 100.0 % → 0.0 %, Match 1.00 → 0.00" in text
 
 
-def test_the_html_is_whole_without_script_or_network(comparison):
+def data_of(html):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found[1])
+
+
+def test_the_html_loads_nothing_and_needs_no_script_for_what_changed(comparison):
     html = html_of(comparison)
     page = Text(html)
 
     policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in policy
-    assert "script-src 'none'" in policy
-    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
+    assert "require-trusted-types-for 'script'" in policy
+    assert not [tag for tag, _ in page.tags if tag in ("link", "img", "iframe")]
+    assert [tag for tag, _ in page.tags].count("script") == 2
     assert "Worse: pass rate, Match" in page.text
-    assert "Regressed 7" in page.text
-    assert "Unchanged 5" in page.text
-    assert "Match is 0." in page.text
+    fallback = Text(re.search("<noscript>(.*?)</noscript>", html, re.DOTALL)[1])
+    assert "13 of 13 items" in fallback.text
+    assert "Match is 0." in fallback.text
+
+
+def test_the_html_has_every_item_with_scores_and_both_outputs(comparison):
+    data = data_of(html_of(comparison))
+
+    assert [one["name"] for one in data["evaluators"]] == ["Match", "WER"]
+    assert [one["lower"] for one in data["evaluators"]] == [False, True]
+    assert len(data["items"]) == 13
+    key, _, change, (before, now), flip, counts, *_, scores = data["items"][0]
+    assert (key, change, flip, counts) == ("q-0", 0, 1, 0)
+    assert (before[0], data["strings"][before[1]]) == (1.0, "Yes, 28 days.")
+    assert (now[0], data["strings"][now[1]]) == (0.0, "Yes, 29 days.")
+    assert scores[0][:3] == [0, 1.0, 0.0]
+    assert data["items"][-1][3][0] == 0  # an added item has no baseline
+    assert len(set(data["strings"])) == len(data["strings"])
+
+
+def test_the_sides_are_called_by_name_and_not_by_run_id(item, joined):
+    def side(name, run_id, **about):
+        source = Provenance(run_id=run_id, started_at=about.pop("started", None))
+        return replace(joined(item(0, {"Match": 1}), name=name), provenance=source, metadata=about)
+
+    def heading(before, now):
+        return Text(re.search("<h1>.*?</h1>", html_of(compare_runs(before, now)))[0]).text
+
+    assert (
+        heading(side("faq v1", "20261123-0101-aaaa"), side("faq v2", "20261123-0102-bbbb"))
+        == "faq v1 → faq v2"
+    )
+    same = (side("faq", "r-1", model="a", started="2026-11-22T10:00:01"), side("faq", "r-2", model="b"))
+    assert heading(*same) == "faq (a) → faq (b)"
+    later = (
+        side("faq", "r-1", started="2026-11-22T10:00:01"),
+        side("faq", "r-2", started="2026-11-23T11:30:00"),
+    )
+    assert heading(*later) == "faq (2026-11-22 10:00) → faq (2026-11-23 11:30)"
+    assert heading(side("faq", "r-1"), side("faq", "r-2")) == "faq (r-1) → faq (r-2)"
+    assert heading(side("faq", None), side("faq", None)) == "faq (baseline) → faq (candidate)"
+    assert "r-1" in Text(html_of(compare_runs(*same))).text  # the id is told where the sides are described
 
 
 def test_the_html_marks_the_words_that_differ(comparison):
@@ -93,17 +140,14 @@ def test_the_html_marks_the_words_that_differ(comparison):
 
 
 def test_words_are_marked_and_markup_is_text():
-    assert marked("a <b> c", "a <i> c") == (
-        "a &lt;<del>b</del>&gt; c",
-        "a &lt;<ins>i</ins>&gt; c",
-    )
+    old, new = marked("a <b> c", "a <i> c")
+
+    assert old.markup == "a &lt;<del>b</del>&gt; c"
+    assert new.markup == "a &lt;<ins>i</ins>&gt; c"
 
 
 def test_very_long_texts_are_shown_without_marks():
-    old, new = marked("a " * 2000, "b " * 2000)
-
-    assert "<del>" not in old
-    assert "<ins>" not in new
+    assert marked("a " * 2000, "b " * 2000) == ("a " * 2000, "b " * 2000)
 
 
 def test_foreign_text_stays_text_in_html_and_markdown(item, joined):
@@ -116,7 +160,9 @@ def test_foreign_text_stays_text_in_html_and_markdown(item, joined):
 
     found = compare_runs(joined(named, name=evil), joined(failed, name=evil))
 
-    assert not [tag for tag, _ in Text(html_of(found)).tags if tag == "script"]
+    html = html_of(found)
+    assert [tag for tag, _ in Text(html).tags].count("script") == 2
+    assert data_of(html)["items"][0][0] == evil
     assert "<script>" not in re.sub(r"(`+).*?\1", "", markdown_of(found))
 
 

@@ -135,7 +135,8 @@ def test_items_with_one_id_are_told_apart():
 def test_what_to_look_at_first_names_different_problems(make_result):
     text = render(make_result(items=100), "html")
     first = re.search('<section class="first">(.*?)</section>', text, re.DOTALL)[1]
-    assert re.findall('data-item="(.*?)"', first) == ["qa-006", "qa-007", "qa-004"]
+    assert re.findall("<bdi>(qa-...)</bdi>", first) == ["qa-006", "qa-007", "qa-004"]
+    assert re.findall('data-place="(.*?)"', first) == ["6", "7", "4"]
 
 
 def test_a_run_that_passed_has_nothing_to_look_at(make_result):

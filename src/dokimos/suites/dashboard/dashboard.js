@@ -88,7 +88,7 @@ const drawRun = async () => {
     view.show();
     view.reveal();
   };
-  const pick = (name) => { view.byEvaluator(name); view.node.scrollIntoView(); };
+  const pick = (name) => { view.byEvaluator(data.evaluators.findIndex((one) => one.name === name)); view.node.scrollIntoView(); };
   return { nodes: [runHead(run, runs.filter((one) => one.name === run.name), actions), configuration(run),
     el("h2", null, "Metrics"), evaluatorTable(run, pick), el("h2", null, "Cases"), view.node], show, leave: view.leave };
 };

@@ -22,7 +22,7 @@ from dokimos.version import __version__
 LONGEST: Final = 8_000
 """Characters of a text that are kept; `dokimos show` and the reports have the rest."""
 KEPT_FILE: Final = "dashboard.z"
-FORMAT: Final = 2
+FORMAT: Final = 3
 COMMON_PARTS: Final = (3, 4, 5)
 """Where an item has its inputs, expected outputs and metadata."""
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from dokimos.core.figures import UNKNOWN, known, percent
 from dokimos.core.jsonable import JsonValue
+from dokimos.core.markup import Html, data_element, foreign, join, tag, text_element
 from dokimos.errors import DokimosError
 from dokimos.experiment.folders import list_run_folders
-from dokimos.exporters.html_data import script_safe
-from dokimos.exporters.html_page import asset, bundled, foreign, page
+from dokimos.exporters.html import ITEM_SCRIPTS
+from dokimos.exporters.html_page import asset, bundled, page
 from dokimos.suites.dashboard.overview import Verdicts, drop_since
 from dokimos.suites.dashboard.packed import PackedRun, packed_run
 
@@ -62,15 +63,15 @@ class Collection:
     def page(self) -> str:
         """Return the page with all that was taken up."""
         head: dict[str, JsonValue] = {"runs": list(self._overviews), "unreadable": list(self._unreadable)}
-        data = [f'<script type="application/json" id="overview">{script_safe(head)}</script>\n']
-        data += [_block(f"run-{place}", packed) for place, packed in enumerate(self._packed)]
-        data.append(_block("shared", _packed(list(self._shared))))
+        data = [data_element("overview", head)]
+        data += [text_element(f"run-{place}", packed) for place, packed in enumerate(self._packed)]
+        data.append(text_element("shared", _packed(list(self._shared))))
         return page(
             "dokimos runs",
-            f'<div id="app"></div>\n<noscript>{self._static()}</noscript>\n',
+            (tag("div", id="app"), tag("noscript", self._static())),
             style=asset("report.css") + asset("dashboard.css", _PACKAGE),
             script=_script(),
-            data="".join(data),
+            data=data,
         )
 
     def _take(self, run: PackedRun) -> None:
@@ -82,20 +83,20 @@ class Collection:
         self._overviews.append(overview)
         self._packed.append(_packed(run.with_shared(self._shared)))
 
-    def _static(self) -> str:
-        rows = "".join(self._rows())
-        return (
-            "<h1>Runs</h1><p>JavaScript is off: these are the runs with their pass rates.</p>"
-            "<table><thead><tr><th>Started</th><th>Suite</th><th>Run</th><th>Passed</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
+    def _static(self) -> Html:
+        head = [tag("th", label) for label in ("Started", "Suite", "Run", "Passed")]
+        return join(
+            tag("h1", "Runs"),
+            tag("p", "JavaScript is off: these are the runs with their pass rates."),
+            tag("table", tag("thead", tag("tr", head)), tag("tbody", list(self._rows()))),
         )
 
-    def _rows(self) -> Iterator[str]:
+    def _rows(self) -> Iterator[Html]:
         for run in reversed(self._overviews):
             rate = run["rate"]
             shown = known(percent, rate) if isinstance(rate, float | int) else UNKNOWN
             cells = (str(run["started"])[:16], str(run["name"]), str(run["id"]), shown)
-            yield f"<tr>{''.join(f'<td>{foreign(cell)}</td>' for cell in cells)}</tr>"
+            yield tag("tr", [tag("td", foreign(cell)) for cell in cells])
 
 
 def _packed(tree: JsonValue) -> str:
@@ -103,11 +104,7 @@ def _packed(tree: JsonValue) -> str:
     return base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 6)).decode("ascii")
 
 
-def _block(name: str, packed: str) -> str:
-    return f'<script type="text/plain" id="{name}">{packed}</script>\n'
-
-
 def _script() -> str:
-    parts = [asset(name) for name in ("report_parts.js", "report_items.js")]
+    parts = [asset(name) for name in ITEM_SCRIPTS]
     parts += [asset(name, _PACKAGE) for name in _SCRIPTS]
     return bundled(*parts)
