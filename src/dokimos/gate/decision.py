@@ -114,6 +114,8 @@ def decide(
     level = Level.of(baseline, candidate, config)
     settings = config.comparison(pairing=pairing, alpha=level.regression)
     comparison = compare_runs(baseline, candidate, config=settings)
+    stale = () if noise is None else noise.stale(baseline.evaluators, candidate.evaluators)
+    noise = None if noise is None else noise.without(stale)
     known = None if noise is None else noise.covering(comparison.items)
     guards = choose_guards(comparison, baseline, candidate, config, known)
     drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=known)
@@ -139,7 +141,7 @@ def decide(
             *_removals(comparison, config),
             *level.notes,
             *guards.warnings,
-            *(_unseen(noise, known) if config.severity == "auto" else ()),
+            *(_unused(noise, known, stale) if config.severity == "auto" else ()),
             *_notes(drops, comparison, config),
         ),
     )
@@ -229,7 +231,13 @@ def _too_few(drops: Sequence[Drop], config: GateConfig) -> str:
     return f"cannot be told from noise with {have}; run {repeats_needed(config.alpha)}"
 
 
-def _unseen(noise: NoiseFigures | None, known: NoiseFigures | None) -> Iterator[str]:
+def _unused(noise: NoiseFigures | None, known: NoiseFigures | None, stale: Sequence[str]) -> Iterator[str]:
+    """Say which figures of noise are not used, and why."""
+    if stale:
+        yield (
+            "The figures of dokimos noise were measured with other settings or another judge of "
+            f"{listed(list(stale))}, so they are not used for it. Measure the noise anew."
+        )
     if noise is None or known is None:
         return
     lost = [name for name in noise.evaluators if name not in known.evaluators]
@@ -257,6 +265,7 @@ def _open(drops: Drops, comparison: RunComparison) -> Iterator[str]:
 
 
 def _notes(drops: Drops, comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+    yield from (one.sentence for one in drops.separations)
     yield from _explained(drops.explained, config)
     yield from _open(drops, comparison)
 

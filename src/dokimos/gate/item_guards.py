@@ -86,7 +86,8 @@ class ItemGuards:
         return {
             ItemGuard.DOCUMENTED: f"any drop by more than {points(self.margin)} counts",
             ItemGuard.VARIATION: (
-                f"a drop by more than {points(self.margin)} counts where it stands out from the variation"
+                f"a drop by more than {points(self.margin)} counts where it stands out from the variation, "
+                "or more items fell so than chance explains"
             ),
             ItemGuard.UNKNOWN: (
                 f"a drop by more than {points(self.margin)} counts where running the item again confirms it"

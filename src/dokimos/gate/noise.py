@@ -46,6 +46,8 @@ class EvaluatorNoise:
     items: int
     spreads: Mapping[str, float] = field(default_factory=dict)
     """Of each item, by id or position: the largest difference between two of its repeats."""
+    fingerprint: str = ""
+    """What stands for its settings and its judge; a gate does not use the figures after they changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class NoiseReport(Printable):
             runs=self.runs,
             evaluators=tuple(one.name for one in self.evaluators),
             spreads={one.name: one.spreads for one in self.evaluators},
+            fingerprints={one.name: one.fingerprint for one in self.evaluators if one.fingerprint},
         )
 
     def tree(self) -> dict[str, Any]:
@@ -140,6 +143,7 @@ class NoiseReport(Printable):
                     "sameOutputs": one.own_doing,
                     "items": one.items,
                     "spreads": {key: half_up(size) for key, size in one.spreads.items()},
+                    "fingerprint": one.fingerprint or None,
                 }
                 for one in self.evaluators
             ],
@@ -301,6 +305,7 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
                 spreads={item.id or item.index_key: spread(item.scores[name]) for item in repeated},
+                fingerprint=facts.fingerprint,
             )
 
 

@@ -142,12 +142,13 @@ def _movement(tree: Tree) -> Iterator[str]:
     delta = tree.get("passRateDelta")
     move = f"{known(percent, before)} → {known(percent, now)}"
     move += "" if delta is None else f" ({signed_points(delta)})"
+    unchanged = max(0, int(tree.get("unchangedCount") or 0) - int(tree.get("unchangedWithDropCount") or 0))
     rows = [
         ("Pass rate", move),
         ("Significant", "yes" if tree.get("significant") else "no"),
         ("Regressed items", _count(tree, "regressedCount")),
         ("Improved items", _count(tree, "improvedCount")),
-        ("Unchanged items", _count(tree, "unchangedCount")),
+        ("Unchanged items", f"{unchanged:,}"),
         ("Added / removed items", f"{_count(tree, 'addedCount')} / {_count(tree, 'removedCount')}"),
         ("Pairing", plain(str(tree["pairing"]), _NAME)),
     ]

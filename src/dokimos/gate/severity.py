@@ -17,6 +17,7 @@ from dokimos.core.score_range import ScoreRange, share_of, width_of
 from dokimos.core.text import counted, listed
 from dokimos.gate.config import GateConfig
 from dokimos.gate.item_guards import ItemGuard, ItemGuards, can_judge, judged_among, noise_can_judge
+from dokimos.gate.separation import PART_OF_ALPHA, Separation, separation_of
 from dokimos.gate.variation import NoiseFigures, Variation
 from dokimos.stats.permutation import exchange_p
 
@@ -139,6 +140,8 @@ class Drops:
     """Those that do not stand out from what repeats vary by."""
     unclear: tuple[Drop, ...] = ()
     """Those that cannot be told from noise with the repeats there are."""
+    separations: tuple[Separation, ...] = ()
+    """Evaluators of which more items part exactly between the two sides than chance explains."""
 
 
 def drops_of(
@@ -165,7 +168,8 @@ def drops_of(
         kind = judge.kind(drop, item)
         known = replace(drop, cause=judge.cause(drop, item)) if kind == "explained" else drop
         sorted_by_kind.setdefault(kind, []).append(known)
-    return Drops(**{kind: tuple(drops) for kind, drops in sorted_by_kind.items()})
+    kinds = {kind: tuple(drops) for kind, drops in sorted_by_kind.items()}
+    return Drops(**kinds, separations=judge.separations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +256,16 @@ class _Judge:
         errors = _has_more_errors(item.baseline, item.candidate, drop.evaluator)
         if guard in (None, ItemGuard.DOCUMENTED) or errors:
             return "counted" if again is None or self.is_shown(drop, again) else "cleared"
+        many = self.is_one_of_many(drop, item)
         if again is not None:
-            return "counted" if self.is_confirmed(drop, item, again) else "cleared"
-        return self.judged(drop, item)
+            confirmed = self.is_shown(drop, again) if many else self.is_confirmed(drop, item, again)
+            return "counted" if confirmed else "cleared"
+        return "counted" if many else self.judged(drop, item)
+
+    def is_one_of_many(self, drop: Drop, item: ItemChange) -> bool:
+        """Say whether a drop is among more items that part exactly than chance explains."""
+        found = any(one.evaluator == drop.evaluator for one in self.separations)
+        return found and self.is_apart(drop, *self.scores(item, drop.evaluator))
 
     def is_shown(self, drop: Drop, again: RerunScores) -> bool:
         """Say whether most of the runs made again show a drop."""
@@ -308,6 +319,25 @@ class _Judge:
         if (name, key) == (drop.evaluator, drop.key):
             return f"it varies by {score_text(size)} itself"
         return f"{key} varies by {score_text(size)}" + ("" if name == drop.evaluator else f" in {name}")
+
+    @cached_property
+    def separations(self) -> tuple[Separation, ...]:
+        """The evaluators of which more items part exactly than chance explains, all together."""
+        judged = self.guards.with_guard(ItemGuard.VARIATION, ItemGuard.UNKNOWN)
+        found = [separation_of(name, self.sides(name), self.config.severity_margin) for name in judged]
+        level = PART_OF_ALPHA * self.config.alpha / max(1, len(judged))
+        return tuple(one for one in found if one.p_value <= level)
+
+    def sides(self, evaluator: str) -> Iterator[tuple[list[float], list[float]]]:
+        """Yield how good the repeats of each shared item are, before and now."""
+        for item in self.items:
+            if item.baseline is not None and item.candidate is not None:
+                before, now = (
+                    [share_of(score, self.ranges.get(evaluator)) for score in side]
+                    for side in self.scores(item, evaluator)
+                )
+                lower = evaluator in self.lower_is_better
+                yield ([*map(complement, before)], [*map(complement, now)]) if lower else (before, now)
 
     @cached_property
     def variation(self) -> Variation:

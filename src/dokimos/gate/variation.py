@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from dokimos.comparison.diff import ItemChange
+from dokimos.comparison.snapshot import EvaluatorFacts
 from dokimos.core.checks import is_count, is_number
 from dokimos.errors import ConfigurationError
 
@@ -29,6 +30,8 @@ class NoiseFigures:
     evaluators: tuple[str, ...]
     spreads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By evaluator and item that was seen: the largest difference between two runs."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """By evaluator, what stands for its settings and its judge; missing where it has none."""
 
     def spread(self, evaluator: str, item: str) -> float:
         return self.spreads.get(evaluator, {}).get(item, 0.0)
@@ -47,6 +50,24 @@ class NoiseFigures:
             if (item.dataset_item_id or item.key) not in self.spreads.get(name, {})
         }
         return replace(self, evaluators=tuple(name for name in self.evaluators if name not in unseen))
+
+    def stale(self, *sides: Mapping[str, EvaluatorFacts]) -> tuple[str, ...]:
+        """Return the evaluators whose settings or judge on a side are not those that were seen."""
+        return tuple(
+            name
+            for name in self.evaluators
+            if (seen := self.fingerprints.get(name))
+            and any(name in side and side[name].fingerprint not in ("", seen) for side in sides)
+        )
+
+    def without(self, evaluators: Iterable[str]) -> Self:
+        """Return the figures of the other evaluators."""
+        left_out = frozenset(evaluators)
+        return replace(
+            self,
+            evaluators=tuple(name for name in self.evaluators if name not in left_out),
+            spreads={name: found for name, found in self.spreads.items() if name not in left_out},
+        )
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -77,7 +98,12 @@ class NoiseFigures:
         values = [value for spreads in entries.values() for value in spreads.values()]
         if not all(is_number(value) and 0 <= value < float("inf") for value in values):
             raise ValueError("a spread is not a number")
-        return cls(runs=runs, evaluators=tuple(entries), spreads=entries)
+        fingerprints = {
+            str(entry["evaluator"]): str(entry["fingerprint"])
+            for entry in tree["evaluators"]
+            if entry.get("fingerprint")
+        }
+        return cls(runs=runs, evaluators=tuple(entries), spreads=entries, fingerprints=fingerprints)
 
 
 def spread(scores: Sequence[float]) -> float:

@@ -245,8 +245,15 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "explainedDrops": [_single_drop_tree(drop) for drop in decision.explained[:MAX_CASES]],
         "unclearCount": len(decision.unclear),
         "unclearDrops": [_single_drop_tree(drop) for drop in decision.unclear[:MAX_CASES]],
+        "unchangedWithDropCount": _unchanged_with_drop(decision),
         "itemGuards": [choice.tree() for choice in decision.guards.choices],
     }
+
+
+def _unchanged_with_drop(decision: Decision) -> int:
+    """Count the items that guard 1 sees no change of, and that yet have a drop that counts or is in doubt."""
+    dropped = {drop.key for drop in (*decision.drops, *decision.unclear, *decision.explained)}
+    return sum(item.key in dropped for item in decision.comparison.cases(Change.UNCHANGED))
 
 
 def _single_drop_tree(drop: Drop) -> dict[str, Any]:

@@ -480,6 +480,31 @@ class TestNoiseFile:
         with pytest.raises(RegressionError, match="1 score of a single item dropped by more than 15 points"):
             assert_no_regression(result({"A": BROKEN}))
 
+    def test_figures_of_an_evaluator_that_was_changed_are_not_used_and_the_verdict_says_so(self, runs):
+        figures = noise(runs([{"A": GOOD, "B": GOOD}] * 3)).figures
+        before, now = (Snapshot.of(runs([{"A": side, "B": GOOD}])) for side in (GOOD, BROKEN))
+        facts = {**now.evaluators, "A": replace(now.evaluators["A"], fingerprint="another judge")}
+
+        same = decide(before, now, GateConfig(), noise=figures)
+        changed = decide(before, replace(now, evaluators=facts), GateConfig(), noise=figures)
+
+        assert (guard_of(same), guard_of(changed)) == (ItemGuard.DOCUMENTED, ItemGuard.UNKNOWN)
+        assert guard_of(changed, "B") is ItemGuard.DOCUMENTED
+        assert any(
+            "measured with other settings or another judge of 'A', so they are not used" in text
+            for text in changed.warnings
+        )
+        assert not any("other settings" in text for text in same.warnings)
+
+    def test_spreads_of_an_evaluator_that_was_changed_speak_against_no_drop(self, runs):
+        wobbling = [{"A": [*GOOD[:7], flip]} for flip in (1.0, 0.0, 1.0)]
+        figures = noise(runs(wobbling, noisy=["A"])).figures
+        before, now = (Snapshot.of(runs([{"A": side}] * 3, noisy=["A"])) for side in (GOOD, BROKEN))
+        stale = replace(figures, fingerprints={"A": "before"})
+
+        assert not decide(before, now, GateConfig(), noise=figures).failed
+        assert decide(before, now, GateConfig(), noise=stale).failed
+
     def test_figures_of_other_items_are_not_used_and_the_verdict_says_so(self, runs, result):
         figures = noise(runs([{"A": [1.0]}] * 3)).figures
 

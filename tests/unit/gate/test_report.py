@@ -88,6 +88,17 @@ def test_the_documented_members_are_there(cases):
         assert found.tree().keys() >= (documented if name == "no-baseline" else compared)
 
 
+def test_an_item_with_a_drop_in_doubt_is_not_among_the_unchanged(runs):
+    flaky = [{"A": [*[1.0] * 7, flip]} for flip in (1.0, 0.0, 1.0)]
+    now = [{"A": [0.0, *run["A"][1:]]} for run in flaky]
+    sides = (Snapshot.of(runs(side, noisy=["A"])) for side in (flaky, now))
+
+    found = verdict_of(decide(*sides, GateConfig()), GateConfig(), name="x")
+
+    assert (found.tree()["explainedCount"], found.tree()["unchangedCount"]) == (1, 8)
+    assert "| Unchanged items | 7 |" in found.to_markdown()
+
+
 def test_the_p_value_in_the_file_is_the_marginal_one(cases):
     tree = cases["fail"].tree()
     by_name = {entry["evaluator"]: entry for entry in tree["regressedEvaluators"]}
