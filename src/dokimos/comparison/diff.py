@@ -6,17 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.comparison.config import ComparisonConfig, Pairing
 from dokimos.comparison.detectable import Design
+from dokimos.comparison.rows import rows_of
 from dokimos.comparison.snapshot import ItemSnapshot
+from dokimos.core.data_frames import frame_of
 from dokimos.core.score_range import ScoreRange, width_of
 from dokimos.core.views import Printable
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
 from dokimos.stats.paired import Estimate, constant_interval, mean_estimate, paired_rate_interval
+
+if TYPE_CHECKING:
+    import pandas
 
 PASS_RATE: Final = ""
 """Stands for the pass rate where metrics are listed by evaluator; no evaluator has this name."""
@@ -325,6 +330,23 @@ class RunComparison(Printable):
             return not item.pass_flip, -max(sizes, default=0.0), item.either.index
 
         return sorted(self.cases(change), key=moved)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each item, all with the same keys.
+
+        They are `id`, `input`, `change`, and with `.before` and `.now` behind them `passed` (a share of the
+        repeats), `error`, and each evaluator's mean score, with its `.change`. Those that no item has a value
+        for are left out.
+        """
+        return rows_of(self)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return the rows of `to_rows` as a data frame: numbers are numeric, whatever is missing is NA.
+
+        Raises:
+            MissingExtraError: where pandas is not installed.
+        """
+        return frame_of(rows_of(self))
 
     def evaluator(self, name: str) -> MetricChange | None:
         """Return the change of an evaluator, None where it is on neither side."""

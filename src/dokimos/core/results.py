@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from statistics import stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dokimos.core.data_frames import frame_of
 from dokimos.core.endings import describe_failure
 from dokimos.core.eval_result import (
     CONTESTED,
@@ -28,12 +29,15 @@ from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.repeats import pass_at_k, pass_hat_k
-from dokimos.core.rows import row_of
+from dokimos.core.rows import rows_of
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange
 from dokimos.core.summary import EvaluatorSummary, RunSummary
 from dokimos.core.unjudged import describe_unjudged
 from dokimos.core.views import Printable
 from dokimos.errors import RunFailedError
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = [
     "CONTESTED",
@@ -247,11 +251,28 @@ class ExperimentResult(Printable):
         return replace(self, runs=tuple(runs))
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One flat dict per item and repeat, ready for a data frame; `run` counts from 1, as in reports."""
+        """Return a flat dict for each item and repeat, all with the same keys.
+
+        They are `run` (from 1, where there are several), `id`, `input`, `output`, `expected`, their other
+        keys as `input.lang`, `metadata.topic`, the score of each evaluator under its name, `passed`, `error`,
+        `latency_ms`, `tokens_in`, `tokens_out` and `cost_usd`. Those that no item has a value for are left
+        out.
+
+        Raises:
+            ValueError: when the items were not kept.
+        """
         self._require_items("to_rows()")
-        return [
-            row_of(run.index, item, self.evaluator_names) for run in self.runs for item in run.item_results
-        ]
+        return rows_of(self)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return the rows of `to_rows` as a data frame: numbers are numeric, whatever is missing is NA.
+
+        Raises:
+            ValueError: when the items were not kept.
+            MissingExtraError: where pandas is not installed.
+        """
+        self._require_items("to_dataframe()")
+        return frame_of(rows_of(self))
 
     def _run_means(self, name: str) -> list[float]:
         means = (run.average_score(name) for run in self.runs)

@@ -204,9 +204,8 @@ def test_rows_are_flat_and_have_a_column_for_each_evaluator():
     first, second = result.to_rows()
 
     assert first == {
-        "run": 1, "index": 0, "id": "1", "input": "q", "expected_output": "a", "actual_output": None,
-        "success": True, "error": None, "latency_ms": 3, "tokens_in": 1, "tokens_out": 2, "cost_usd": 0.25,
-        "A": 1.0, "A success": True, "B": None, "B success": None,
+        "id": "1", "input": "q", "expected": "a", "A": 1.0, "B": None, "passed": True, "error": None,
+        "latency_ms": 3, "tokens_in": 1, "tokens_out": 2, "cost_usd": 0.25,
     }  # fmt: skip
     assert (second["error"], second["A"], second["B"]) == ("x", None, 0.5)
 

@@ -1,0 +1,43 @@
+"""Rows as data frames of pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from dokimos.core.extras import require
+from dokimos.core.rows import Row
+
+if TYPE_CHECKING:
+    import pandas
+
+_LARGEST: Final = 2**63 - 1
+
+
+def frame_of(rows: Sequence[Row]) -> pandas.DataFrame:
+    """Return rows of the same columns as a data frame.
+
+    Columns of numbers are numeric and verdicts are booleans, also where some are missing; anything else stays
+    what it is.
+
+    Raises:
+        MissingExtraError: where pandas is not installed.
+    """
+    pandas = require("pandas", extra="pandas")
+    names = list(rows[0]) if rows else []
+    columns = {name: _column(pandas, [row[name] for row in rows]) for name in names}
+    return pandas.DataFrame(columns, columns=names)
+
+
+def _column(pandas: Any, values: list[Any]) -> Any:
+    kinds = {type(value) for value in values if value is not None}
+    missing = any(value is None for value in values)
+    if kinds == {bool}:
+        return pandas.array(values, dtype="boolean") if missing else values
+    if kinds == {int} and all(value is None or abs(value) <= _LARGEST for value in values):
+        return pandas.array(values, dtype="Int64") if missing else values
+    if kinds and kinds <= {int, float}:
+        return pandas.Series([float("nan") if value is None else float(value) for value in values])
+    if kinds == {str}:
+        return pandas.Series(values)
+    return pandas.Series(values, dtype=object)
