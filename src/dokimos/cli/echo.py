@@ -15,6 +15,12 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True, color: str | 
     click.echo(shown if color is None else click.style(shown, fg=color), err=err, nl=nl)
 
 
+def is_debugging() -> bool:
+    """Say whether `--debug` was given."""
+    context = click.get_current_context(silent=True)
+    return bool(context is not None and (context.find_root().obj or {}).get("debug"))
+
+
 def show_usage_error(error: click.ClickException) -> None:
     """Print what click says about a wrong usage, which quotes the arguments."""
     text = io.StringIO()

@@ -88,7 +88,11 @@ class LazyGroup(click.Group):
     "129 by SIGHUP).",
 )
 @click.version_option(__version__, prog_name="dokimos")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="Show whole tracebacks, also of what the application raised.",
+)
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Evaluate applications built on language models."""

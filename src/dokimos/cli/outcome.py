@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from dokimos.cli.echo import echo
+from dokimos.cli.echo import echo, is_debugging
 from dokimos.cli.main import EXIT_BELOW, EXIT_BROKEN, EXIT_INTERRUPTED
 from dokimos.cli.options import write_outputs
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
@@ -152,7 +152,7 @@ class Presentation:
             for warning in result.notices:
                 echo(f"! {warning}", err=True)
             return
-        print_result(result, console, misses=misses, wanted=asked, verbose=self.verbose)
+        print_result(result, console, misses=misses, wanted=asked, verbose=self.verbose, debug=is_debugging())
         if self.stored and result.run_id is not None:
             line = f"  run      {result.run_id}   dokimos show {result.run_id}"
             console.print(line, style="dim", soft_wrap=True, markup=False)

@@ -7,11 +7,11 @@ import importlib.util
 import inspect
 import re
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.tracebacks import located_error_text
 from dokimos.errors import ConfigurationError, DokimosError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _import_file(path: Path) -> ModuleType:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{path} cannot be imported: {_where(error)}") from error
+        raise ConfigurationError(f"{path} cannot be imported: {located_error_text(error)}") from error
     return module
 
 
@@ -102,14 +102,8 @@ def _import_module(name: str) -> ModuleType:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"The module {name!r} cannot be imported: {_where(error)}") from error
-
-
-def _where(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "importlib" not in f.filename and not f.filename.endswith("targets.py")]
-    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{place}"
+        problem = located_error_text(error)
+        raise ConfigurationError(f"The module {name!r} cannot be imported: {problem}") from error
 
 
 def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experiment:
@@ -139,4 +133,4 @@ def _called(function: Any, target: str) -> Any:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{target}() failed: {_where(error)}") from error
+        raise ConfigurationError(f"{target}() failed: {located_error_text(error)}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dokimos.cli.echo import echo
+from dokimos.cli.echo import echo, is_debugging
 from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, settle_target
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
@@ -240,6 +240,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
 def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
     from dokimos.experiment.left_out import NOT_RUN
     from dokimos.reporting.console import ASCII_SIGNS, Signs
+    from dokimos.reporting.worst_items import first_tracebacks
     from dokimos.suites.console import item_lines, not_run_lines, skipped_lines, summary_lines
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
@@ -256,6 +257,9 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
     _echo(summary_lines(result))
     for warning in result.notices:
         echo(f"! {warning}", err=True)
+    if is_debugging():
+        for headline, traceback in first_tracebacks(result):
+            echo(f"\n{headline}\n{traceback}")
     if result.run_id is not None and is_kept and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
 

@@ -24,7 +24,7 @@ class Frame:
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{where} in {self.function}" if self.function else where
+        return where if self.function in ("", "<module>") else f"{where} in {self.function}"
 
 
 @dataclass(frozen=True, slots=True)

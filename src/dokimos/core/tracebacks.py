@@ -160,7 +160,7 @@ def _behind(error: BaseException) -> BaseException | None:
 
 def _called_library(steps: list[Step]) -> list[Step]:
     """Return the innermost frame of the package that was called, rather than of what that called in turn."""
-    foreign = [step for step in steps if step.origin is not Origin.OURS]
+    foreign = [step for step in steps if step.origin is not Origin.OURS and step.package != "importlib"]
     called = [step for step in foreign if step.origin is Origin.LIBRARY] or foreign
     return [step for step in called if step.package == called[0].package][-1:]
 

@@ -15,12 +15,13 @@ from dokimos.core.container_copy import copy_containers
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.reply_time import counting_extra_time, wait_in_time
+from dokimos.core.stuck_calls import where_coroutine_waits
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
 from dokimos.core.tracebacks import describe_exception, located_error_text
 from dokimos.errors import BudgetExceededError, EndpointDownError
 from dokimos.experiment.failures import CommonErrors, describe_error
-from dokimos.experiment.task import prepare
+from dokimos.experiment.task import prepare, where_task_works
 from dokimos.judges.budget import TASK
 
 if TYPE_CHECKING:
@@ -142,10 +143,12 @@ class TaskCaller:
             raise
         if call.done() or not returned.claim():
             return await call
+        where = where_task_works(example) or where_coroutine_waits(call.get_coro())
         # Not awaited: a call that swallows its cancellation must not keep the worker.
         _leave(call)
         self._abandoned += 1
-        raise TimeoutError(f"no answer within {seconds:g} s; the call was abandoned")
+        late = TimeoutError(f"no answer within {seconds:g} s; the call was abandoned")
+        raise late.with_traceback(where)
 
     def _written_by(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
         """Return what happens when a call returns that nobody abandons."""
@@ -220,7 +223,8 @@ async def _without_exit(call: Coroutine[Any, Any, T]) -> T:
     try:
         return await call
     except SystemExit as exit_:
-        raise RuntimeError(f"the task called sys.exit({exit_.code!r})") from None
+        ended = RuntimeError(f"the task called sys.exit({exit_.code!r})")
+        raise ended.with_traceback(exit_.__traceback__) from None
 
 
 def is_cancelled_from_outside() -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
+from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.error_groups import key_of_error
 from dokimos.core.figures import one_line
 from dokimos.core.means import UNIT, units_of
 from dokimos.core.results import ItemResult, RunResult, RunStatus
@@ -35,7 +37,15 @@ _OTHER_LOOP_ADVICE: Final = (
 
 def describe_error(error: BaseException) -> str:
     """Return `Type: message`, with advice where the error comes from mixing event loops."""
-    text = error_text(error)
+    return _with_advice(error_text(error))
+
+
+def describe_located_error(error: BaseException) -> str:
+    """Return what `describe_error` does, with the place in the user's code where it is known."""
+    return with_place(describe_error(error), ErrorDetail.of(error))
+
+
+def _with_advice(text: str) -> str:
     if any(sign in text.lower() for sign in _OTHER_LOOP_SIGNS):
         text += f" ({_OTHER_LOOP_ADVICE})"
     return text
@@ -48,32 +58,37 @@ def status_of(runs: Sequence[RunResult]) -> RunStatus:
 
 
 class CommonErrors:
-    """Counts error messages, to name the most common one at the end."""
+    """Counts errors by their kind, to name the most common one at the end."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[Hashable] = Counter()
+        self._texts: dict[Hashable, str] = {}
         self._lock = threading.Lock()
 
     def add(self, item: ItemResult) -> None:
         if item.error is not None:
-            self._note(item.error)
+            self._note("", item.error, item.error_detail)
             return
         for result in item.eval_results:
             if result.error is not None:
-                self._note(f"{result.name}: {result.error}")
+                self._note(f"{result.name}: ", result.error, result.error_detail)
 
     def common(self) -> str:
         """Return one line that names the most common error, "" if there is none."""
         if not self._counts:
             return ""
-        [(message, count)] = self._counts.most_common(1)
+        [(kind, count)] = self._counts.most_common(1)
         times = "once" if count == 1 else f"{count} times"
-        return f"The most common error ({times}): {one_line(message, LONGEST_SHOWN)}"
+        return f"The most common error ({times}): {self._texts[kind]}"
 
-    def _note(self, message: str) -> None:
+    def _note(self, source: str, error: str, detail: ErrorDetail | None) -> None:
+        kind = (source, key_of_error(error, detail))
         with self._lock:
-            if message in self._counts or len(self._counts) < MOST_KINDS:
-                self._counts[message] += 1
+            if kind not in self._texts:
+                if len(self._texts) >= MOST_KINDS:
+                    return
+                self._texts[kind] = with_place(one_line(source + error, LONGEST_SHOWN), detail)
+            self._counts[kind] += 1
 
 
 class ErrorLimit:

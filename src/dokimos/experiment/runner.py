@@ -38,7 +38,7 @@ from dokimos.experiment.evaluating import (
     evaluate_inline,
     unchosen,
 )
-from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_error, status_of
+from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_located_error, status_of
 from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, first_failure_message, unfinished
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
@@ -198,7 +198,7 @@ class Runner:
         found += [*self._calls.warnings(), *self._watch.warnings()]
         found += self._record.reuse_notes(sum(run.total_count for run in self._runs))
         if broken_by is not None:
-            found.insert(0, f"The run broke off: {describe_error(broken_by)}")
+            found.insert(0, f"The run broke off: {describe_located_error(broken_by)}")
         elif status is RunStatus.BROKEN:
             found.insert(0, self._broken_message())
         if status is RunStatus.BUDGET_SPENT:

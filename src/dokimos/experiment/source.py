@@ -10,7 +10,8 @@ from typing import Final
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
 from dokimos.core.quick_init import quick_maker
-from dokimos.core.text import counted, error_text
+from dokimos.core.text import counted
+from dokimos.core.tracebacks import located_error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
@@ -83,7 +84,7 @@ class ExampleSource:
                 raise
             except Exception as error:
                 message = f"The data set {self._dataset.name!r} failed after {counted(self.seen, 'example')}"
-                raise DatasetError(f"{message}: {error_text(error)}") from error
+                raise DatasetError(f"{message}: {located_error_text(error)}") from error
             if not isinstance(example, Example):
                 kind = type(example).__name__
                 raise DatasetError(

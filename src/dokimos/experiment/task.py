@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import CoroutineType
+from types import CoroutineType, TracebackType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
@@ -20,6 +20,7 @@ from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_maker
+from dokimos.core.stuck_calls import where_thread_works
 from dokimos.core.task_result import TaskResult
 
 Task: TypeAlias = Callable[[Example], Any]
@@ -107,6 +108,11 @@ def _is_async(task: Any) -> bool:
         inner = inner.func
     call = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004 - it may be async
     return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+def where_task_works(example: object) -> TracebackType | None:
+    """Return where the thread is that is calling a sync task with this very object, None if none is."""
+    return where_thread_works(_call_measured, "example", example)
 
 
 def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult], T]) -> T | _Awaiting:

@@ -8,16 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from dokimos.core.error_groups import TASK
 from dokimos.core.figures import duration, one_line, percent, usd
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus, lowest_score
+from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import judge_cost
 from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, padded, print_table
 from dokimos.reporting.terminal import safe_console
+from dokimos.reporting.worst_items import Entry, first_tracebacks, worst_entries, wrong_results
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from dokimos.core.error_detail import ErrorDetail
     from dokimos.core.summary import EvaluatorSummary
 
 WIDTH: Final = 100
@@ -76,14 +79,20 @@ def print_result(
     misses: Sequence[str] = (),
     wanted: str | None = None,
     verbose: bool = False,
+    debug: bool = False,
 ) -> None:
-    """Print the summary of a result; `misses` are what it falls short of, `wanted` what was asked for."""
+    """Print the summary of a result; `misses` are what it falls short of, `wanted` what was asked for.
+
+    With `debug`, the whole traceback of the first error of each kind comes last.
+    """
     view = _View(result, console, signs_for(console))
     view.print_head()
     view.print_evaluators()
     view.print_verdict(misses, wanted)
-    view.print_worst(len(result.item_results) if verbose else LOOK_FIRST)
+    view.print_worst(one_by_one=verbose)
     view.print_warnings()
+    if debug:
+        view.print_tracebacks()
 
 
 def print_summary(result: ExperimentResult, console: Console) -> None:
@@ -175,18 +184,29 @@ class _View:
             text.append(note, _WARN)
         return text
 
-    def print_worst(self, most: int) -> None:
-        worst = worst_items(self.result)
-        if not worst:
+    def print_worst(self, *, one_by_one: bool = False) -> None:
+        entries = worst_entries(self.result, one_by_one=one_by_one)
+        if not entries:
             return
-        self.line("  Look first at" if len(worst) > most else "  Not passed", "bold")
-        room = min(max(cell_width(item.key) for item in worst[:most]), 24)
-        for item in worst[:most]:
-            for line in self._item_lines(item, room):
+        shown = entries if one_by_one else entries[:LOOK_FIRST]
+        left = sum(len(entry.items) for entry in entries[len(shown) :])
+        self.line("  Look first at" if left else "  Not passed", "bold")
+        room = min(max(cell_width(entry.label) for entry in shown), 24)
+        for entry in shown:
+            for line in self._entry_lines(entry, room):
                 self.console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
-        if len(worst) > most:
-            self.line(f"    ... and {len(worst) - most} more", _QUIET)
+        if left:
+            self.line(f"    ... and {left} more", _QUIET)
         self.line()
+
+    def print_tracebacks(self) -> None:
+        """Print the whole traceback of the first error of each kind."""
+        from rich.text import Text
+
+        for headline, traceback in first_tracebacks(self.result):
+            self.line(f"  {headline}", "bold")
+            self.console.print(Text(traceback), soft_wrap=True)
+            self.line()
 
     def print_warnings(self) -> None:
         from rich.text import Text
@@ -238,40 +258,38 @@ class _View:
         if self.result.status is not RunStatus.COMPLETED:
             yield self.result.status.in_words
 
-    def _item_lines(self, item: ItemResult, room: int) -> Iterator[Text]:
+    def _entry_lines(self, entry: Entry, room: int) -> Iterator[Text]:
         from rich.text import Text
 
-        key = padded(cut_middle(item.key, room), room)
+        item = entry.first
+        head = f"    {padded(cut_middle(entry.label, room), room)}  "
         if item.error is not None:
-            text = Text(f"    {key}  ")
-            text.append("! task  ", _WARN)
-            yield text.append(one_line(item.error, LONGEST_REASON))
+            yield from self._error_lines(Text(head), TASK, item.error, item.error_detail)
             return
-        wrong = sorted(
-            item.culprits,
-            key=lambda r: (r.error is None, lowest_score([r], self.result.lower_is_better)),
-        )
-        for number, result in enumerate(wrong[:2]):
-            text = Text(f"    {key if number == 0 else ' ' * room}  ")
-            yield self._result_text(text, result)
+        wrong = wrong_results(item, self.result.lower_is_better)
+        for number, result in enumerate(wrong[:2] if len(entry.items) == 1 else wrong[:1]):
+            text = Text(head if number == 0 else " " * cell_width(head))
+            if result.error is not None:
+                yield from self._error_lines(text, result.name, result.problem, result.error_detail)
+                continue
+            score = "" if result.score is None else f" {result.score:.2f}"
+            text.append(f"{result.name}{score}  ", _FAIL)
+            yield text.append(one_line(result.reason, LONGEST_REASON))
 
-    def _result_text(self, text: Text, result: EvalResult) -> Text:
-        if result.error is not None:
-            text.append(f"! {result.name}  ", _WARN)
-            return text.append(one_line(result.problem, LONGEST_REASON))
-        score = "" if result.score is None else f" {result.score:.2f}"
-        text.append(f"{result.name}{score}  ", _FAIL)
-        return text.append(one_line(result.reason, LONGEST_REASON))
+    def _error_lines(self, text: Text, source: str, error: str, detail: ErrorDetail | None) -> Iterator[Text]:
+        """Yield an error with its place: in one line where both have room, else the place in the next."""
+        from rich.text import Text
 
-
-def worst_items(result: ExperimentResult) -> list[ItemResult]:
-    """Return the items that did not pass, in the order of the reports: errors, then the lowest score."""
-    lower = result.lower_is_better
-
-    def place(item: ItemResult) -> tuple[bool, bool, float, int]:
-        return not item.errored, not item.warnings, lowest_score(item.eval_results, lower), item.index
-
-    return sorted((item for item in result.item_results if item.success is False), key=place)
+        indent = " " * text.cell_len
+        text.append(f"! {source}  ", _WARN)
+        text.append(one_line(error, LONGEST_REASON))
+        place = "" if detail is None else detail.place
+        if place and text.cell_len + cell_width(place) + 3 <= self.console.width:
+            yield text.append(f" ({place})", _QUIET)
+            return
+        yield text
+        if place:
+            yield Text(f"{indent}  {place}", _QUIET)
 
 
 def elapsed_seconds(result: ExperimentResult) -> float | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.error_detail import with_place
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
 from dokimos.core.figures import one_line
@@ -40,7 +41,9 @@ def result_line(result: EvalResult) -> str:
     """Return what one evaluator says, in one line."""
     score = "" if result.score is None else f" {result.score:.2f}"
     limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
-    said = result.problem if result.error is not None else result.skipped or result.reason
+    said = result.skipped or result.reason
+    if result.error is not None:
+        said = with_place(result.problem, result.error_detail)
     sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
     return f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}"
 

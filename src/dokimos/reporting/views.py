@@ -6,15 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.endings import describe_counts
+from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.error_groups import TASK
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.markup import tag
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult, ItemResult
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.visible import visible
 from dokimos.reporting import console
 from dokimos.reporting.blocks import Detail, Line, View, print_blocks, table_html
 from dokimos.reporting.data_views import LONGEST_REASON, entries, result_line
+from dokimos.reporting.worst_items import Entry, worst_entries, wrong_results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +29,7 @@ def item_text(item: ItemResult) -> str:
     """Return what became of an item, and what each of its evaluators says, a line each."""
     lines = [f"{item.key}: {item.outcome.value}"]
     if item.error is not None:
-        lines.append(f"! task: {item.error}")
+        lines.append(f"! task: {with_place(item.error, item.error_detail)}")
     lines += map(result_line, item.eval_results)
     return "\n  ".join(visible(one_line(line, LONGEST_REASON)) for line in lines)
 
@@ -51,7 +54,7 @@ def item_details(item: ItemResult, *, run: int | None = None) -> str:
     room = max((len(name) for name, _ in parts), default=0)
     lines = [" | ".join(filter(None, head)), ""]
     lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
-    lines += ["", *(f"  {_indented(result_line(result), 4)}" for result in item.eval_results)]
+    lines += ["", *(f"  {_indented(_whole_line(result), 4)}" for result in item.eval_results)]
     return visible("\n".join(lines).rstrip())
 
 
@@ -64,6 +67,21 @@ def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
     yield from entries("metadata", example.metadata, None)
     if item.error is not None:
         yield "error", item.error
+    if item.error_detail is not None and item.error_detail.frames:
+        yield "where", _frames(item.error_detail)
+
+
+def _frames(detail: ErrorDetail) -> str:
+    """Return the places that an error passed, a line each, the innermost last."""
+    return "\n".join(f"{frame}  {frame.source}".rstrip() for frame in detail.frames)
+
+
+def _whole_line(result: EvalResult) -> str:
+    """Return what an evaluator says, with all places that its error passed where these are several."""
+    detail = result.error_detail
+    several = detail is not None and len(detail.frames) > 1
+    line = result_line(result)
+    return f"{line}\n{_frames(detail)}" if detail is not None and several else line
 
 
 def _indented(text: str, room: int) -> str:
@@ -75,11 +93,13 @@ def result_html(result: ExperimentResult) -> str:
 
     It has no colours of its own, so that it can be read in light and in dark notebooks.
     """
-    worst = console.worst_items(result)
+    worst = worst_entries(result)
     title = "Look first at" if len(worst) > console.LOOK_FIRST else "Not passed"
     first = (
         tag("p", tag("b", title)),
-        table_html(("item", "evaluator", "why"), _item_rows(worst[: console.LOOK_FIRST])),
+        table_html(
+            ("item", "evaluator", "why"), _worst_rows(worst[: console.LOOK_FIRST], result.lower_is_better)
+        ),
     )
     return tag(
         "div",
@@ -101,14 +121,22 @@ def _evaluator_rows(result: ExperimentResult) -> Iterable[Sequence[str]]:
         yield name, _NONE if mean is None else f"{mean:.2f}", passed, str(found.errors or _NONE)
 
 
-def _item_rows(items: Iterable[ItemResult]) -> Iterable[Sequence[str]]:
-    for item in items:
+def _worst_rows(entries: Iterable[Entry], lower_is_better: frozenset[str]) -> Iterable[Sequence[str]]:
+    for entry in entries:
+        item, label = entry.first, entry.label
         if item.error is not None:
-            yield item.key, "task", one_line(item.error, LONGEST_REASON)
-        for result in item.culprits[:2]:
-            said = result.problem if result.error is not None else result.reason
+            yield label, TASK, _located(item.error, item.error_detail)
+        wrong = wrong_results(item, lower_is_better)
+        for result in wrong[:2] if len(entry.items) == 1 else wrong[:1]:
+            if result.error is not None:
+                yield label, result.name, _located(result.problem, result.error_detail)
+                continue
             score = "" if result.score is None else f" {result.score:.2f}"
-            yield item.key, f"{result.name}{score}", one_line(said, LONGEST_REASON)
+            yield label, f"{result.name}{score}", one_line(result.reason, LONGEST_REASON)
+
+
+def _located(error: str, detail: ErrorDetail | None) -> str:
+    return with_place(one_line(error, LONGEST_REASON), detail)
 
 
 def _print_result(result: ExperimentResult, target: Console, detail: Detail) -> None:

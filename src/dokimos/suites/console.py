@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dokimos.core.error_detail import ErrorDetail, with_place
 from dokimos.core.figures import duration, one_line
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT
@@ -13,7 +14,7 @@ from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shortened
 from dokimos.reporting.console import Signs
-from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS
+from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS, turn_error_detail
 
 LONGEST: Final = 300
 _TURNS_ANSWERED: Final = "Turns Answered"
@@ -48,7 +49,7 @@ def item_lines(
         if verbose and item.actual_output is not None:
             yield Line(f'  Reply: "{one_line(item.actual_output, LONGEST)}"')
     if item.error is not None:
-        yield Line(f"  {signs.failed} Agent error: {one_line(item.error, LONGEST)}", "bad")
+        yield Line(f"  {signs.failed} Agent error: {_located(item.error, item.error_detail)}", "bad")
     yield from _tool_lines(item, signs)
     yield from _metric_lines(item, signs)
     yield _verdict(item)
@@ -96,7 +97,7 @@ def _turn_lines(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
     for number, turn in enumerate(turns, 1):
         yield Line(f'  Turn {number}: "{one_line(str(turn.get("input", "")), LONGEST)}"')
         if turn.get(TURN_ERROR) is not None:
-            yield Line(f"    error: {one_line(str(turn[TURN_ERROR]), LONGEST)}", "bad")
+            yield Line(f"    error: {_located(str(turn[TURN_ERROR]), turn_error_detail(turn))}", "bad")
         elif verbose:
             yield Line(f'    Reply: "{one_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
 
@@ -112,7 +113,7 @@ def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
     if found is not None and found.success is False:
         yield Line(f"    {one_line(found.reason, LONGEST)}", "bad")
     if found is not None and found.error is not None:
-        yield Line(f"    error: {one_line(found.error, LONGEST)}", "doubtful")
+        yield Line(f"    error: {_located(found.error, found.error_detail)}", "doubtful")
 
 
 def _metric_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
@@ -125,6 +126,10 @@ def _metric_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
             yield Line(f"        {one_line(result.reason, LONGEST)}", "bad")
 
 
+def _located(error: str, detail: ErrorDetail | None) -> str:
+    return with_place(one_line(error, LONGEST), detail)
+
+
 def _is_shown(result: EvalResult) -> bool:
     if result.name == EXPECTED_TOOLS:
         return False
@@ -133,7 +138,7 @@ def _is_shown(result: EvalResult) -> bool:
 
 def _measured(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return f"{result.name}: error: {one_line(shortened(result.problem, LONGEST), LONGEST)}"
+        return f"{result.name}: error: {_located(shortened(result.problem, LONGEST), result.error_detail)}"
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     none = "—" if signs.none == "–" else signs.none

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dokimos.core.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.core.text import error_text
+from dokimos.core.tracebacks import located_error_text
 from dokimos.errors import ConfigurationError
 from dokimos.suites import compatibility
 
@@ -38,7 +39,8 @@ def load_callable(reference: str, folder: Path) -> Any:
         try:
             module = _file(folder / place) if place.endswith(".py") else importlib.import_module(place)
         except (Exception, SystemExit) as error:  # somebody else's code runs here
-            raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(error)}") from error
+            problem = located_error_text(error)
+            raise ConfigurationError(f"{reference!r} cannot be imported: {problem}") from error
     found: Any = module
     for step in attribute.split("."):
         if not hasattr(found, step):

@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
+from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.wire import from_json
+from dokimos.errors import TypeConversionError
 from dokimos.evaluators.base import Evaluator
 
 TURNS: Final = "turns"
 """Where the outputs of a conversation have its turns, each with its own outputs."""
 TURN_ERROR: Final = "error"
 """In the outputs of a turn: why there is no reply."""
+TURN_ERROR_DETAIL: Final = "errorDetail"
+"""In the outputs of a turn: where its error came from, as JSON."""
 EXPECTED_TOOLS: Final = "Expected Tools"
 """The result that says whether the tools were called that a turn expects."""
 RETRIEVAL_CONTEXT: Final = "retrievalContext"
@@ -124,6 +130,21 @@ def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> M
         return None
     outputs: Mapping[str, Any] = turns[plan.index]
     return None if outputs.get(TURN_ERROR) is not None else outputs
+
+
+def failed_turn(text: str, error: str, detail: ErrorDetail | None = None) -> dict[str, Any]:
+    """Return the outputs of a turn without a reply."""
+    known = {} if detail is None else {TURN_ERROR_DETAIL: jsonable(detail)}
+    return {INPUT: text, TURN_ERROR: error, **known}
+
+
+def turn_error_detail(turn: Mapping[str, Any]) -> ErrorDetail | None:
+    """Return where the error of a turn came from, None where that is not known."""
+    tree = turn.get(TURN_ERROR_DETAIL)
+    try:
+        return from_json(ErrorDetail, tree) if isinstance(tree, Mapping) else None
+    except TypeConversionError:  # outputs may come from a file that somebody wrote
+        return None
 
 
 def _content(file: Mapping[str, Any]) -> str:

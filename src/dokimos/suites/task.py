@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from dokimos.core.calling import resolve
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
@@ -21,9 +22,9 @@ from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
-from dokimos.experiment.task import Task, prepare
+from dokimos.experiment.task import Task, prepare, where_task_works
 from dokimos.suites.fatal_graders import fatal_graders
-from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan
+from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan, failed_turn
 from dokimos.suites.targets import Application, Reply, Request, told
 
 MOST_FAILURES: Final = 2
@@ -115,10 +116,12 @@ class _Session:
         try:
             async with reply_limit(self.timeout) as limit:
                 result = await asked.run(cast("Example", request), _complete)
-        except TimeoutError:
+        except TimeoutError as late:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"no reply within {self.timeout:g} s") from None
+            cut = late.__cause__  # the cancellation, which broke off an async reply where it waited
+            where = where_task_works(request) or (None if cut is None else cut.__traceback__)
+            raise TimeoutError(f"no reply within {self.timeout:g} s").with_traceback(where) from None
         if result.error is None:
             self._remember(turn, result)
         return result
@@ -132,9 +135,10 @@ class _Session:
         metrics = CallMetrics()
         failures = 0
         stop: str | None = None
+        first: Exception | None = None
         for turn in case.turns:
             if stop is not None:
-                turns.append({"input": turn.input, TURN_ERROR: stop})
+                turns.append(failed_turn(turn.input, stop))
                 continue
             try:
                 result = await self.ask(turn)
@@ -142,21 +146,24 @@ class _Session:
                 raise
             except Exception as error:  # the application is somebody else's code
                 failures += 1
+                first = first or error
                 stop = NOT_SENT if failures >= MOST_FAILURES else None
                 metrics += getattr(error, "metrics", None) or CallMetrics()
-                turns.append({"input": turn.input, TURN_ERROR: error_text(error)})
+                turns.append(failed_turn(turn.input, error_text(error), ErrorDetail.of(error)))
             else:
                 metrics += result.metrics or CallMetrics()
                 if result.error is not None:
                     failures += 1
                     stop = NOT_SENT if failures >= MOST_FAILURES else None
-                    turns.append({"input": turn.input, **result.outputs, TURN_ERROR: result.error})
+                    failed = failed_turn(turn.input, result.error, result.error_detail)
+                    turns.append({**failed, **result.outputs, **failed})
                     continue
                 failures = 0
                 turns.append({"input": turn.input, **result.outputs})
                 stop = await _fatal_grade(case, example, turn, turns)
         if all(TURN_ERROR in turn for turn in turns):
-            raise AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
+            message = f"no turn had a reply; the first: {turns[0][TURN_ERROR]}"
+            raise AgentError(message, metrics=metrics) from first
         return TaskResult(self._outputs(turns), metrics)
 
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -189,11 +196,12 @@ def _complete(result: TaskResult) -> TaskResult:
     value = result.outputs
     known = told(dict(value))
     if not isinstance(known, TaskResult):
-        return TaskResult(known, result.metrics, error=result.error)
+        return TaskResult(known, result.metrics, error=result.error, error_detail=result.error_detail)
     measured = result.metrics or CallMetrics()
     given = known.metrics or CallMetrics()
     latency = given.latency_ms if given.latency_ms is not None else measured.latency_ms
-    return TaskResult(known.outputs, _with_latency(given, latency), error=result.error)
+    metrics = _with_latency(given, latency)
+    return TaskResult(known.outputs, metrics, error=result.error, error_detail=result.error_detail)
 
 
 def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:

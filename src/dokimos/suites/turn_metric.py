@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
-from dokimos.core.jsonable import text_form
+from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
@@ -21,7 +22,7 @@ from dokimos.core.text import counted, error_text
 from dokimos.core.unjudged import DISABLED
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_outputs
+from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_error_detail, turn_outputs
 from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 
 TRAJECTORY_PATH = "outputs.trajectory"
@@ -138,7 +139,7 @@ class TurnMetric(SettlingEvaluator):
             try:
                 return await call_within(current_scope().evaluator_timeout, self.inner.evaluate, view)
             except TimeoutError as error:
-                return EvalResult(self.name, error=error_text(error))
+                return EvalResult(self.name, error=error_text(error), error_detail=ErrorDetail.of(error))
 
     @property
     def _waits(self) -> bool:
@@ -244,7 +245,8 @@ class ConversationMetric(SettlingEvaluator):
             score_range=self.declared_range(),
         )
         if errors and (not failed or any(result.errors_item for result in results)):
-            return replace(told, error="; ".join(errors))
+            details = (result.error_detail for result in results)
+            return replace(told, error="; ".join(errors), error_detail=next(filter(None, details), None))
         return self._averaged(told, results, errors)
 
     def _averaged(self, told: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
@@ -275,6 +277,7 @@ class ConversationMetric(SettlingEvaluator):
             "threshold": result.threshold,
             "reason": result.reason,
             "error": result.error,
+            "errorDetail": None if result.error_detail is None else jsonable(result.error_detail),
             "skipped": result.skipped,
             "metadata": dict(result.metadata) or None,
         }
@@ -296,7 +299,11 @@ class TurnsAnswered(SettlingEvaluator):
 
     def score(self, case: EvalTestCase) -> ScoreLike:
         turns = cast("list[dict[str, Any]]", case.actual_outputs.get(TURNS) or [])
-        errors = [f"turn {n + 1}: {turn[TURN_ERROR]}" for n, turn in enumerate(turns) if turn.get(TURN_ERROR)]
+        errors = [
+            f"turn {n + 1}: {with_place(turn[TURN_ERROR], turn_error_detail(turn))}"
+            for n, turn in enumerate(turns)
+            if turn.get(TURN_ERROR)
+        ]
         value = (self.count - len(errors)) / self.count
         if not errors:
             reason = "The agent replied in every turn."

@@ -242,7 +242,7 @@ def test_executed_text_is_named_but_the_file_that_executes_it_is_the_place(app):
             exec(code, {})
         """)
     detail = detail_of(module.answer, "def f():\n    1 / 0\nf()")
-    assert [str(frame) for frame in detail.frames[-2:]] == ["<string>:3 in <module>", "<string>:2 in f"]
+    assert [str(frame) for frame in detail.frames[-2:]] == ["<string>:3", "<string>:2 in f"]
     assert detail.place == "app.py:2 in answer"
 
 
@@ -354,6 +354,14 @@ def test_exceptions_that_cannot_be_shown_are_described_all_the_same(app):
     assert detail.message == "(no message: RuntimeError in __str__)"
     assert detail.type == "app.Mute"
     assert detail_of(module.lie).place == "app.py:12 in lie"
+
+
+def test_a_module_that_is_not_there_has_no_place_in_the_import_system():
+    name = "no_such_module_anywhere"
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module(name)
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert ErrorDetail.of(error).place == ""
 
 
 def test_what_cannot_be_described_at_all_does_not_end_the_run(monkeypatch):

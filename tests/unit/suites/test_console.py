@@ -65,14 +65,15 @@ def test_the_turns_of_a_conversation_are_told(folder):
     folder.write("bot.py", "def reply(text):\n    return 1 / 0 if text == 'b' else text\n")
     item = folder.item("agent: bot:reply\ntest_cases: [{turns: [{input: a}, {input: b}]}]\n")
 
+    problem = f"ZeroDivisionError: division by zero ({(folder.path / 'bot.py').as_posix()}:2 in reply)"
     assert told(item) == [
         'Test: "case 1"',
         '  Turn 1: "a"',
         '  Turn 2: "b"',
-        "    error: ZeroDivisionError: division by zero",
+        f"    error: {problem}",
         "  Metrics:",
         "    ✗ Turns Answered: 0.50 (threshold: —)",
-        "        turn 2: ZeroDivisionError: division by zero",
+        f"        turn 2: {problem}",
         "  Result: FAIL",
     ]
 
