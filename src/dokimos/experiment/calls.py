@@ -147,8 +147,8 @@ class TaskCaller:
         # Not awaited: a call that swallows its cancellation must not keep the worker.
         _leave(call)
         self._abandoned += 1
-        late = TimeoutError(f"no answer within {seconds:g} s; the call was abandoned")
-        raise late.with_traceback(where)
+        message = f"no answer within {seconds:g} s; the call was abandoned"
+        raise TimeoutError(message).with_traceback(where)  # kept by no name, so that it lets go of the frames
 
     def _written_by(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
         """Return what happens when a call returns that nobody abandons."""
@@ -223,8 +223,8 @@ async def _without_exit(call: Coroutine[Any, Any, T]) -> T:
     try:
         return await call
     except SystemExit as exit_:
-        ended = RuntimeError(f"the task called sys.exit({exit_.code!r})")
-        raise ended.with_traceback(exit_.__traceback__) from None
+        message = f"the task called sys.exit({exit_.code!r})"
+        raise RuntimeError(message).with_traceback(exit_.__traceback__) from None
 
 
 def is_cancelled_from_outside() -> bool:

@@ -468,7 +468,9 @@ def test_a_run_in_which_everything_errored_is_broken_and_says_why(numbers: Numbe
 
     result = plan(numbers(3), task, runs=2).run()
     assert result.status is RunStatus.BROKEN
-    assert result.warnings[0] == "Every item errored. The most common error (6 times): ConnectionError: down"
+    told = "Every item errored. The most common error (6 times): ConnectionError: down ("
+    assert result.warnings[0].startswith(told)
+    assert result.warnings[0].endswith(" in task)")
     assert result.pass_rate == 0.0
 
 
@@ -479,7 +481,7 @@ def test_a_common_error_of_many_lines_is_told_in_one(numbers: Numbers) -> None:
     [warning] = plan(numbers(3), task).run().warnings
     assert warning.startswith("Every item errored. The most common error (3 times): ValueError: first second")
     assert "\n" not in warning
-    assert len(warning) < 400
+    assert len(warning.rpartition(" (")[0]) < 400
 
 
 # Retries
