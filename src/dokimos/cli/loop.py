@@ -11,6 +11,7 @@ import click
 
 from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs
+from dokimos.cli.watched import is_watched
 
 if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
@@ -40,13 +41,17 @@ def loop_options(command: Any) -> Any:
             "--reuse", is_flag=False, flag_value=NEWEST, metavar="[RUN]", shell_complete=complete_runs,
             help="Take outputs from RUN, or the last runs, where neither application nor row has changed.",
         ),
+        click.option(
+            "--watch", is_flag=True,
+            help="Run again whenever a file of the application or of its evaluation changes.",
+        ),
         click.option("--no-reuse", is_flag=True, help="With --failed and --watch: reuse nothing."),
     )):  # fmt: skip
         command = option(command)
     return command
 
 
-LOOP_OPTIONS: Final = ("failed", "reuse", "no_reuse")
+LOOP_OPTIONS: Final = ("failed", "reuse", "no_reuse", "watch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +62,16 @@ class Loop:
     selection: FailedSelection | None = None
     run_id: str | None = None
     """The run in which the items had failed."""
+    previous: Path | None = None
+    """The run with which a watched one is compared."""
 
     def tell_changes(self, result: ExperimentResult) -> None:
-        """Say what became of the items that had failed."""
+        """Say what became of the items that had failed, or what has changed since the last run."""
+        if self.previous is not None:
+            from dokimos.cli.changes import changes_since
+
+            for line in changes_since(self.previous, result):
+                echo(line)
         if self.selection is not None and self.run_id is not None:
             from dokimos.cli.failed import change_lines
 
@@ -95,7 +107,7 @@ def settle_target(target: str | None, settings: RunSettings) -> tuple[str, RunSe
 def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     """Choose the items and the outputs to reuse; None where there is nothing to run, which has been said."""
     extra = settings.extra
-    if extra.get("failed") is None and extra.get("reuse") is None:
+    if extra.get("failed") is None and extra.get("reuse") is None and not is_watched():
         return Loop(settings=settings)
     from dokimos.cli.run import planned_experiment
 
@@ -112,7 +124,17 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     reuse = _reused(target, settings, experiment)
     settings = replace(settings, extra={**settings.extra, "reuse": reuse})
     run_id = None if extra.get("failed") is None else Path(extra["failed"]).name
-    return Loop(settings=settings, selection=selection, run_id=run_id)
+    previous = _previous_run(target, settings) if is_watched() and run_id is None else None
+    return Loop(settings=settings, selection=selection, run_id=run_id, previous=previous)
+
+
+def _previous_run(target: str, settings: RunSettings) -> Path | None:
+    """Return the newest whole run of a target."""
+    from dokimos.experiment.folders import runs_root
+    from dokimos.experiment.journal import read_manifest
+
+    folders = runs_of(target, runs_root(settings.extra.get("run_dir")))
+    return next((folder for folder in folders if not read_manifest(folder).get("part")), None)
 
 
 def names_target(value: str | None) -> bool:
@@ -211,7 +233,12 @@ def _reused(target: str, settings: RunSettings, experiment: Experiment) -> Earli
     else:
         folders = [find_run(asked, root)]
     earlier = [EarlierRun.of(folder) for folder in folders]
-    if asked is None and failed is not None and _nothing_changed(failed, earlier, experiment):
+    if (
+        asked is None
+        and not is_watched()
+        and failed is not None
+        and _nothing_changed(failed, earlier, experiment)
+    ):
         echo(
             f"Nothing has changed since {failed.name}, so the application and the judges are asked again "
             "(--reuse takes its outputs).",

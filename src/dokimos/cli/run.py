@@ -24,6 +24,7 @@ from dokimos.cli.options import (
     run_dir_option,
     volume_options,
 )
+from dokimos.cli.watched import check_watch, reporting_files
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -141,7 +142,13 @@ def run(
     names = ("resume", "retry_errors", "force", "fail_fast", "no_journal", "run_dir", *LOOP_OPTIONS)
     extra = {name: given.pop(name) for name in names}
     target, settings = settle_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
-    return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
+    if settings.extra["watch"]:
+        check_watch(settings.extra, target)
+        from dokimos.cli.watch import watch, watched_arguments
+
+        return watch(watched_arguments())
+    with reporting_files(target):
+        return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
 
 
 def execute(

@@ -22,6 +22,7 @@ from dokimos.cli.options import (
     run_dir_option,
 )
 from dokimos.cli.view import view
+from dokimos.cli.watched import check_watch, reporting_files
 
 if TYPE_CHECKING:
     from dokimos.cli.outcome import Criteria
@@ -118,7 +119,13 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
     suite, settings = settle_target(suite, settings)
-    return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
+    if extra["watch"]:
+        check_watch(extra, suite)
+        from dokimos.cli.watch import watch, watched_arguments
+
+        return watch(watched_arguments())
+    with reporting_files(suite):
+        return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
 
 
 test.add_command(view)

@@ -1,0 +1,61 @@
+"""What changed since the last run of a watch: the items that pass now or fail now, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dokimos.core.figures import known, one_line, score
+
+if TYPE_CHECKING:
+    from dokimos.comparison.diff import ItemChange, RunComparison
+    from dokimos.core.results import ExperimentResult
+
+MOST_ITEMS: Final = 10
+
+
+def changes_since(previous: Path, result: ExperimentResult) -> Iterator[str]:
+    """Yield what changed between an earlier run and this one, as `dokimos compare` finds it."""
+    from dokimos.comparison.comparing import compare_runs
+    from dokimos.comparison.snapshot import Snapshot
+    from dokimos.errors import DokimosError
+    from dokimos.experiment.store import load_run
+
+    try:
+        comparison = compare_runs(Snapshot.of(load_run(previous)), Snapshot.of(result))
+    except DokimosError as error:
+        yield f"What changed since {previous.name} cannot be said: {error}"
+        return
+    yield from change_lines(comparison, previous.name)
+
+
+def change_lines(comparison: RunComparison, previous: str) -> Iterator[str]:
+    """Yield the counts, then the items: newly failing, fixed, and those whose scores alone moved."""
+    from dokimos.comparison.diff import Change
+
+    both = [item for item in comparison.items if item.baseline is not None and item.candidate is not None]
+    fails = [item for item in both if item.pass_flip and not _passes(item)]
+    fixed = [item for item in both if item.pass_flip and _passes(item)]
+    moved = [item for item in both if not item.pass_flip and any(_moves(item))]
+    added, removed = comparison.count(Change.ADDED), comparison.count(Change.REMOVED)
+    numbers = [(len(fails), "newly failing"), (len(fixed), "fixed"), (len(moved), "with other scores")]
+    numbers += [(added, "added"), (removed, "removed")]
+    counts = [f"{count:,} {what}" for count, what in numbers if count]
+    yield f"Since {previous}: {', '.join(counts) or 'no item has changed'}"
+    for what, items in (("newly failing", fails), ("fixed", fixed), ("moved", moved)):
+        for item in items[:MOST_ITEMS]:
+            yield f"  {what:<14} {one_line(item.key, 30)}  {'; '.join(_moves(item)):.120}".rstrip()
+        if len(items) > MOST_ITEMS:
+            yield f"  {what:<14} and {len(items) - MOST_ITEMS:,} more"
+
+
+def _passes(item: ItemChange) -> bool:
+    share = None if item.candidate is None else item.candidate.pass_share
+    return share is not None and share >= 0.5
+
+
+def _moves(item: ItemChange) -> Iterator[str]:
+    for one in item.evaluators:
+        if one.baseline_mean != one.candidate_mean:
+            yield f"{one.name} {known(score, one.baseline_mean)} -> {known(score, one.candidate_mean)}"

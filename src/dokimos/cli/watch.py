@@ -1,0 +1,194 @@
+"""`--watch`: the same run again whenever a file of the application or of its evaluation changes.
+
+Each run is a process of its own, so that every module is loaded as it is now. It reports which files it has
+read; they are looked at a few times a second, which works on every file system and needs no package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dokimos.cli.echo import echo
+from dokimos.cli.watched import REPORT_VARIABLE
+from dokimos.core.text import counted, listed
+
+POLL_SECONDS: Final = 0.3
+YOUNG_SECONDS: Final = 3.0
+"""A file that changed so recently may change again without a new time stamp, so its content is read."""
+MOST_POLLS: Final = 20
+"""So long a file may go on changing before a run starts all the same."""
+_SOURCES: Final = (".py", ".yaml", ".yml")
+_MOST_RESTLESS: Final = 2
+"""A file that changed during so many runs in a row is written by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    status: tuple[int, int, int]
+    mark: str
+
+
+@dataclass
+class FileStates:
+    """What the watched files are like; a change is one of their content, however a file was replaced."""
+
+    clock: Callable[[], float] = time.time
+    _known: dict[str, _State] = field(default_factory=dict)
+
+    def watch(self, paths: Iterable[str]) -> None:
+        """Watch these files from now on, and the names of the sources in their folders."""
+        for path in [*paths, *{os.path.dirname(path) for path in paths}]:
+            if path not in self._known:
+                self._known[path] = self._look(path, None)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._known
+
+    def __len__(self) -> int:
+        return sum(not os.path.isdir(path) for path in self._known)
+
+    def changes(self) -> list[str]:
+        """Return what has changed since the last look."""
+        changed = []
+        for path, before in self._known.items():
+            now = self._look(path, before)
+            self._known[path] = now
+            if now.mark != before.mark:
+                changed.append(path)
+        return changed
+
+    def _look(self, path: str, before: _State | None) -> _State:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return _State((0, 0, 0), "")
+        now = (status.st_mtime_ns, status.st_size, status.st_ino)
+        is_young = self.clock() - status.st_mtime < YOUNG_SECONDS
+        if before is not None and before.status == now and not is_young:
+            return before
+        return _State(now, _names(path) if os.path.isdir(path) else _content(path))
+
+
+def _names(folder: str) -> str:
+    with contextlib.suppress(OSError):
+        return "\n".join(sorted(name for name in os.listdir(folder) if name.endswith(_SOURCES)))
+    return ""
+
+
+def _content(path: str) -> str:
+    from dokimos.experiment.code_record import content_mark
+
+    return content_mark(path)
+
+
+@dataclass
+class Watch:
+    """Runs a command again and again; `run_once` returns its exit status and the files that it has read."""
+
+    run_once: Callable[[], tuple[int, Sequence[str]]]
+    pause: Callable[[float], None] = time.sleep
+    states: FileStates = field(default_factory=FileStates)
+    _restless: dict[str, int] = field(default_factory=dict)
+
+    def forever(self) -> None:
+        """Run, wait for a change, and so on, until Ctrl-C raises `KeyboardInterrupt`."""
+        while True:
+            self.once()
+
+    def once(self) -> None:
+        """Run, then wait for a change."""
+        started = self.states.clock()
+        _, files = self.run_once()
+        changed = self._changed_meanwhile(files, started)
+        self.states.watch(files)
+        if not changed:
+            echo(f"Watching {counted(len(self.states), 'file')}; Ctrl-C ends it.", err=True)
+            changed = self._wait()
+        shown = [os.path.relpath(path) for path in changed]
+        echo(f"\nChanged: {listed(shown)}", err=True)
+
+    def _changed_meanwhile(self, files: Iterable[str], started: float) -> list[str]:
+        """Return what was changed while the run was going on, and not by each of the runs."""
+        changed = dict.fromkeys(self.states.changes())
+        new = (path for path in files if path not in self.states)
+        changed.update((path, None) for path in new if _modified(path) > started)
+        self._restless = {path: self._restless.get(path, 0) + 1 for path in changed}
+        written = [path for path, times in self._restless.items() if times > _MOST_RESTLESS]
+        return [path for path in changed if path not in written and not os.path.isdir(path)]
+
+    def _wait(self) -> list[str]:
+        changed: dict[str, None] = {}
+        while not changed:
+            self.pause(POLL_SECONDS)
+            changed.update(dict.fromkeys(self.states.changes()))
+        for _ in range(MOST_POLLS):  # whoever saves several files, or one in steps, is let finish
+            self.pause(POLL_SECONDS)
+            more = self.states.changes()
+            if not more:
+                break
+            changed.update(dict.fromkeys(more))
+        self._restless = {}
+        return list(changed)
+
+
+def _modified(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def watch(arguments: Sequence[str]) -> int:
+    """Watch a command of this command line; ends by Ctrl-C."""
+    with tempfile.TemporaryDirectory(prefix="dokimos-watch-") as folder:
+        report = Path(folder, "files.json")
+        Watch(lambda: (_run_child(arguments, report), _read_report(report))).forever()
+    return 0
+
+
+def watched_arguments() -> list[str]:
+    """Return the arguments of this process without the option that watches."""
+    return [argument for argument in sys.argv[1:] if argument != "--watch"]
+
+
+def _run_child(arguments: Sequence[str], report: Path) -> int:
+    report.unlink(missing_ok=True)
+    # Without -P, -m would put the working directory before all other places of modules.
+    safe = [] if Path(sys.argv[0]).name == "__main__.py" else ["-P"]
+    command = [sys.executable, *safe, "-m", "dokimos", *arguments]
+    child = subprocess.Popen(command, env={**os.environ, REPORT_VARIABLE: str(report)})
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        _end(child)
+        raise
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Let a run end as Ctrl-C ends it, with all that it has finished."""
+    from dokimos.core.interrupts import signal_received
+
+    if os.name != "nt":
+        child.send_signal(signal_received() or signal.SIGINT)  # a terminal has sent it, too: both are one
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            child.wait()
+            return
+
+
+def _read_report(report: Path) -> list[str]:
+    try:
+        return list(json.loads(report.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return []  # the run was killed: what is watched stays as it is
