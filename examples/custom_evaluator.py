@@ -1,4 +1,4 @@
-"""Evaluators of your own: a function, an async function, and a class with parameters.
+"""Evaluators of your own: functions, sync and async, several scores at once, a class with parameters.
 
 python examples/custom_evaluator.py
 """
@@ -33,6 +33,17 @@ async def not_too_short(input: str, actual_output: str) -> Score:
     return Score(share, f"{len(actual_output)} characters for a question of {len(input)}.")
 
 
+@evaluator(name="Style", thresholds={"brief": 0.5})
+def style(actual_output: str) -> dict[str, Score | bool]:
+    """Each score is a result of its own, `Style.brief` and `Style.polite`, with its own threshold."""
+    words = len(actual_output.split())
+    label = "one word" if words == 1 else "sentence"
+    return {
+        "brief": Score(min(1.0, 5 / words), f"{words} of at most 5 words.", label=label),
+        "polite": "please" in actual_output,
+    }
+
+
 @register("citations")
 @dataclass(frozen=True, kw_only=True)
 class Citations(Evaluator):
@@ -58,10 +69,11 @@ def main() -> None:
     for question, answer in ANSWERS:
         case = EvalTestCase.of(question, answer)
         print(question)
-        for check in (ends_with_a_stop, not_too_short, citations):
-            result = check.evaluate(case)
-            verdict = "pass" if result.success else "FAIL"
-            print(f"  {verdict}  {result.name:18} {result.score:.2f}  {result.reason}")
+        for check in (ends_with_a_stop, not_too_short, style, citations):
+            outcome = check.evaluate(case)
+            for result in outcome.parts or (outcome,):
+                verdict = "pass" if result.success else "FAIL"
+                print(f"  {verdict}  {result.name:18} {result.score:.2f}  {result.reason}")
 
 
 if __name__ == "__main__":

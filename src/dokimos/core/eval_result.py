@@ -35,6 +35,8 @@ class Score:
     reason: str = ""
     _: KW_ONLY
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    """A category beside the number, such as "refusal"; reports count how often each was given."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -74,6 +76,14 @@ class EvalResult(Printable):
     """The lowest and the highest possible score, where the evaluator declares another range than 0..1."""
     error_detail: ErrorDetail | None = field(default=None, repr=False, compare=False)
     """Where the error came from, where the user's own code took part in it."""
+    label: str | None = None
+    """The category that the evaluator gave beside the score."""
+    part_of: str | None = None
+    """The evaluator's name, where this is one of several scores that it gave; `name` is then that name, a
+    dot and the key of the score."""
+    parts: tuple[EvalResult, ...] = ()
+    """One result for each score of an evaluator that gave several. This one then has no score, and succeeds
+    if none of them fails and one succeeds. In a run the parts stand in its place."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -109,6 +119,28 @@ class EvalResult(Printable):
         return cls(name, score, success=False, reason=reason)
 
     @property
+    def evaluator(self) -> str:
+        """The name of the evaluator that gave this result."""
+        return self.name if self.part_of is None else self.part_of
+
+    @property
+    def key(self) -> str | None:
+        """The key of this score among several of one evaluator, None where it gave one score."""
+        return None if self.part_of is None else self.name.removeprefix(f"{self.part_of}.")
+
+    def part(self, key: str) -> EvalResult:
+        """Return the result under a key of several scores: `result.part("grounded").score`.
+
+        Raises:
+            KeyError: naming the keys that there are.
+        """
+        for part in self.parts:
+            if part.key == key:
+                return part
+        known = ", ".join(repr(part.key) for part in self.parts) or "none"
+        raise KeyError(f"{self.name} gave no score {key!r}; it gave: {known}.")
+
+    @property
     def errors_item(self) -> bool:
         """Whether there is an error that is more than a warning."""
         return self.error is not None and (self.fail_on_error or self.error_kind in HARD_ERRORS)
@@ -140,7 +172,44 @@ def with_cost(result: EvalResult, metrics: CallMetrics | None) -> EvalResult:
     """Return a result that was just made, and nobody has seen, with what it cost, where it cost anything."""
     if metrics is not None and metrics != _NOTHING:
         object.__setattr__(result, "metrics", metrics)  # a copy would take several times as long
+        if result.parts:  # one call, counted once
+            object.__setattr__(result.parts[0], "metrics", metrics)
     return result
+
+
+def join_parts(name: str, parts: Iterable[EvalResult]) -> EvalResult:
+    """Return the results of several scores of one evaluator as the parts of one result."""
+    found = tuple(parts)
+    verdicts = {part.success for part in found if part.success is not None}
+    failed = any(part.fails_item for part in found)
+    return EvalResult(name, success=False if failed else (True if verdicts else None), parts=found)
+
+
+def flatten(results: Iterable[EvalResult]) -> tuple[EvalResult, ...]:
+    """Return results with the parts of each in its place, where it has any."""
+    return tuple([part for result in results for part in result.parts or (result,)])
+
+
+def by_evaluator(results: Iterable[EvalResult]) -> dict[str, tuple[EvalResult, ...]]:
+    """Return results by the evaluator that gave them: one, or one for each of its scores."""
+    found: dict[str, tuple[EvalResult, ...]] = {}
+    for result in results:
+        found[result.evaluator] = (*found.get(result.evaluator, ()), result)
+    return found
+
+
+def require_one_score(result: EvalResult, what: str) -> EvalResult:
+    """Return a result, and an error in its place where the evaluator gave several scores.
+
+    Args:
+        result: What an evaluator returned.
+        what: Who takes only one score, as the subject of a sentence.
+    """
+    if not result.parts:
+        return result
+    keys = ", ".join(part.key or "" for part in result.parts)
+    problem = f"{what} needs one score, and {result.name} gives several ({keys}); write an evaluator of one."
+    return EvalResult(result.name, error=problem, metrics=result.metrics)
 
 
 _NOTHING: Final = CallMetrics()

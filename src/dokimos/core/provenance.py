@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dokimos.core.jsonable import WIRE_CONFIG
@@ -25,12 +27,55 @@ class EvaluatorInfo:
     """A hash over the registry name (or class) and the parameters."""
     score_range: ScoreRange | None = None
     """The lowest and the highest possible score, None for 0..1."""
+    thresholds: Mapping[str, float | None] | None = None
+    """Of an evaluator that gives several scores: their thresholds by key."""
+    part_of: str | None = None
+    """The evaluator's name, where this is about one of several scores that it gives."""
 
     __pydantic_config__ = WIRE_CONFIG
 
     @property
     def lower_is_better(self) -> bool:
         return self.direction == "lower_is_better"
+
+    def part(self, key: str) -> EvaluatorInfo:
+        """Describe one of several scores that the evaluator gives."""
+        threshold = (self.thresholds or {}).get(key, self.threshold)
+        identity = json.dumps([self.fingerprint, key, threshold])
+        return replace(
+            self,
+            name=f"{self.name}.{key}",
+            threshold=threshold,
+            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            thresholds=None,
+            part_of=self.name,
+        )
+
+
+def with_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[EvaluatorInfo, ...]:
+    """Describe each of several scores in the place of the evaluator that gave them.
+
+    Args:
+        infos: What is known of the evaluators.
+        names: What results are called. A name that is not an evaluator's is one with a dot and a key.
+    """
+    known = {info.name: info for info in infos}
+    keys: dict[str, list[str]] = {}
+    for name in names:
+        owner, dot, key = name.rpartition(".")
+        if dot and name not in known and owner in known:
+            keys.setdefault(owner, []).append(key)
+    found: list[EvaluatorInfo] = []
+    for info in known.values():
+        if info.name not in keys or info.name in names:
+            found.append(info)
+        found += map(info.part, _in_declared_order(keys.get(info.name, ()), info))
+    return tuple(found)
+
+
+def _in_declared_order(keys: Collection[str], info: EvaluatorInfo) -> list[str]:
+    declared = [key for key in info.thresholds or () if key in keys]
+    return list(dict.fromkeys([*declared, *keys]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

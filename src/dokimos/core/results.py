@@ -27,7 +27,7 @@ from dokimos.core.item_result import ItemResult, RunResult
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.provenance import EvaluatorInfo, Provenance, with_parts
 from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.rows import rows_of
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange
@@ -101,6 +101,9 @@ class ExperimentResult(Printable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(self.runs))
         object.__setattr__(self, "status", RunStatus(self.status))
+        names = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
+        if any("." in name for name in names):
+            object.__setattr__(self, "evaluators", with_parts(self.evaluators, names))
 
     def raise_for_status(self) -> None:
         """Raise unless the run came to its end and at least one item was not errored.

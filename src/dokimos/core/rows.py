@@ -19,7 +19,7 @@ def rows_of(result: ExperimentResult) -> list[Row]:
 
     Inputs, outputs, expected outputs and metadata have a column for each key, `input.lang` for one called
     `lang`; the usual keys are `input`, `output` and `expected`. Evaluators have their names, with a number
-    where another column is called so.
+    where another column is called so; their labels are beside them, as `<name> label`.
     """
     several = result.run_count > 1
     rows = [
@@ -28,12 +28,18 @@ def rows_of(result: ExperimentResult) -> list[Row]:
         for item in run.item_results
     ]
     order = list(_columns(rows))
-    scores = unused_names(result.evaluator_names, {*order, *_ENDING})
+    names, taken = result.evaluator_names, {*order, *_ENDING}
+    scores = unused_names(names, taken)
+    labels = dict(zip(names, unused_names((f"{name} label" for name in names), taken).values(), strict=True))
     found = [
-        row | {scores[r.name]: _float(r.score) for r in item.eval_results} | _ending(item)
+        row
+        | {scores[r.name]: _float(r.score) for r in item.eval_results}
+        | {labels[r.name]: r.label for r in item.eval_results}
+        | _ending(item)
         for row, item in zip(rows, result.item_results, strict=True)
     ]
-    return same_columns(found, [*order, *scores.values(), *_ENDING])
+    judged = (column for name in names for column in (scores[name], labels[name]))
+    return same_columns(found, [*order, *judged, *_ENDING])
 
 
 def _facts(item: ItemResult) -> Row:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import usd
+from dokimos.core.figures import one_line, usd
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import UNIT, square_units_of, units_of
 from dokimos.core.metrics import CallMetrics
@@ -51,6 +52,8 @@ class EvaluatorSummary:
     """Those of them whose cost is known."""
     score_range: ScoreRange | None = None
     """The range of the scores, None for 0..1."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """How often each label was given, the most frequent first."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -144,6 +147,16 @@ class RunSummary:
         return tally.summary()
 
 
+MOST_LABELS: Final = 8
+
+
+def describe_labels(labels: Mapping[str, int], most: int = MOST_LABELS) -> str:
+    """Write the counts of labels in one line: `answer 88, refusal 12 and 3 more labels`; "" without any."""
+    named = ", ".join(f"{one_line(label, 40)} {count:,}" for label, count in islice(labels.items(), most))
+    more = len(labels) - most
+    return named + (f" and {more:,} more label{'' if more == 1 else 's'}" if more > 0 else "")
+
+
 def judge_cost(summary: RunSummary) -> str | None:
     """Write what the evaluators' model calls cost: `$0.0312 (98/100 priced)`; None where they made none."""
     judging = summary.judging
@@ -161,8 +174,8 @@ class _EvaluatorTally:
     """The running sums behind one `EvaluatorSummary`."""
 
     __slots__ = (
-        "errors", "failed", "histogram", "metrics", "name", "passed", "priced", "score_range", "score_sum",
-        "scored", "skipped", "square_sum", "tokenized", "undecided",
+        "errors", "failed", "histogram", "labels", "metrics", "name", "passed", "priced", "score_range",
+        "score_sum", "scored", "skipped", "square_sum", "tokenized", "undecided",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -173,6 +186,7 @@ class _EvaluatorTally:
         self.histogram = [0] * HISTOGRAM_BINS
         self.metrics = CallMetrics()
         self.score_range: ScoreRange | None = None
+        self.labels: Counter[str] = Counter()
 
     def add(self, result: EvalResult) -> None:
         score = result.score
@@ -194,6 +208,8 @@ class _EvaluatorTally:
                 self.passed += 1
             else:
                 self.failed += 1
+        if result.label is not None:
+            self.labels[result.label] += 1
         metrics = result.metrics
         if metrics is not None:
             known = metrics.tokens is not None
@@ -203,6 +219,7 @@ class _EvaluatorTally:
         for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.score_range = self.score_range or other.score_range
+        self.labels.update(other.labels)
         self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
         self.add_cost(other.metrics, other.tokenized, other.priced)
 
@@ -212,8 +229,9 @@ class _EvaluatorTally:
         self.priced += priced
 
     def summary(self) -> EvaluatorSummary:
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "histogram"}
-        return EvaluatorSummary(**values, histogram=tuple(self.histogram))
+        values = {name: getattr(self, name) for name in self.__slots__}
+        ranked = sorted(self.labels.items(), key=lambda found: (-found[1], found[0]))
+        return EvaluatorSummary(**values | {"histogram": tuple(self.histogram), "labels": dict(ranked)})
 
 
 _COUNTS: Final = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
-from dokimos.core.eval_result import with_cost
+from dokimos.core.eval_result import join_parts, with_cost
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
@@ -31,18 +31,28 @@ from dokimos.errors import (
 from dokimos.evaluators.case_parts import check_params, describe_path, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
+from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
 from dokimos.evaluators.thread_advice import thread_advice
 
 ScoreLike: TypeAlias = Score | float | bool
+Scores: TypeAlias = Mapping[str, ScoreLike | None]
+"""Several scores at once, by keys; None where one does not apply."""
 
 HIGHER_IS_BETTER: Final = "higher_is_better"
 LOWER_IS_BETTER: Final = "lower_is_better"
 
 _new_result: Final = quick_maker(EvalResult)
 
-_NOT_MEASURED: Final = ("name", "threshold", "fail_on_error", "blocking", "serial")
+_NOT_MEASURED: Final = ("name", "threshold", "thresholds", "fail_on_error", "blocking", "serial")
 """Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
-COMMON_FIELDS: Final = ("name", "threshold", "evaluation_params", "fail_on_error", "response_path")
+COMMON_FIELDS: Final = (
+    "name",
+    "threshold",
+    "thresholds",
+    "evaluation_params",
+    "fail_on_error",
+    "response_path",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +62,9 @@ class Evaluator:
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
     a number in that range or a bool (which decides by itself, whatever the threshold). What `score` raises
     becomes an errored result, never a score. An evaluator keeps nothing between cases.
+
+    It may also return a mapping of keys to these: each is a result of its own, called `<name>.<key>`, with
+    the threshold that `thresholds` gives for the key. None under a key says that it does not apply.
 
     A sync `score` runs in a thread, at most as many at once as there are items at once, so that it holds
     nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
@@ -63,6 +76,9 @@ class Evaluator:
     """What results are called; the class's own name unless given."""
     threshold: float | None = None
     """The score to reach (or not to exceed, where lower is better); None only informs."""
+    thresholds: Mapping[str, float | None] | None = None
+    """Of an evaluator that gives several scores: thresholds by key, such as `{"grounded": 0.8}`; a key that
+    is not named has `threshold`. A score that has a threshold here and is not given is an error."""
     evaluation_params: Sequence[str] | None = None
     """The parts of the case that must be there, instead of the class's own choice."""
     fail_on_error: bool = True
@@ -83,6 +99,8 @@ class Evaluator:
     is_async = False
     is_bounded = True
     """Whether the run's time limit for evaluators is for the whole of it, and not for its parts."""
+    gives_several = False
+    """Whether `score` may return several scores; evaluators that users write may."""
     gets_copies = False
     """Whether `score` calls users' code, which gets a case of its own: it may change what it is given."""
 
@@ -93,7 +111,7 @@ class Evaluator:
         if not is_ours(cls) and is_ours(next(base for base in cls.__mro__ if "blocking" in base.__dict__)):
             cls.blocking = True
         if not is_ours(cls):
-            cls.gets_copies = True
+            cls.gets_copies = cls.gives_several = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Evaluator:
         if "__dataclass_fields__" not in cls.__dict__:
@@ -110,6 +128,8 @@ class Evaluator:
         if self.threshold is not None and not low <= self.threshold <= high:
             where = describe_range(declared)
             raise ConfigurationError(f"{self.name}: threshold must be in {where}, not {self.threshold!r}.")
+        if self.thresholds is not None:
+            self._set_thresholds(declared or USUAL_RANGE)
         if self.evaluation_params is not None:
             object.__setattr__(self, "evaluation_params", tuple(self.evaluation_params))
             check_params(self.name, self.evaluation_params)
@@ -121,13 +141,13 @@ class Evaluator:
                 object.__setattr__(self, "blocking", True)
         self._check_serial()
 
-    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+    def score(self, case: EvalTestCase) -> ScoreLike | Scores | Awaitable[ScoreLike | Scores]:
         """Score one case: the hook that subclasses implement, as `def` or `async def`."""
         raise NotImplementedError(f"{type(self).__name__} must implement score(case).")
 
     @final
     def evaluate(self, case: EvalTestCase) -> EvalResult:
-        """Score one case; what goes wrong is in the result's `error`."""
+        """Score one case; what goes wrong is in the result's `error`, several scores are in its `parts`."""
         if self.is_async:
             from dokimos.core.concurrency import run_sync  # asyncio is loaded only where it is needed
 
@@ -136,7 +156,7 @@ class Evaluator:
             outcome: Any = self.score(self._prepared(case))  # `cast` would take its time for each case
             return self._result(outcome)
         except UnusableOutputError as fault:
-            return self._result(self._worst(str(fault)))
+            return self._unusable(fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # test frameworks and others derive their failures from it
@@ -189,7 +209,7 @@ class Evaluator:
         try:
             return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepared(case))))
         except UnusableOutputError as fault:
-            return self._result(self._worst(str(fault)))
+            return self._unusable(fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:
@@ -227,7 +247,12 @@ class Evaluator:
     @property
     def gives_verdicts(self) -> bool:
         """Whether its results decide: by a threshold, or by the bool that `score` is declared to return."""
-        return self.threshold is not None or returns_bool(self.score)
+        return self._has_threshold or returns_bool(self.score)
+
+    @property
+    def _has_threshold(self) -> bool:
+        several = self.thresholds or {}
+        return self.threshold is not None or any(one is not None for one in several.values())
 
     def info(self) -> EvaluatorInfo:
         """Describe the configuration, for provenance and for telling whether two runs are comparable."""
@@ -248,7 +273,15 @@ class Evaluator:
             deterministic=self.deterministic,
             fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
             score_range=self._declared_range,
+            thresholds=self.thresholds,
         )
+
+    def _set_thresholds(self, score_range: ScoreRange) -> None:
+        if not self.gives_several:
+            raise ConfigurationError(
+                f"{self.name} gives one score; write threshold=... instead of thresholds."
+            )
+        object.__setattr__(self, "thresholds", check_thresholds(self.name, self.thresholds, score_range))
 
     def _prepared(self, case: EvalTestCase) -> EvalTestCase:
         if case.error is not None:
@@ -263,22 +296,70 @@ class Evaluator:
             return case
         return with_response_path(case, self.response_path)
 
-    def _result(self, outcome: ScoreLike) -> EvalResult:
+    def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
+        if type(outcome) is not Score and isinstance(outcome, Mapping):
+            return self._several(outcome)
+        if self.thresholds is not None:
+            raise EvaluationError(
+                f"{self.name} has thresholds for several scores, but gave {type(outcome).__name__}; return a "
+                "mapping of their keys to scores."
+            )
+        return self._one(outcome)
+
+    def _several(self, scores: Scores) -> EvalResult:
+        """Return a result with one part for each score, first those that have thresholds of their own."""
+        if not self.gives_several:
+            raise EvaluationError(f"{self.name} must return one score, not a mapping of several.")
+        check_keys(self.name, scores)
+        keys = dict.fromkeys([*(self.thresholds or ()), *scores])
+        parts = (self._part(str(key), scores) for key in keys)
+        return join_parts(self.name, [part for part in parts if part is not None])
+
+    def _part(self, key: str, scores: Scores) -> EvalResult | None:
+        """Return the result of one of several scores, None where it is missing and nobody asked for it."""
+        if key not in scores:
+            needed = self._threshold_of(key) is not None
+            return self._errored_part(missing_key(key, scores), key) if needed else None
+        value = scores[key]
+        if value is None:
+            return EvalResult(
+                self._name_of(key),
+                threshold=self._threshold_of(key),
+                skipped="The evaluator gave no score for this case.",
+                part_of=self.name,
+            )
+        try:
+            check_not_nested(value)
+            return self._one(value, key)
+        except EvaluationError as error:
+            return self._errored_part(error, key)
+
+    def _name_of(self, key: str | None) -> str:
+        return self.name if key is None else f"{self.name}.{key}"
+
+    def _threshold_of(self, key: str | None) -> float | None:
+        several = self.thresholds
+        return self.threshold if key is None or several is None else several.get(key, self.threshold)
+
+    def _one(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
         score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
         value = score.value
         if type(value) is not float or not 0.0 <= value <= 1.0 or self._declared_range is not None:
             value = self._in_range(outcome, value)
-        if type(score.reason) is not str or type(score.metadata) is not dict:
+        if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
             _check_explanation(self.name, score)
+        threshold = self.threshold if key is None else self._threshold_of(key)
         return _new_result(
-            self.name,
+            self.name if key is None else self._name_of(key),
             value,
-            threshold=self.threshold,
-            success=outcome if isinstance(outcome, bool) else self._verdict(value),
+            threshold=threshold,
+            success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
             reason=score.reason,
             metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
             fail_on_error=self.fail_on_error,
             score_range=self._declared_range,
+            label=score.label,
+            part_of=None if key is None else self.name,
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
@@ -291,28 +372,41 @@ class Evaluator:
             raise EvaluationError(f"{self.name} gave a score of {value!r}, which is not in {where}.")
         return number
 
-    def _verdict(self, value: float) -> bool | None:
-        if self.threshold is None:
+    def _verdict(self, value: float, threshold: float | None) -> bool | None:
+        if threshold is None:
             return None
-        return value <= self.threshold if self.lower_is_better else value >= self.threshold
+        return value <= threshold if self.lower_is_better else value >= threshold
+
+    def _unusable(self, fault: UnusableOutputError) -> EvalResult:
+        """Return what an output that cannot be judged gets: the worst score, under each key that is known."""
+        worst = self._worst(str(fault))
+        return self._several(dict.fromkeys(self.thresholds, worst)) if self.thresholds else self._one(worst)
 
     def _worst(self, reason: str) -> Score:
         low, high = self._declared_range or USUAL_RANGE
         return Score(high if self.lower_is_better else low, reason)
 
     def _errored(self, error: BaseException) -> EvalResult:
+        """Return an error in place of the score, or of each score that is known to have a threshold."""
+        if self.thresholds:
+            return join_parts(self.name, [self._errored_part(error, key) for key in self.thresholds])
+        return self._errored_part(error, None)
+
+    def _errored_part(self, error: BaseException, key: str | None) -> EvalResult:
         from dokimos.core.tracebacks import describe_exception  # only where something failed
 
+        threshold = self._threshold_of(key)
         text, advice = error_text(error), thread_advice(error)
         return EvalResult(
-            self.name,
-            threshold=self.threshold,
+            self._name_of(key),
+            threshold=threshold,
             error=text.rstrip(".") + advice if advice else text,
             fail_on_error=self.fail_on_error,
             error_kind=_kind_of(error),
-            decides=True if self.threshold is None and self.gives_verdicts else None,
+            decides=True if threshold is None and key is None and self.gives_verdicts else None,
             score_range=self._declared_range,
             error_detail=describe_exception(error),
+            part_of=None if key is None else self.name,
         )
 
 
@@ -366,6 +460,9 @@ def _check_explanation(name: str, score: Score) -> None:
         raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
     if not isinstance(score.metadata, Mapping):
         raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
+    label: Any = score.label
+    if label is not None and not (isinstance(label, str) and label.strip()):
+        raise EvaluationError(f"{name} gave the label {label!r:.80}; a label is text, such as 'refusal'.")
 
 
 def _number(name: str, outcome: Any) -> float:
@@ -374,8 +471,15 @@ def _number(name: str, outcome: Any) -> float:
     if isinstance(outcome, EvalResult):
         raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
     raise EvaluationError(
-        f"{name} must return a Score, a number or a bool, not {type(outcome).__name__} ({outcome!r:.80})."
+        f"{name} must return a Score, a number or a bool (or a mapping of keys to these), not "
+        f"{type(outcome).__name__} ({outcome!r:.80}).{_label_instead(outcome)}"
     )
+
+
+def _label_instead(outcome: Any) -> str:
+    if not isinstance(outcome, str):
+        return ""
+    return f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
 
 
 def score_instead(result: EvalResult) -> str:

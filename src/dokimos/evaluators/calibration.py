@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
+from dokimos.core.eval_result import require_one_score
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
@@ -154,11 +155,10 @@ async def _judged(evaluator: Evaluator, examples: Sequence[Example], parallelism
 
     async def one(example: Example) -> EvalResult:
         async with places:
-            return await evaluator.evaluate_async(
-                example.to_test_case(
-                    example.actual_outputs, metrics=example.metrics, error=example.actual_error
-                )
+            case = example.to_test_case(
+                example.actual_outputs, metrics=example.metrics, error=example.actual_error
             )
+            return require_one_score(await evaluator.evaluate_async(case), "A calibration")
 
     return await asyncio.gather(*map(one, examples))
 

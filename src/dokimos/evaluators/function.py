@@ -16,10 +16,10 @@ from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.base import Evaluator, ScoreLike, returns_bool, score_instead
+from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool, score_instead
 from dokimos.evaluators.named_code import import_named
 
-ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Awaitable[ScoreLike]"]
+ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
 
 _PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
     "case": lambda case: case,
@@ -48,6 +48,7 @@ _REQUIRED_PATH: Final = {
 _SETTINGS: Final = (
     "name",
     "threshold",
+    "thresholds",
     "evaluation_params",
     "lower_is_better",
     "deterministic",
@@ -64,7 +65,8 @@ class FunctionEvaluator(Evaluator):
     Parts: `case`; `input`, `actual_output` and `expected_output` as text; `output` and `expected`, the same
     as values; the maps `inputs`, `outputs`, `expected_outputs` and `metadata`; `context`, `tool_calls`,
     `metrics`. A part without a default must be there, or the result is an error. The function returns a bool,
-    a number in 0..1 (or in `score_range`) or a `Score`. The evaluator can be called like the function.
+    a number in 0..1 (or in `score_range`), a `Score`, or a mapping of keys to these. The evaluator can be
+    called like the function.
     """
 
     function: ScoringFunction | str = field(
@@ -84,6 +86,7 @@ class FunctionEvaluator(Evaluator):
     """The lowest and the highest score that the function gives; thresholds are on the same scale."""
 
     gets_copies = True
+    gives_several = True
 
     def __post_init__(self) -> None:
         function = (
@@ -112,32 +115,33 @@ class FunctionEvaluator(Evaluator):
 
     @property
     def gives_verdicts(self) -> bool:
-        return self.threshold is not None or returns_bool(self._callable)
+        return self._has_threshold or returns_bool(self._callable)
 
-    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
+    def score(self, case: EvalTestCase) -> ScoreLike | Scores | Awaitable[ScoreLike | Scores]:
         outcome = self._callable(**self._arguments(case))
         if self.is_async:
-            return self._awaited(cast("Awaitable[ScoreLike]", outcome))
+            return self._awaited(cast("Awaitable[ScoreLike | Scores]", outcome))
         return self._checked(outcome)
 
-    async def _awaited(self, outcome: Awaitable[ScoreLike]) -> ScoreLike:
+    async def _awaited(self, outcome: Awaitable[ScoreLike | Scores]) -> ScoreLike | Scores:
         return self._checked(await outcome)
 
-    def _checked(self, outcome: Any) -> ScoreLike:
-        if isinstance(outcome, Score | bool | int | float):
+    def _checked(self, outcome: Any) -> ScoreLike | Scores:
+        if isinstance(outcome, Score | bool | int | float | Mapping):
             return outcome
         advice = ""
         if inspect.iscoroutine(outcome):
             outcome.close()
             advice = " Declare the function itself with async def."
-        elif isinstance(outcome, Mapping):
-            advice = " Return Score(0.5, 'why') instead of a map."
         elif isinstance(outcome, EvalResult):
             advice = score_instead(outcome).removeprefix(":") + "."
+        elif isinstance(outcome, str):
+            advice = f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
         elif outcome is None:
             advice = " Does it end without a return?"
         raise EvaluationError(
-            f"{self.name} must return a bool, a number or a Score, not {type(outcome).__name__}.{advice}"
+            f"{self.name} must return a bool, a number, a Score, or a mapping of keys to these, not "
+            f"{type(outcome).__name__}.{advice}"
         )
 
     def _owner(self) -> object:
@@ -183,6 +187,7 @@ class EvaluatorKeywords(TypedDict, total=False):
 
     name: str
     threshold: float | None
+    thresholds: Mapping[str, float | None]
     lower_is_better: bool
     deterministic: bool
     blocking: bool
@@ -207,9 +212,9 @@ def evaluator(
     """Make an evaluator of a plain function, as `@evaluator` or `@evaluator(threshold=0.8)`.
 
     The settings are those of `FunctionEvaluator`, which also says what the function may take and return:
-    `name`, `threshold`, `lower_is_better`, `deterministic`, `blocking`, `serial`, and `score_range=(1, 5)`
-    where scores are not in 0..1. `requires` names the parts of the case that must be there, instead of those
-    that the function's parameters name.
+    `name`, `threshold`, `thresholds` (of several scores, by key), `lower_is_better`, `deterministic`,
+    `blocking`, `serial`, and `score_range=(1, 5)` where scores are not in 0..1. `requires` names the parts of
+    the case that must be there, instead of those that the function's parameters name.
     """
     parameters: dict[str, Any] = {**settings}
     requires = parameters.pop("requires", ())

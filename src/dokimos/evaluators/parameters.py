@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -17,7 +17,7 @@ from dokimos.core.text import quoted
 from dokimos.core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator, default_name_of
-from dokimos.evaluators.registry import is_required
+from dokimos.evaluators.registry import is_required, settable_fields
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -159,7 +159,7 @@ def _parameter_docs(kind: Any) -> tuple[ParameterDoc, ...]:
 
 def _parameters(kind: type[Evaluator]) -> list[Field[Any]]:
     """The fields, an evaluator's own before the common ones."""
-    return sorted((f for f in fields(kind) if f.init), key=lambda f: f.name in COMMON_FIELDS)
+    return sorted(settable_fields(kind).values(), key=lambda f: f.name in COMMON_FIELDS)
 
 
 def _default(parameter: Field[Any]) -> Any:

@@ -196,7 +196,7 @@ def describe(name: str) -> EvaluatorDoc:
 def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> None:
     from dokimos.evaluators.base import COMMON_FIELDS
 
-    known = {f.name: f for f in fields(kind) if f.init}
+    known = settable_fields(kind)
     for key in params:
         if key not in known:
             hint = _nearest(str(key), known)
@@ -213,6 +213,11 @@ def _validated(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> d
     from dokimos.evaluators.parameters import validated
 
     return {key: validated(kind, key, value, path=f"{name}.{key}") for key, value in params.items()}
+
+
+def settable_fields(kind: type[Evaluator]) -> dict[str, Field[Any]]:
+    """Return the fields that are parameters; `thresholds` is one only of those that give several scores."""
+    return {f.name: f for f in fields(kind) if f.init and (f.name != "thresholds" or kind.gives_several)}
 
 
 def is_required(parameter: Field[Any]) -> bool:

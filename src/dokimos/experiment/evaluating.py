@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
-from dokimos.core.eval_result import with_cost
+from dokimos.core.eval_result import flatten, with_cost
 from dokimos.core.results import EvalResult
 from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.core.test_case import EvalTestCase
@@ -59,27 +59,49 @@ async def evaluate_all(
 ) -> tuple[EvalResult, ...]:
     """Score a case by all evaluators; async ones run together, results come in declared order.
 
-    `sink`, where given, receives results as soon as they are there.
+    An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
+    soon as they are there, those of one evaluator together.
 
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
     """
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
+    names = frozenset(evaluator.name for evaluator in evaluators)
+    record = None if sink is None else _recording(sink, names)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return (await _evaluated(evaluators[0], case, sink),)
+            return _with_parts((await _evaluated(evaluators[0], case, record),), names)
         groups = _groups(evaluators)
         if len(groups) == 1:
-            return tuple(await _scored(groups[0], case, sink))
-        calls = (_scored(group, case, sink) for group in groups)
+            return _with_parts(await _scored(groups[0], case, record), names)
+        calls = (_scored(group, case, record) for group in groups)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     found: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
         if isinstance(outcome, BaseException):
             raise outcome
         found |= zip(map(id, group), outcome, strict=True)
-    return tuple([found[id(evaluator)] for evaluator in evaluators])
+    return _with_parts([found[id(evaluator)] for evaluator in evaluators], names)
+
+
+def _recording(sink: ResultSink, names: frozenset[str]) -> ResultSink:
+    return lambda results: sink(_with_parts(results, names))
+
+
+def _with_parts(results: Sequence[EvalResult], names: frozenset[str]) -> tuple[EvalResult, ...]:
+    """Return several scores of one evaluator as results of their own, called as no evaluator is."""
+    if not any([result.parts for result in results]):
+        return tuple(results)
+    return flatten(_without_clash(result, names) for result in results)
+
+
+def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
+    taken = [part.name for part in result.parts if part.name in names]
+    if not taken:
+        return result
+    problem = f"One of its scores would be called {taken[0]!r}, as another evaluator is; rename one of them."
+    return EvalResult(result.name, error=problem, metrics=result.metrics)
 
 
 def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
@@ -135,6 +157,10 @@ def evaluate_inline(
 ) -> tuple[EvalResult, ...]:
     """Score a case by evaluators none of which waits for anything."""
     results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
+    for result in results:
+        if result.parts:
+            results = _with_parts(results, frozenset(evaluator.name for evaluator in evaluators))
+            break
     if sink is not None and results:
         sink(results)
     return results

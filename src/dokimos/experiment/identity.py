@@ -149,7 +149,7 @@ def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
         found = current.get(info.name)
         if found is None:
             changed[info.name] = f"the evaluator {info.name!r} is missing"
-        elif found.fingerprint != info.fingerprint:
+        elif (found.fingerprint, found.thresholds) != (info.fingerprint, info.thresholds):
             changed[info.name] = (
                 f"the evaluator {info.name!r} was configured as {_shown(info)}, not {_shown(found)}"
             )
@@ -158,6 +158,8 @@ def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
 
 def _shown(info: EvaluatorInfo) -> str:
     settings = [*(f"{k}={v!r}" for k, v in info.parameters.items()), f"threshold={info.threshold}"]
+    if info.thresholds is not None:
+        settings.append(f"thresholds={dict(info.thresholds)}")
     return f"{info.registry_name or 'custom'}({', '.join(settings)})"
 
 

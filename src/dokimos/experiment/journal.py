@@ -234,9 +234,11 @@ class StoredRun:
         record = self._record(offset)
         results: dict[str, EvalResult] = {}
         for result_offset in self._results.get(position, ()):
-            for tree in self._record(result_offset)["v"]:
-                result = from_json(EvalResult, tree)
-                if result_offset >= max(self._void.get(result.name, 0), self._void.get("", 0)):
+            found = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
+            anew = {result.evaluator for result in found}  # all its scores, which may have other keys now
+            results = {name: known for name, known in results.items() if known.evaluator not in anew}
+            for result in found:
+                if result_offset >= max(self._void.get(result.evaluator, 0), self._void.get("", 0)):
                     results[result.name] = result
         metrics, detail = record.get("m"), record.get("d")
         return StoredItem(

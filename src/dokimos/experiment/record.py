@@ -169,15 +169,13 @@ class RunRecord:
         if item is None or item.example_hash != sourced.hash:
             return None
         if item.error is not None:
-            again = self._takes_up(item.error_kind)
-            if again:
+            if self._takes_up(item.error_kind):
                 return None
             return TaskOutcome(item.outputs or {}, item.metrics, item.error, detail=item.error_detail), {}
-        results = {
-            name: result
-            for name, result in item.results.items()
-            if result.error is None or not self._takes_up(result.error_kind)
+        again = {
+            r.evaluator for r in item.results.values() if r.error is not None and self._takes_up(r.error_kind)
         }
+        results = {name: result for name, result in item.results.items() if result.evaluator not in again}
         return TaskOutcome(item.outputs or {}, item.metrics), results
 
     def reused(self, position: Position, sourced: SourcedExample) -> TaskOutcome | None:

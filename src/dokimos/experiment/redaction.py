@@ -83,6 +83,7 @@ def redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
         error=None if result.error is None else redact(result.error),
         skipped=None if result.skipped is None else redact(result.skipped),
         error_detail=redacted_detail(result.error_detail, redact),
+        label=None if result.label is None else redact(result.label),
     )
 
 

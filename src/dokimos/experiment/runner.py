@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.concurrency import run_sync
+from dokimos.core.eval_result import by_evaluator
 from dokimos.core.garbage import collecting_seldom
 from dokimos.core.interrupts import undisturbed
 from dokimos.core.loop_watch import LoopWatch
@@ -367,15 +368,16 @@ class _Pass:
             except EvaluationError as error:
                 return unchosen(error, sink)
             self.runner._note_infos(evaluators)
-        wanted = evaluators if not earlier else [e for e in evaluators if e.name not in earlier]
+        known = by_evaluator(earlier.values()) if earlier else {}
+        wanted = evaluators if not earlier else [e for e in evaluators if e.name not in known]
         if self.runner._inline:
             fresh = evaluate_inline(wanted, case, sink)
         else:
             fresh = await evaluate_all(wanted, case, sink)
         if not earlier:
             return fresh
-        by_name = earlier | {result.name: result for result in fresh}
-        return tuple(by_name[e.name] for e in evaluators)
+        known |= by_evaluator(fresh)
+        return tuple(result for e in evaluators for result in known[e.name])
 
     def _done(self, item: ItemResult) -> None:
         runner = self.runner

@@ -186,7 +186,7 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
     example = stored.example(position)
     if found is None or example is None:
         return None
-    results = sorted(found.results.values(), key=lambda result: order.get(result.name, len(order)))
+    results = sorted(found.results.values(), key=lambda result: _place(result, order))
     return ItemResult(
         position[1],
         from_json(Example, example),
@@ -200,7 +200,15 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
 
 def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
     """Leave out results of evaluators that a later resume dropped."""
-    return [result for result in results if not order or result.name in order or result.name == CHOICE]
+    return [
+        result
+        for result in results
+        if not order or result.name in order or result.evaluator in order or result.name == CHOICE
+    ]
+
+
+def _place(result: EvalResult, order: dict[str, int]) -> int:
+    return order.get(result.name, order.get(result.evaluator, len(order)))
 
 
 def _provenance(stored: StoredRun) -> Provenance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from dokimos.core.figures import half_up
@@ -33,18 +33,24 @@ class CsvExporter:
     def render(self, result: ExperimentResult) -> str:
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\r\n")
-        names = sorted(result.evaluator_names)
-        writer.writerow(map(_guarded, _header(names, several_runs=result.run_count > 1)))
-        writer.writerows(_rows(result, names))
+        columns = _columns(result)
+        writer.writerow(map(_guarded, _header(columns, several_runs=result.run_count > 1)))
+        writer.writerows(_rows(result, columns))
         return text.getvalue()
 
 
-def _header(names: list[str], *, several_runs: bool) -> list[str]:
+def _columns(result: ExperimentResult) -> dict[str, bool]:
+    """Return the evaluators in alphabetical order, each with whether it gives labels."""
+    labelled = {found.name for found in result.summary.evaluators if found.labels}
+    return {name: name in labelled for name in sorted(result.evaluator_names)}
+
+
+def _header(names: Mapping[str, bool], *, several_runs: bool) -> list[str]:
     columns = ["run", *COLUMNS] if several_runs else list(COLUMNS)
     taken: set[str] = set()
-    for name in names:
+    for name, labelled in names.items():
         column = _column(name, taken)
-        columns += [f"{column}_score", f"{column}_pass"]
+        columns += [f"{column}_score", f"{column}_pass"] + [f"{column}_label"] * labelled
     return columns
 
 
@@ -59,20 +65,23 @@ def _column(name: str, taken: set[str]) -> str:
     return column
 
 
-def _rows(result: ExperimentResult, names: list[str]) -> Iterator[list[str]]:
+def _rows(result: ExperimentResult, names: Mapping[str, bool]) -> Iterator[list[str]]:
     for run in result.runs:
         start = [str(run.index + 1)] if result.run_count > 1 else []
         for item in run.item_results:
             yield start + _row(item, names)
 
 
-def _row(item: ItemResult, names: list[str]) -> list[str]:
+def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:
     texts = (inputs_text(item), expected_text(item), shown(item.actual_outputs, OUTPUT))
     cells = [_guarded(text or "") for text in texts]
     cells.append(_flag(item.success))
-    results = {found.name: found for found in item.eval_results}
-    for name in names:
-        cells += _score_cells(results.get(name))
+    results = {result.name: result for result in item.eval_results}
+    for name, labelled in names.items():
+        found = results.get(name)
+        cells += _score_cells(found)
+        if labelled:
+            cells.append(_guarded((found and found.label) or ""))
     return cells
 
 

@@ -130,6 +130,7 @@ class Packer:
             self._optional(found.skipped),
             self._optional(_compact(found.metadata) if found.metadata else None),
             int(found.error is not None and is_culprit),
+            self._optional(found.label),
         ]
 
     def _pairs(self, values: Mapping[str, Any]) -> list[int]:

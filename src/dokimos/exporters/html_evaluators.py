@@ -15,7 +15,7 @@ from dokimos.core.markup import Content, Html, foreign, join, preformatted, tag
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import describe_range
-from dokimos.core.summary import EvaluatorSummary, RunSummary
+from dokimos.core.summary import EvaluatorSummary, RunSummary, describe_labels
 from dokimos.exporters.html_charts import histogram, rate_bar
 from dokimos.exporters.html_page import head_cell, number_cell
 from dokimos.exporters.items import by_tag, pass_interval
@@ -132,6 +132,7 @@ def _name(place: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Ht
             _range_note(found),
             class_="rule",
         ),
+        tag("span", foreign(describe_labels(found.labels)), class_="rule") if found.labels else None,
         _parameters(parameters, judge),
     )
 

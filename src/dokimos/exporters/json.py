@@ -193,6 +193,8 @@ def _evaluator(
         "decides": found.decides,
         "skippedCount": found.skipped,
     }
+    if found.labels:
+        tree["labels"] = dict(found.labels)
     if info is not None:
         tree |= {"threshold": info.threshold, "direction": info.direction}
         if info.score_range is not None:
@@ -254,9 +256,11 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
     else:
         tree["stdDev"] = half_up(stdev(scores)) if len(scores) > 1 else 0.0
         tree["scores"] = [None if r is None else r.score for r in runs]
+        if any(r.label for r in results):
+            tree["labels"] = [None if r is None else r.label for r in runs]
     tree |= _first(results, "threshold")
     tree["success"] = _all_passed(results)
-    for member in ("reason", "error", "errorKind", "skipped"):
+    for member in ("label", "reason", "error", "errorKind", "skipped"):
         tree |= _first(results, member)
     return tree
 

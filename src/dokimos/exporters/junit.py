@@ -139,7 +139,10 @@ def _details(item: ItemResult) -> str:
         f"expected: {expected_text(item)}",
         f"actual: {shown(item.actual_outputs, OUTPUT)}",
     ]
-    lines += [f"{r.name}: {known(figures.score, r.score)} {r.reason}".rstrip() for r in item.eval_results]
+    lines += [
+        " ".join(filter(None, (f"{r.name}:", known(figures.score, r.score), r.label, r.reason)))
+        for r in item.eval_results
+    ]
     lines += [f"warning: {text}" for text in item.warnings]
     return figures.cut("\n".join(lines), MAX_TEXT)
 

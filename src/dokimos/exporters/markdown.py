@@ -11,7 +11,7 @@ from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
-from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.core.summary import RunSummary, describe_labels, judge_cost
 from dokimos.core.visible import visible
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import (
@@ -136,6 +136,20 @@ def _evaluators(result: ExperimentResult) -> Iterator[str]:
     summary = result.summary
     for name in result.evaluator_names:
         yield _evaluator_row(name, result, summary)
+    yield ""
+    yield from _labels(summary)
+
+
+def _labels(summary: RunSummary) -> Iterator[str]:
+    found = [evaluator for evaluator in summary.evaluators if evaluator.labels]
+    if not found:
+        return
+    yield table_row(["Evaluator", "Labels"])
+    yield "|---|---|"
+    for evaluator in found:
+        yield table_row(
+            [plain(evaluator.name, MAX_HEADING), plain(describe_labels(evaluator.labels), MAX_TEXT)]
+        )
     yield ""
 
 

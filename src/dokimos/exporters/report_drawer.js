@@ -123,6 +123,7 @@ const judgement = (one, evaluator) => {
       el("span", { class: `sign ${shade}` }, sign),
       el("span", { class: "name" }, evaluator.name),
       el("span", { class: "value" }, one.score === null ? "–" : fixed(one.score, 2)),
+      one.label === null ? null : el("span", { class: "label" }, one.label),
       one.threshold === null ? null : el("span", { class: "muted" }, `${evaluator.lower ? "at most" : "at least"} ${fixed(one.threshold, 2)}`)),
     one.reason ? el("div", { class: "reason" }, one.reason) : null,
     one.error != null ? plainText(one.error, "problem") : null,

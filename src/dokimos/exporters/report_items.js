@@ -11,9 +11,9 @@ const readItems = (data) => {
     for (let i = 0; i < flat.length; i += 2) found.push([text(flat[i]), text(flat[i + 1])]);
     return found;
   };
-  const readEvaluation = ([e, score, success, threshold, reason, error, skipped, metadata, strict]) => ({
+  const readEvaluation = ([e, score, success, threshold, reason, error, skipped, metadata, strict, label]) => ({
     e, score, success, threshold, reason: text(reason), error: text(error), skipped: text(skipped),
-    metadata: text(metadata), strict: strict === 1,
+    metadata: text(metadata), strict: strict === 1, label: text(label),
   });
   const readRun = (run) => run && {
     outcome: OUTCOMES[run[0]], outputs: run[1], calls: run[2], error: text(run[3]), metrics: run[4],

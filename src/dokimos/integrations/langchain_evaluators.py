@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from dokimos.core.calling import called
+from dokimos.core.eval_result import require_one_score
 from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
@@ -49,11 +50,16 @@ def from_eval_result(
 ) -> dict[str, Any]:
     """Return a result as theirs: key, score and comment, or LangChain's score, value and reasoning.
 
-    Whether it passed is in the metadata ("passed"), or the value "Y" or "N".
+    Whether it passed is in the metadata ("passed"), or the value "Y" or "N". Several scores are a list under
+    "results", as LangSmith takes it; LangChain takes one.
 
     Raises:
         EvaluationError: for a result with an error, which is no score.
     """
+    if form == "langchain":
+        result = require_one_score(result, "LangChain")
+    if result.parts:
+        return {"results": [from_eval_result(part) for part in result.parts]}
     if result.error is not None:
         raise EvaluationError(result.error)
     if form == "langchain":

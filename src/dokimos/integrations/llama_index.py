@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.eval_result import require_one_score
 from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
@@ -189,7 +190,8 @@ def from_evaluator(ours: Evaluator) -> Any:
         ) -> Any:
             request = {"query": query, "response": response, "contexts": contexts}
             case = to_test_case(request, expected=kwargs.get("reference"))
-            return from_eval_result(await ours.evaluate_async(case), case)
+            result = require_one_score(await ours.evaluate_async(case), "LlamaIndex")
+            return from_eval_result(result, case)
 
     return DokimosEvaluator()
 

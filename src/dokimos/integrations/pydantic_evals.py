@@ -47,6 +47,8 @@ def from_eval_result(result: EvalResult) -> dict[str, Any]:
         EvaluationError: for a result with an error, which is no score.
     """
     reason = require("pydantic_evals.evaluators", EXTRA).EvaluationReason
+    if result.parts:
+        return {name: each for part in result.parts for name, each in from_eval_result(part).items()}
     if result.error is not None:
         raise EvaluationError(result.error)
     if result.score is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from dokimos.core.error_groups import TASK
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.core.summary import judge_cost
+from dokimos.core.summary import describe_labels, judge_cost
 from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, padded, print_table
 from dokimos.reporting.terminal import safe_console
 from dokimos.reporting.worst_items import Entry, first_tracebacks, worst_entries, wrong_results
@@ -130,6 +130,9 @@ class _View:
         if not rows:
             return
         print_table(Table(self._columns(), rows), self.console)
+        for summary in found:
+            if summary is not None and summary.labels:
+                self.line(f"  {summary.name}: {describe_labels(summary.labels)}", _QUIET)
         self.line()
 
     def _columns(self) -> list[Column]:

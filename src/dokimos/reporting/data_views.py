@@ -45,7 +45,8 @@ def result_line(result: EvalResult) -> str:
     if result.error is not None:
         said = with_place(result.problem, result.error_detail)
     sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
-    return f"{sign} {result.name}{score}{limit}{f': {said}' if said else ''}"
+    label = "" if result.label is None else f" {result.label}"
+    return f"{sign} {result.name}{score}{label}{limit}{f': {said}' if said else ''}"
 
 
 def _dataset_headline(dataset: Dataset) -> str:

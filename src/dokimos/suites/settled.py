@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dokimos.core.results import EvalResult, Score
-from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.evaluators.base import Evaluator, ScoreLike, Scores
 
 
 @dataclass(frozen=True)
@@ -24,5 +24,5 @@ def settled(result: EvalResult) -> Settled:
 class SettlingEvaluator(Evaluator):
     """The base of evaluators whose `score` may return `settled(result)`."""
 
-    def _result(self, outcome: ScoreLike) -> EvalResult:
+    def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
         return outcome.result if isinstance(outcome, Settled) else super()._result(outcome)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.eval_result import join_parts
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
@@ -179,6 +180,8 @@ class TurnMetric(SettlingEvaluator):
         return self._told(EvalResult(self.name, error=error_text(error)))
 
     def _told(self, result: EvalResult) -> EvalResult:
+        if result.parts:
+            return join_parts(self.name, map(self._told_part, result.parts))
         counts = self.threshold is not None or self.decides
         return replace(
             result,
@@ -187,6 +190,17 @@ class TurnMetric(SettlingEvaluator):
             success=result.success if counts else None,
             fail_on_error=self.fail_on_error,
             decides=True if result.error is not None and self.gives_verdicts else None,
+        )
+
+    def _told_part(self, part: EvalResult) -> EvalResult:
+        """Return one of several scores of the evaluator, which keeps the threshold of its own."""
+        counts = part.threshold is not None or self.decides
+        return replace(
+            part,
+            name=f"{self.name}.{part.key}",
+            part_of=self.name,
+            success=part.success if counts else None,
+            fail_on_error=self.fail_on_error,
         )
 
 
@@ -233,6 +247,27 @@ class ConversationMetric(SettlingEvaluator):
         return settled(self._rolled_up(results))
 
     def _rolled_up(self, results: list[EvalResult]) -> EvalResult:
+        keys = list(dict.fromkeys(part.key for result in results for part in result.parts if part.key))
+        if keys:
+            return join_parts(self.name, [self._part_rolled_up(key, results) for key in keys])
+        return self._rolled_up_one(results)
+
+    def _part_rolled_up(self, key: str, results: list[EvalResult]) -> EvalResult:
+        """Return one of several scores over the turns; a turn that lacks it, or all of them, has no part."""
+        missing = EvalResult(self.name, skipped=f"There is no score {key!r}.")
+        found = [
+            next((part for part in result.parts if part.key == key), missing) if result.parts else result
+            for result in results
+        ]
+        thresholds = (result.threshold for result in found if result.part_of is not None)
+        return replace(
+            self._rolled_up_one(found),
+            name=f"{self.name}.{key}",
+            part_of=self.name,
+            threshold=next(thresholds, None),
+        )
+
+    def _rolled_up_one(self, results: list[EvalResult]) -> EvalResult:
         failed = any(result.success is False for result in results)
         errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
         told = EvalResult(
@@ -278,6 +313,7 @@ class ConversationMetric(SettlingEvaluator):
             "reason": result.reason,
             "error": result.error,
             "errorDetail": None if result.error_detail is None else jsonable(result.error_detail),
+            "label": result.label,
             "skipped": result.skipped,
             "metadata": dict(result.metadata) or None,
         }

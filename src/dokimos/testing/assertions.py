@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from dokimos.core.eval_result import by_evaluator
 from dokimos.core.figures import one_line
 from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
@@ -42,7 +43,7 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     culprits = find_culprits(None, results)
     if culprits:
         lower = {one.name for one in chosen if one.lower_is_better}
-        in_short = [_in_short(result, lower_is_better=result.name in lower) for result in culprits]
+        in_short = [_in_short(result, lower_is_better=result.evaluator in lower) for result in culprits]
         told = "\n".join(map(_described, culprits))
         raise EvalAssertionError(visible(told), visible("; ".join(in_short)))
     return results
@@ -115,8 +116,10 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
         enter_scope(replace(scope, call_stores=(*known, *scope.call_stores)))
         return await evaluate_all(waiting, case)
 
-    found = iter(run_sync(main()))
-    return tuple(next(found) if one.is_async else one.evaluate(case) for one in evaluators)
+    here = [evaluator for evaluator in evaluators if not evaluator.is_async]
+    found = by_evaluator((*run_sync(main()), *evaluate_inline(here, case, None)))
+    names = dict.fromkeys(evaluator.name for evaluator in evaluators)
+    return tuple(result for name in names for result in found[name])
 
 
 def _in_short(result: EvalResult, *, lower_is_better: bool) -> str:

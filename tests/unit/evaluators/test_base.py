@@ -54,7 +54,7 @@ def test_the_threshold_decides_unless_a_bool_does(outcome, threshold, score, suc
     assert (result.score, result.success, result.threshold) == (score, success, threshold)
 
 
-@pytest.mark.parametrize("outcome", [1.5, -0.1, float("nan"), float("inf"), None, "1", {"score": 1}])
+@pytest.mark.parametrize("outcome", [1.5, -0.1, float("nan"), float("inf"), None, "1", [1]])
 def test_anything_but_a_finite_number_in_0_to_1_is_an_error(outcome):
     result = Returns(outcome=outcome).evaluate(CASE)
     assert result.score is None

@@ -72,6 +72,37 @@ def test_functions_that_a_metric_names_are_looked_for_in_the_suites_folder(folde
     assert (result.name, result.success) == ("Short", False)
 
 
+SEVERAL = (
+    "def triad(actual_output):\n"
+    "    scores = {'short': len(actual_output) < 3, 'grounded': 0.6}\n"
+    "    return scores if 'not know' in actual_output else {**scores, 'first': 1.0}\n"
+)
+TRIAD = (
+    "{type: evaluator, name: function, display_name: T, "
+    'params: {function: "checks:triad", thresholds: {grounded: 0.7}}}'
+)
+
+
+def test_a_metric_of_several_scores_has_a_result_for_each_with_its_own_threshold(folder):
+    folder.write("checks.py", SEVERAL)
+    item = folder.item(one_metric(TRIAD))
+    assert [(r.name, r.score, r.threshold, r.success) for r in item.eval_results] == [
+        ("T.grounded", 0.6, 0.7, False),
+        ("T.short", 0.0, None, False),
+        ("T.first", 1.0, None, None),
+    ]
+
+
+def test_several_scores_of_a_conversation_are_means_over_the_turns_that_have_them(folder):
+    folder.write("checks.py", SEVERAL)
+    item = folder.item(one_metric(TRIAD, "{turns: [{input: price}, {input: again}]}"))
+    found = {r.name: (r.score, r.threshold) for r in item.eval_results if r.name.startswith("T.")}
+    assert found["T.grounded"] == (0.6, 0.7)
+    assert found["T.first"][0] == 1.0
+    first = next(r for r in item.eval_results if r.name == "T.first")
+    assert [turn.get("skipped") for turn in first.metadata["turns"]] == [None, "There is no score 'first'."]
+
+
 def test_numeric_and_equality_decide_without_a_threshold(folder):
     item, result = outcome(folder, "{type: standard, metric: numeric}", "{input: price, ground_truth: '61'}")
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from dokimos.core.conversation import ConversationTrajectory, Turn
+from dokimos.core.eval_result import require_one_score
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.means import exact_mean
 from dokimos.core.results import HARD_ERRORS, EvalResult, Score, worst_kind
@@ -150,6 +151,8 @@ class PerTurn(Evaluator):
         return f"The {self.aggregation} of {counted(len(turns), 'turn')}; worst: {worst.told()}"
 
     def _turn_score(self, turn: _Planned, result: EvalResult | None) -> _TurnScore:
+        if result is not None:
+            result = require_one_score(result, "An evaluator of turns")
         if result is None:
             reason = "The conversation ended before it."
             return _TurnScore(turn.number, self._worst_value, False, reason)

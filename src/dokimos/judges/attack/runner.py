@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from dokimos.core.concurrency import run_sync
+from dokimos.core.eval_result import require_one_score
 from dokimos.core.file_lock import held_alone
 from dokimos.core.results import HARD_ERRORS, EvalResult
 from dokimos.core.run_scope import RunScope, current_scope, enter_scope
@@ -137,7 +138,7 @@ class Attacking:
         async def one(name: str, case: EvalTestCase) -> None:
             async with places:
                 with contextlib.nullcontext() if defended else undefended():
-                    verdict = await self._evaluator.evaluate_async(case)
+                    verdict = require_one_score(await self._evaluator.evaluate_async(case), "The attack")
             self._verdicts[defended, kind, name] = verdict
             if self._progress is not None:
                 self._progress(len(self._verdicts), self._planned - self._left_out)
