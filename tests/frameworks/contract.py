@@ -322,7 +322,7 @@ class FrameworkContract:
         result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors(threshold=None)])
 
         outputs = result.runs[0].item_results[0].actual_outputs
-        assert outputs["context"] == ["21 degrees", "25 degrees"]
+        assert outputs["contexts"] == ["21 degrees", "25 degrees"]
 
     def test_missing_sources_are_an_error_that_says_what_to_return(self, server):
         server.turns.extend(self.answered("Without looking."))

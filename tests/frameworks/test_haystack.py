@@ -119,7 +119,7 @@ def test_the_documents_of_a_pipeline_are_the_context(with_answer):
         result = run_sync(task(Example.of("How long does a refund take?")))
 
     assert result.outputs["output"] == "Within 30 days."
-    assert result.outputs["context"] == ["A refund takes 30 days."]
+    assert result.outputs["contexts"] == ["A refund takes 30 days."]
     assert result.outputs["sources"] == [
         {"text": "A refund takes 30 days.", "metadata": {"source": "refunds.md"}}
     ]
@@ -133,7 +133,7 @@ def test_an_input_that_is_a_map_is_the_data_of_a_pipeline():
 
         result = run_sync(task(Example({"data": data})))
 
-    assert result.outputs["context"] == ["Shipping takes 5 days."]
+    assert result.outputs["contexts"] == ["Shipping takes 5 days."]
 
 
 def test_a_run_after_earlier_messages_tells_only_of_itself():

@@ -236,7 +236,7 @@ def test_the_documents_of_a_chain_are_the_context():
 
     outputs = result.runs[0].item_results[0].actual_outputs
     assert outputs["output"] == "We refund."
-    assert outputs["context"] == ["30 days to refund", "Write to us"]
+    assert outputs["contexts"] == ["30 days to refund", "Write to us"]
     assert outputs["sources"][0] == {"text": "30 days to refund", "metadata": {"page": 5}}
 
 
@@ -251,7 +251,7 @@ def test_the_artifacts_of_a_retriever_tool_are_the_context():
         task = langchain.as_task(create_agent(model(server.base_url), [tool]), needs_context=True)
         result = evaluate(Dataset([Example.of("Refunds?")]), task, [Contains(values="30")])
 
-    assert result.runs[0].item_results[0].actual_outputs["context"] == ["30 days to refund"]
+    assert result.runs[0].item_results[0].actual_outputs["contexts"] == ["30 days to refund"]
 
 
 def test_a_model_alone_is_a_task_and_a_judge():
@@ -340,7 +340,7 @@ def test_text_content_and_documents_become_input_output_and_context():
         {"input": "Refunds?", "prediction": "30 days.", "context": [Document("30 days to refund")]}
     )
 
-    assert (case.input, case.actual_output, case.context) == ("Refunds?", "30 days.", ("30 days to refund",))
+    assert (case.input, case.actual_output, case.contexts) == ("Refunds?", "30 days.", ("30 days to refund",))
 
 
 def test_chains_and_agents_of_other_prompts_are_other_judges():

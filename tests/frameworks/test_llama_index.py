@@ -173,7 +173,7 @@ def test_source_nodes_are_the_context(kind):
         result = run_sync(task(Example.of("How long does a refund take?")))
 
     assert result.outputs["output"] == "30 days."
-    assert result.outputs["context"] == ["A refund takes 30 days."]
+    assert result.outputs["contexts"] == ["A refund takes 30 days."]
     assert result.outputs["sources"] == REFUNDS
     assert [call.name for call in result.outputs["toolCalls"]] == ["docs"] * (kind == "engine that is a tool")
 
@@ -271,7 +271,7 @@ def test_what_they_evaluate_is_a_case_of_ours():
     request = EvaluationResult(query="q", response="r", contexts=["c"])
     case = llama_index.to_test_case(request, expected="e")
 
-    assert (case.input, case.actual_output, case.expected_output, case.context) == ("q", "r", "e", ("c",))
+    assert (case.input, case.actual_output, case.expected_output, case.contexts) == ("q", "r", "e", ("c",))
 
 
 def test_the_response_of_an_engine_is_a_case_too():
@@ -284,4 +284,4 @@ def test_the_response_of_an_engine_is_a_case_too():
         case = llama_index.to_test_case(run_sync(query()), query="A refund?")
 
     assert (case.input, case.actual_output) == ("A refund?", "30 days.")
-    assert case.context == ("A refund takes 30 days.",)
+    assert case.contexts == ("A refund takes 30 days.",)

@@ -203,7 +203,7 @@ def test_results_of_tools_are_the_context():
 
     result = run_sync(task(Example.of(CALLS)))
 
-    assert result.outputs["context"] == ["21 degrees", "25 degrees"]
+    assert result.outputs["contexts"] == ["21 degrees", "25 degrees"]
 
 
 def test_a_tool_is_an_application_and_a_judge():

@@ -506,7 +506,7 @@ def test_a_server_of_mcp_is_spoken_to_over_sse(model, tool_calling, mcp_server, 
 
     outputs = outputs_in("report.json")
     assert outputs["toolCalls"][0]["result"] == "3"
-    assert outputs["retrievalContext"] == ["3", "Oslo is in the north", "it is cold there"]
+    assert outputs["contexts"] == ["3", "Oslo is in the north", "it is cold there"]
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "mcp"), ("sse", "sse")])
@@ -563,7 +563,7 @@ def test_servers_of_mcp_are_spoken_to_over_stdio_and_http(model, tool_calling, o
     outputs = outputs_in("report.json")
     assert [call["result"] for call in outputs["toolCalls"]][:2] == ["3", "7"]
     assert outputs["toolCalls"][3]["metadata"]["error"] is True
-    assert outputs["retrievalContext"] == ["7", "Oslo is in the north", "it is cold there"]
+    assert outputs["contexts"] == ["7", "Oslo is in the north", "it is cold there"]
     names = sorted(tool["function"]["name"] for tool in model.received[0].body["tools"])
     assert names == ["add", "end", "fail", "far_add", "far_end", "far_fail", "far_find", "find"]
 

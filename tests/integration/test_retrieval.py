@@ -74,7 +74,7 @@ def test_the_example_is_replayed_without_a_model_a_key_or_a_cache(tmp_path, monk
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed, 0 failed" in done.stdout
     items = load_result(example / "report.json").item_results
-    passages = items[0].actual_outputs["retrievalContext"]
+    passages = items[0].actual_outputs["contexts"]
     assert any("180 euros in London, Zurich and Oslo" in text for text in passages)
 
 

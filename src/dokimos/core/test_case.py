@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from dokimos.core.agent import ToolCall
+from dokimos.core.contexts import OF_ANSWERS, Found, chunks_of, find_contexts
 from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS, input_of
+from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, input_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.tool_lists import tool_calls_from
@@ -71,15 +72,19 @@ class EvalTestCase(Printable):
         return None if value is None else tool_calls_from(value, key=TOOL_CALLS)
 
     @property
-    def context(self) -> tuple[str, ...] | None:
-        """The chunks under "context" in the actual outputs, else in the metadata; None when absent."""
-        value = self.actual_outputs.get(CONTEXT)
-        if value is None:
-            value = self.metadata.get(CONTEXT)
-        if value is None:
-            return None
-        chunks = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
-        return tuple(text_form(chunk) or "" for chunk in chunks)
+    def contexts(self) -> tuple[str, ...] | None:
+        """The texts of what was retrieved; None when absent, an empty tuple where nothing was found.
+
+        They are under "contexts" or one of its other names (`context`, `retrieved`, `retrievalContext`,
+        `retrieved_contexts` ...) in the actual outputs, else in the metadata, else in the inputs. Raises
+        `EvaluationError` where they cannot be read.
+        """
+        found = self.find_contexts()
+        return None if found is None else tuple(chunk.text for chunk in chunks_of(found))
+
+    def find_contexts(self, names: Sequence[str] = OF_ANSWERS, *, texts: bool = True) -> Found | None:
+        """Return what was retrieved as it is, and where it is: under the first of the names that is there."""
+        return find_contexts(self.actual_outputs, self.metadata, self.inputs, names, texts=texts)
 
     def input_as(self, target: type[T] | str, key: str | type[T] = INPUT) -> T | None:
         """Return an input as `target`; None when absent. Raises `TypeConversionError`."""

@@ -28,7 +28,7 @@ from dokimos.errors import (
     MissingInputError,
     UnusableOutputError,
 )
-from dokimos.evaluators.case_parts import check_params, describe_path, readers_of
+from dokimos.evaluators.case_parts import check_params, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
 from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
@@ -289,7 +289,7 @@ class Evaluator:
         required = self.requires if self.evaluation_params is None else self.evaluation_params
         for path, read in readers_of(required if type(required) is tuple else tuple(required)):
             if read(case) is None:
-                raise MissingInputError(f"{self.name} needs {describe_path(path)}, which this case lacks.")
+                raise _missing_part(self.name, path, case)
         if self.gets_copies:
             case = copy_containers(case)
         if self.response_path is None:
@@ -408,6 +408,12 @@ class Evaluator:
             error_detail=describe_exception(error),
             part_of=None if key is None else self.name,
         )
+
+
+def _missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
+    from dokimos.evaluators.missing_parts import missing_part  # only where something is missing
+
+    return missing_part(name, path, case)
 
 
 def _kind_of(error: BaseException) -> ErrorKind | None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from dokimos.core.keys import input_of
+from dokimos.core import contexts
+from dokimos.core.keys import RELEVANT, input_of
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 
-_SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
+SECTIONS: Final[dict[str, Callable[[EvalTestCase], Mapping[str, Any]]]] = {
     "inputs": lambda case: case.inputs,
     "outputs": lambda case: case.actual_outputs,
     "expected_outputs": lambda case: case.expected_outputs,
@@ -20,18 +21,28 @@ _WHOLE_PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
     "input": lambda case: input_of(case.inputs),
     "actual_output": lambda case: case.actual_outputs.get("output"),
     "expected_output": lambda case: case.expected_outputs.get("output"),
+    "contexts": lambda case: case.contexts,
     "metadata": lambda case: case.metadata or None,
     "metrics": lambda case: case.metrics,
 }
+_ITEMS: Final = "retrieved"
+"""What was retrieved, texts or ids: the path of the retrieval metrics."""
 
 
 def part_of(case: EvalTestCase, path: str) -> Any:
     """Return the part of a case that a path names, None when absent.
 
-    Paths: `input`, `actual_output`, `expected_output`, `metadata`, `metrics`, and a key of a map:
-    `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`.
+    Paths: `input`, `actual_output`, `expected_output`, `contexts`, `metadata`, `metrics`, and a key of a map:
+    `inputs.KEY`, `outputs.KEY`, `expected_outputs.KEY`, `metadata.KEY`. Evaluators of retrieval also require
+    `retrieved` and `relevant`; these and `contexts` take a key of the user's own too: `contexts.KEY`.
     """
     return _reader(path)(case)
+
+
+def relevant_items(case: EvalTestCase, key: str = RELEVANT) -> Any:
+    """Return the relevant items: of the expected outputs, else of the metadata (a column of the data set)."""
+    value = case.expected_outputs.get(key)
+    return contexts.as_list(case.metadata.get(key) if value is None else value)
 
 
 def _reader(path: str) -> Callable[[EvalTestCase], Any]:
@@ -41,8 +52,21 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
     section, _, key = path.partition(".")
     if section == "inputs":
         return lambda case: input_of(case.inputs, key)
-    part = _SECTIONS[section]
+    if section == RELEVANT:
+        return lambda case: relevant_items(case, key or RELEVANT)
+    if section in (_ITEMS, "contexts"):
+        names = (key,) if key else contexts.OF_RANKINGS
+        return lambda case: case.find_contexts(names, texts=False)
+    if section == "outputs" and key in contexts.NAMES:
+        return lambda case: _named_contexts(case, key)
+    part = SECTIONS[section]
     return lambda case: part(case).get(key)
+
+
+def _named_contexts(case: EvalTestCase, key: str) -> Any:
+    """Return the outputs' value under one name of the contexts, else their texts under another name."""
+    value = case.actual_outputs.get(key)
+    return case.contexts if value is None and key != _ITEMS else value
 
 
 @lru_cache(maxsize=256)
@@ -59,16 +83,6 @@ def check_params(name: str, params: Sequence[str]) -> None:
         )
     for path in params:
         section, dot, key = path.partition(".")
-        if path not in _WHOLE_PARTS and not (section in _SECTIONS and dot and key):
-            allowed = ", ".join([*_WHOLE_PARTS, *(f"{s}.KEY" for s in _SECTIONS)])
+        if path not in _WHOLE_PARTS and not (section in SECTIONS and dot and key):
+            allowed = ", ".join([*_WHOLE_PARTS, *(f"{s}.KEY" for s in SECTIONS)])
             raise ConfigurationError(f"{name}: unknown evaluation param {path!r}; expected one of {allowed}.")
-
-
-def describe_path(path: str) -> str:
-    """Return a path as it stands in a sentence: "an input", "'topic' in the metadata"."""
-    section, dot, key = path.partition(".")
-    if not dot:
-        return {"actual_output": "an actual output", "expected_output": "an expected output",
-                "input": "an input", "metadata": "metadata",
-                "metrics": "metrics measured by the task"}.get(path, path)  # fmt: skip
-    return f"{key!r} in the {section.replace('_', ' ')}"

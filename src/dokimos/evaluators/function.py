@@ -32,7 +32,8 @@ _PARTS: Final[dict[str, Callable[[EvalTestCase], Any]]] = {
     "outputs": lambda case: case.actual_outputs,
     "expected_outputs": lambda case: case.expected_outputs,
     "metadata": lambda case: case.metadata,
-    "context": lambda case: case.context,
+    "contexts": lambda case: case.contexts,
+    "context": lambda case: case.contexts,
     "tool_calls": lambda case: case.tool_calls,
     "metrics": lambda case: case.metrics,
 }
@@ -42,6 +43,8 @@ _REQUIRED_PATH: Final = {
     "expected_output": "expected_output",
     "output": "actual_output",
     "expected": "expected_output",
+    "contexts": "contexts",
+    "context": "contexts",
     "tool_calls": "outputs.toolCalls",
     "metrics": "metrics",
 }

@@ -146,7 +146,9 @@ class Tokens(Evaluator):
 
 def _metrics(case: EvalTestCase) -> CallMetrics:
     if case.metrics is None:
-        raise MissingInputError("This case has no metrics measured by the task.")
+        raise MissingInputError(
+            "The case has no metrics measured by the task; give it metrics=CallMetrics(...)."
+        )
     return case.metrics
 
 

@@ -11,11 +11,12 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
-from dokimos.errors import EvaluationError, MissingInputError, UnusableOutputError
+from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.json_tree import Mode, Tree, leaf_count, parse_json, scalar_key, shown, tree_of
 from dokimos.evaluators.lenient import LenientEquality
+from dokimos.evaluators.missing_parts import missing_part
 
 _SHOWN_DIFFERENCES: Final = 5
 
@@ -58,10 +59,7 @@ class StructuralMatch(Evaluator):
 
     def _expected(self, case: EvalTestCase) -> Tree:
         if self.output_key not in case.expected_outputs:
-            known = ", ".join(map(repr, case.expected_outputs)) or "none"
-            raise MissingInputError(
-                f"{self.name} needs {self.output_key!r} in the expected outputs; this case has {known}."
-            )
+            raise missing_part(self.name, f"expected_outputs.{self.output_key}", case)
         try:
             return _operand(case.expected_outputs[self.output_key])
         except ValueError as error:

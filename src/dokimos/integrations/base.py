@@ -13,7 +13,7 @@ from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOLS, input_of
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOLS, input_of
 from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
@@ -116,8 +116,8 @@ class ResultOptions(TypedDict, total=False):
     """Asked where the framework reports no cost of its own."""
     allow_blank: bool
     """Whether a blank reply is a reply; it is an error otherwise."""
-    context_key: str
-    """Under which key retrieved texts go into the outputs ("context")."""
+    contexts_key: str
+    """Under which key retrieved texts go into the outputs ("contexts")."""
     metadata_key: str | None
     """Under which key the same texts go with their metadata, if at all."""
     context_tools: tuple[str, ...]
@@ -142,7 +142,7 @@ class AgentTask:
     bridge: Bridge
     input_key: str = INPUT
     output_key: str = OUTPUT
-    context_key: str = CONTEXT
+    contexts_key: str = CONTEXTS
     metadata_key: str | None = None
     context_tools: tuple[str, ...] = ()
     needs_context: bool = False
@@ -194,7 +194,7 @@ class AgentTask:
             if self.needs_context:
                 raise IntegrationError(_no_sources(run, self.context_tools))
             return {}
-        context: dict[str, Any] = {self.context_key: extract_texts(documents)}
+        context: dict[str, Any] = {self.contexts_key: extract_texts(documents)}
         if self.metadata_key is not None:
             context[self.metadata_key] = extract_texts_with_metadata(documents)
         return context

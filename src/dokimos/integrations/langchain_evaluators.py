@@ -10,7 +10,7 @@ from dokimos.core.calling import called
 from dokimos.core.eval_result import require_one_score
 from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
@@ -36,7 +36,7 @@ def to_test_case(request: Any) -> EvalTestCase:
     documents = get(request, *_DOCUMENTS)
     if documents is not None:
         found = [documents] if isinstance(documents, str) else documents
-        outputs = {**outputs, CONTEXT: extract_texts(found)}
+        outputs = {**outputs, CONTEXTS: extract_texts(found)}
     return EvalTestCase(
         _map(get(request, *_INPUTS), INPUT),
         outputs,
@@ -126,8 +126,8 @@ async def _ask_function(theirs: Any, case: EvalTestCase) -> Any:
         "outputs": _single(case.actual_outputs, OUTPUT),
         "reference_outputs": _single(case.expected_outputs, OUTPUT),
     }
-    if case.context is not None:
-        given["context"] = "\n\n".join(case.context)
+    if case.contexts is not None:
+        given["context"] = "\n\n".join(case.contexts)
     parameters = inspect.signature(theirs).parameters
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
         given = {key: value for key, value in given.items() if key in parameters}

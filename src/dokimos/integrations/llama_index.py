@@ -13,7 +13,7 @@ from dokimos.core.eval_result import require_one_score
 from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.means import place_between
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import EvalResult
@@ -120,7 +120,7 @@ def to_test_case(request: Any, *, query: str | None = None, expected: Any = None
     contexts, documents = get(request, "contexts"), documents_of(request)
     if contexts is None and documents is not None:
         contexts = extract_texts(documents)
-    outputs = {OUTPUT: text_in(request), CONTEXT: None if contexts is None else list(contexts)}
+    outputs = {OUTPUT: text_in(request), CONTEXTS: None if contexts is None else list(contexts)}
     return EvalTestCase(
         {} if asked is None else {INPUT: asked},
         {key: value for key, value in outputs.items() if value is not None},
@@ -136,7 +136,7 @@ def from_eval_result(result: EvalResult, case: EvalTestCase | None = None) -> An
     fault = result.error or result.skipped
     return require("llama_index.core.evaluation", EXTRA).EvaluationResult(
         query=None if case is None else case.input,
-        contexts=None if case is None else case.context,
+        contexts=None if case is None else case.contexts,
         response=None if case is None else case.actual_output,
         passing=result.success,
         feedback=result.reason or None,
@@ -163,7 +163,7 @@ def as_evaluator(
     async def ask(case: EvalTestCase) -> ScoreLike:
         reference = {} if case.expected_output is None else {"reference": case.expected_output}
         result = await theirs.aevaluate(
-            query=case.input, response=case.actual_output, contexts=case.context, **reference
+            query=case.input, response=case.actual_output, contexts=case.contexts, **reference
         )
         return _judged(result, scale)
 

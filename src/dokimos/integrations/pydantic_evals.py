@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dokimos.core.calling import called
+from dokimos.core.contexts import NAMES, find_contexts
 from dokimos.core.extras import require
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
@@ -24,12 +25,13 @@ def to_test_case(request: Any) -> EvalTestCase:
     """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and what was measured.
 
     An input or output that is no map is under "input" or "output"; documents that the task set as its
-    attribute "context" are the context.
+    attribute "contexts", or one of its other names, are the contexts.
     """
     outputs = _map(get(request, "output"), OUTPUT)
-    documents = get(get(request, "attributes", default={}), CONTEXT)
-    if isinstance(documents, list | tuple) and CONTEXT not in outputs:
-        outputs = {**outputs, CONTEXT: extract_texts(documents)}
+    attributes = get(request, "attributes", default={})
+    found = find_contexts(attributes, {}, {}) if isinstance(attributes, Mapping) else None
+    if found is not None and isinstance(found.value, list | tuple) and NAMES.isdisjoint(outputs):
+        outputs = {**outputs, CONTEXTS: extract_texts(found.value)}
     return EvalTestCase(
         _map(get(request, "inputs"), INPUT),
         outputs,
@@ -100,7 +102,7 @@ def to_context(case: EvalTestCase) -> Any:
         output=_single(case.actual_outputs, OUTPUT),
         duration=((metrics and metrics.latency_ms) or 0.0) / 1000,
         _span_tree=errors.SpanTreeRecordingError("dokimos records no spans"),
-        attributes={CONTEXT: list(case.context)} if case.context is not None else {},
+        attributes={CONTEXTS: list(case.contexts)} if case.contexts is not None else {},
         metrics={key: value for key, value in counted.items() if value is not None},
     )
 

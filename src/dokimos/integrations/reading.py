@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
+from dokimos.core.contexts import document_text, unscored
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import CALL_ERROR, CALL_ID
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.told import UNNAMED
 
-_TEXT_FIELDS: Final = ("page_content", "text", "content")
 _METADATA_FIELDS: Final = ("metadata", "meta")
 
 
@@ -226,31 +226,18 @@ def _one_of(tools: list[ToolDefinition]) -> ToolDefinition:
 
 def extract_texts(documents: Iterable[Any] | None) -> list[str]:
     """Return the texts of retrieved documents, whichever framework's; with a score beside them or not."""
-    return [_document_text(_unscored(document)) for document in documents or ()]
+    return [_document_text(unscored(document)) for document in documents or ()]
 
 
 def extract_texts_with_metadata(documents: Iterable[Any] | None) -> list[dict[str, Any]]:
     """Return `{"text": ..., "metadata": {...}}` for each retrieved document."""
-    found = (_unscored(document) for document in documents or ())
+    found = (unscored(document) for document in documents or ())
     return [{"text": _document_text(each), "metadata": _document_metadata(each)} for each in found]
 
 
-def _unscored(document: Any) -> Any:
-    """Return the document inside a pair of document and score, or inside a node that has a score."""
-    if isinstance(document, tuple) and len(document) == 2 and isinstance(document[1], int | float):
-        document = document[0]
-    inner = None if isinstance(document, str | Mapping) else getattr(document, "node", None)
-    return document if inner is None else inner
-
-
 def _document_text(document: Any) -> str:
-    if isinstance(document, str):
-        return document
-    for name in _TEXT_FIELDS:
-        text = get(document, name)
-        if isinstance(text, str):
-            return text
-    return text_form(document) or ""
+    text = document_text(document)
+    return text if text is not None else text_form(document) or ""
 
 
 def _document_metadata(document: Any) -> dict[str, Any]:

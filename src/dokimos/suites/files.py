@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from dokimos.core.contexts import NAMES, as_list
 from dokimos.core.files_read import files_read
 from dokimos.core.slips import resemblance_of
 from dokimos.suites.document import Document, merged, read_yaml
@@ -24,7 +25,7 @@ INCLUDE: Final = "include"
 MOST_INCLUDES: Final = 20
 EXPECTED_TOOLS: Final = "expected_tools"
 """A column whose cells may also hold JSON, for what is expected of arguments."""
-_LISTS: Final = frozenset({"tags", "retrieval_context", EXPECTED_TOOLS})
+_LISTS: Final = NAMES | {"tags", EXPECTED_TOOLS}
 """Columns whose cells hold several values, separated by `|`."""
 _METADATA: Final = "metadata."
 """Before the name of a column: what follows is a key of the metadata, whatever it looks like."""
@@ -229,11 +230,17 @@ def _text(document: Document) -> str:
 
 
 def _cell(column: str, cell: str, document: Document, line: int) -> Any:
-    if column == EXPECTED_TOOLS and cell.lstrip().startswith(("[", "{")):
+    if _holds_json(column, cell):
         return _json_cell(column, cell, document, line)
     if column in _LISTS:
         return [part.strip() for part in cell.split("|") if part.strip()]
     return int(cell) if column == "repeats" and cell.isdecimal() else cell
+
+
+def _holds_json(column: str, cell: str) -> bool:
+    if column == EXPECTED_TOOLS:
+        return cell.lstrip().startswith(("[", "{"))
+    return column in NAMES and as_list(cell) is not cell
 
 
 def _json_cell(column: str, cell: str, document: Document, line: int) -> Any:

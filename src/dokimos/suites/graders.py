@@ -134,7 +134,7 @@ def context_of(case: EvalTestCase) -> GraderContext:
         agent_response=case.actual_output or "",
         ground_truth=case.expected_output,
         tool_invocations=tuple(ToolInvocation.of(call) for call in case.tool_calls or ()),
-        retrieval_context=case.context,
+        retrieval_context=case.contexts,
         turn_index=metadata.get("turnIndex", 0),
         test_case_name=metadata.get("caseName"),
         turn_config=dict(metadata.get("turnConfig") or {}),

@@ -298,7 +298,7 @@ class _Compiler:
             index=number,
             input=turn.input,
             ground_truth=turn.ground_truth,
-            retrieval_context=tuple(turn.retrieval_context) if turn.retrieval_context else None,
+            contexts=turn.retrieved,
             files=tuple(files),
             named_files=tuple(named),
             turn_config=turn.turn_config,

@@ -200,7 +200,11 @@ class GEvalMetric(Metric):
     evaluation_steps: list[Text] | None = None
     evaluation_params: (
         Annotated[
-            list[Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]],
+            list[
+                Literal[
+                    "input", "actual_output", "expected_output", "context", "contexts", "retrieval_context"
+                ]
+            ],
             Field(min_length=1),
         ]
         | None

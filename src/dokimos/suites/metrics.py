@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from dokimos.core.contexts import RETRIEVAL_CONTEXT
+from dokimos.core.keys import CONTEXTS
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
@@ -42,7 +44,7 @@ _RAG: Final = {
     "contextual_recall": ("contextual_recall", "Contextual Recall", True),
 }
 """Of each metric_type: the evaluator, what it is called, and whether it needs a retrieval context."""
-_PARTS: Final = {"context": "metadata.fileContents", "retrieval_context": "outputs.retrievalContext"}
+_PARTS: Final = {"context": "metadata.fileContents", RETRIEVAL_CONTEXT: CONTEXTS}
 _CRITERIA: Final = {
     "coherence": "The reply is well structured, consistent in itself and easy to follow.",
     "fluency": "The reply is written in correct, natural and readable language.",
@@ -207,7 +209,7 @@ def _g_eval(metric: GEvalMetric, judges: Judges) -> BuiltMetric:
         name=metric.name,
         metric=metric,
         decides=False,
-        needs_context="retrieval_context" in parts,
+        needs_context=not {CONTEXTS, RETRIEVAL_CONTEXT}.isdisjoint(parts),
         registry_name="g_eval",
     )
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dokimos.core.contexts import OF_RETRIEVERS, find_contexts, items_of
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import jsonable
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT, TOOL_CALLS
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
@@ -23,7 +24,6 @@ TURN_ERROR_DETAIL: Final = "errorDetail"
 """In the outputs of a turn: where its error came from, as JSON."""
 EXPECTED_TOOLS: Final = "Expected Tools"
 """The result that says whether the tools were called that a turn expects."""
-RETRIEVAL_CONTEXT: Final = "retrievalContext"
 FILE_CONTENTS: Final = "fileContents"
 SEPARATOR: Final = "\n---\n"
 
@@ -35,7 +35,8 @@ class TurnPlan:
     index: int
     input: str
     ground_truth: Any = None
-    retrieval_context: tuple[str, ...] | None = None
+    contexts: tuple[str, ...] | None = None
+    """What was retrieved, where the suite says it."""
     files: tuple[Mapping[str, Any], ...] = ()
     """As they go to the agent; paths are absolute."""
     named_files: tuple[Mapping[str, Any], ...] = ()
@@ -46,8 +47,8 @@ class TurnPlan:
 
     def view(self, case: EvalTestCase, outputs: Mapping[str, Any]) -> EvalTestCase:
         """Return the turn as a case of its own, for its evaluators."""
-        context = self.context(outputs)
-        known = {} if context is None else {CONTEXT: list(context), RETRIEVAL_CONTEXT: list(context)}
+        retrieved = self.retrieved(outputs)
+        known = {} if retrieved is None else {CONTEXTS: retrieved}
         about: dict[str, Any] = {"caseName": self.case_name, "turnIndex": self.index}
         about |= {"turnConfig": dict(self.turn_config), "files": list(self.files)}
         return EvalTestCase(
@@ -69,14 +70,12 @@ class TurnPlan:
         """
         return [_content(file) for file in self.files]
 
-    def context(self, outputs: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return what was retrieved: as the suite says, else as the agent tells."""
-        if self.retrieval_context:
-            return self.retrieval_context
-        given = next((outputs[key] for key in (RETRIEVAL_CONTEXT, CONTEXT) if outputs.get(key)), None)
-        if given is None:
-            return None
-        return (given,) if isinstance(given, str) else tuple(map(str, given))
+    def retrieved(self, outputs: Mapping[str, Any]) -> list[Any] | None:
+        """Return what was retrieved: as the suite says, else as the agent does, else None."""
+        if self.contexts:
+            return [*self.contexts]
+        found = find_contexts(outputs, {}, {}, OF_RETRIEVERS)
+        return None if found is None else items_of(found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -13,6 +14,8 @@ from pydantic import (
     model_validator,
 )
 
+from dokimos.core.contexts import NAMES, RETRIEVAL_CONTEXT, document_text
+from dokimos.core.keys import CONTEXTS
 from dokimos.core.yaml_scalars import read_boolean
 from dokimos.suites.metric_schema import (
     CALLABLE,
@@ -82,7 +85,47 @@ class ExpectedTools(Block):
     """Whether they have to be called in this order."""
 
 
-class Turn(Block):
+def _context_list(value: Any) -> Any:
+    return [value] if isinstance(value, str | Mapping) else value
+
+
+def _context_text(value: Any) -> Any:
+    text = document_text(value) if isinstance(value, Mapping) else None
+    return value if text is None else text
+
+
+_Contexts: TypeAlias = Annotated[
+    list[Annotated[str, BeforeValidator(_context_text)]], BeforeValidator(_context_list)
+]
+_OTHER_NAMES: Final = NAMES - {CONTEXTS, RETRIEVAL_CONTEXT}
+
+
+class RetrievedContexts(Block):
+    """What a retriever found, where the suite says it and not the agent."""
+
+    contexts: _Contexts | None = None
+    """The texts that a retriever found, instead of those that the agent gives."""
+    retrieval_context: _Contexts | None = None
+    """Another name of contexts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_name(cls, value: Any) -> Any:
+        """Read contexts under any of their names; two of them are a contradiction."""
+        if not isinstance(value, Mapping):
+            return value
+        given = [key for key in value if key in NAMES and value[key] is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(map(str, given))} are the same thing; give one of them.")
+        return {CONTEXTS if key in _OTHER_NAMES else key: part for key, part in value.items()}
+
+    @property
+    def retrieved(self) -> tuple[str, ...] | None:
+        """The texts under either name, None where there are none."""
+        return tuple(self.contexts or self.retrieval_context or ()) or None
+
+
+class Turn(RetrievedContexts):
     """One thing that is said to the agent, and what is expected of its reply."""
 
     input: Text
@@ -90,7 +133,6 @@ class Turn(Block):
     expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
     forbidden_tools: list[Text] = Field(default_factory=list)
     files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
-    retrieval_context: list[str] | None = None
     evaluations: list[AnyMetric] | None = None
     """Metrics instead of those of the case or suite; an empty list means none."""
     turn_config: dict[str, Any] = Field(default_factory=dict)
@@ -98,11 +140,12 @@ class Turn(Block):
 
 
 _ONLY_ON_TURNS: Final = (
-    "input", "ground_truth", "expected_tools", "forbidden_tools", "files", "retrieval_context", "turn_config",
+    "input", "ground_truth", "expected_tools", "forbidden_tools", "files", CONTEXTS, RETRIEVAL_CONTEXT,
+    "turn_config",
 )  # fmt: skip
 
 
-class TestCase(Block):
+class TestCase(RetrievedContexts):
     """One test: a single input, or the turns of a conversation."""
 
     __test__ = False  # for pytest, which takes classes of this name for tests
@@ -113,7 +156,6 @@ class TestCase(Block):
     expected_tools: Annotated[ExpectedTools, BeforeValidator(_tool_list)] | None = None
     forbidden_tools: list[Text] = Field(default_factory=list)
     files: Annotated[list[FileInput], Field(max_length=MOST_FILES)] = Field(default_factory=list)
-    retrieval_context: list[str] | None = None
     evaluations: list[AnyMetric] | None = None
     turn_config: dict[str, Any] = Field(default_factory=dict)
     turns: Annotated[list[Turn], Field(min_length=1)] | None = None

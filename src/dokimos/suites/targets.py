@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos.core.calling import is_async
 from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.keys import CONTEXT, OUTPUT, TOOL_CALLS
+from dokimos.core.keys import OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
@@ -27,7 +27,6 @@ from dokimos.errors import (
     JudgeUnavailableError,
 )
 from dokimos.suites.modules import load_callable
-from dokimos.suites.plan import RETRIEVAL_CONTEXT
 from dokimos.suites.problems import near
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ _PARTS: Final[dict[str, Callable[[Request], Any]]] = {
     "files": lambda request: request.files,
     "request": lambda request: request,
 }
-_KEYS: Final = {"tool_calls": TOOL_CALLS, "retrieval_context": RETRIEVAL_CONTEXT}
+_KEYS: Final = {"tool_calls": TOOL_CALLS}
 _METRICS: Final = ("tokens_in", "tokens_out", "cost_usd", "latency_ms", "model")
 _STDERR: Final = 500
 
@@ -279,8 +278,6 @@ def told(value: Any) -> Any:
     }
     if outputs.get(TOOL_CALLS) is None:
         outputs.pop(TOOL_CALLS, None)
-    if CONTEXT in outputs and outputs[CONTEXT] is None:
-        del outputs[CONTEXT]
     metrics = value.get("metrics")
     if not isinstance(metrics, Mapping):
         return outputs

@@ -161,8 +161,8 @@ class TurnMetric(SettlingEvaluator):
             return None, "There is no ground truth."
         if self._reads_files and not self.turn.files:
             return None, "There is no context: the turn has no files."
-        if self.needs_context and self.turn.context(outputs) is None:
-            return None, "There is no retrieval context."
+        if self.needs_context and self.turn.retrieved(outputs) is None:
+            return None, "There are no contexts: neither the suite nor the agent gives any."
         return self.turn.view(case, outputs), ""
 
     @property

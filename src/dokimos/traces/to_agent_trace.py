@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.example import Example
-from dokimos.core.keys import CONTEXT, INPUT, PARTIAL_RESPONSE, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
+from dokimos.core.keys import CONTEXTS, INPUT, PARTIAL_RESPONSE, RETRIEVED, TOOLS, UNKNOWN_RESPONSE
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.traces.calls import made_calls
@@ -126,7 +126,7 @@ def _retrieved(transcript: Transcript) -> Iterator[tuple[str, list[str]]]:
     texts = _unique(document.content for document in documents if document.content)
     ids = _unique(document.id for document in documents if document.id is not None)
     if texts:
-        yield CONTEXT, texts
+        yield CONTEXTS, texts
     if ids:
         yield RETRIEVED, ids
 

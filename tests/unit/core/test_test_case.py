@@ -46,29 +46,6 @@ def test_a_failed_conversion_says_where_the_value_was(accessor, place):
         getattr(case, accessor)(Movie, "k")
 
 
-def test_context_comes_from_the_outputs_before_the_metadata():
-    both = EvalTestCase({}, {"context": ["from outputs"]}, metadata={"context": ["from metadata"]})
-
-    assert both.context == ("from outputs",)
-    assert EvalTestCase({}, {}, metadata={"context": ["m"]}).context == ("m",)
-    assert EvalTestCase({}, {"context": None}, metadata={"context": ["m"]}).context == ("m",)
-    assert EvalTestCase().context is None
-
-
-@pytest.mark.parametrize(
-    ("value", "chunks"),
-    [
-        ("one chunk", ("one chunk",)),
-        (["a", {"text": "b"}, None], ("a", '{"text":"b"}', "")),
-        ({"text": "b"}, ('{"text":"b"}',)),
-        ([], ()),
-        (b"ab", ('"data:;base64,YWI="',)),
-    ],
-)
-def test_context_is_a_tuple_of_texts(value, chunks):
-    assert EvalTestCase({}, {"context": value}).context == chunks
-
-
 def test_tool_calls_are_read_from_objects_and_maps():
     case = EvalTestCase(
         {}, {"toolCalls": [ToolCall("a"), {"name": "b", "arguments": {"x": 1}, "result": [1]}]}

@@ -98,7 +98,7 @@ def test_a_named_part_that_is_absent_is_an_error_unless_it_has_a_default():
         return bool(expected == "fallback")
 
     without = EvalTestCase.of("q", "answer")
-    assert "needs an expected output" in (strict.evaluate(without).error or "")
+    assert "requires an expected output" in (strict.evaluate(without).error or "")
     assert relaxed.evaluate(without).success is True
 
 
@@ -107,7 +107,7 @@ def test_an_absent_context_is_an_error():
     def grounded(context: Any) -> bool:
         return True
 
-    assert "needs a context" in (grounded.evaluate(EvalTestCase()).error or "")
+    assert "requires contexts" in (grounded.evaluate(EvalTestCase()).error or "")
 
 
 def test_what_is_required_can_be_said():

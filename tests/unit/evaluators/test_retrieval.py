@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dokimos.core.contexts import NAMES
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.retrieval.matching import (
@@ -228,10 +229,14 @@ class TestMatching:
 
 @pytest.mark.parametrize("kind", [Precision, Recall, HitRate, MRR, NDCG])
 def test_a_missing_key_is_an_error_that_names_it(kind):
-    evaluator = kind(retrieved_key="docs", expected_key="gold")
-    assert "'docs' in the outputs" in (evaluator.evaluate(EvalTestCase()).error or "")
+    evaluator = kind(contexts_key="docs", expected_key="gold")
+    assert "requires contexts under 'docs'; the case has: nothing" in (
+        evaluator.evaluate(EvalTestCase()).error or ""
+    )
     case = EvalTestCase({}, {"docs": []})
-    assert "'gold' in the expected outputs" in (evaluator.evaluate(case).error or "")
+    assert "the relevant items under 'gold' in the expected outputs; the case has: outputs.docs" in (
+        evaluator.evaluate(case).error or ""
+    )
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])
@@ -245,3 +250,64 @@ def test_long_lists_take_no_pairwise_comparison():
     start = time.process_time()
     assert score(Recall, items, items, matching={"field": "id"}) == 1.0
     assert time.process_time() - start < 10
+
+
+DOCUMENTS = [
+    {"id": "refunds", "text": "Goods can be returned within 30 days.", "score": 0.9},
+    {"id": "shipping", "text": "Shipping takes 5 days.", "score": 0.4},
+]
+
+
+class TestContexts:
+    @pytest.mark.parametrize("name", sorted(NAMES))
+    def test_every_name_of_contexts_is_understood(self, name):
+        case = EvalTestCase({}, {name: ["a", "b"]}, expected_outputs={"relevant": ["a"]})
+
+        assert Precision().evaluate(case).score == 0.5
+
+    def test_ids_come_before_texts_where_both_are_given(self):
+        outputs = {"contexts": ["some text", "other text"], "retrieved": ["a", "b"]}
+
+        assert Recall().evaluate(EvalTestCase({}, outputs, expected_outputs={"relevant": ["b"]})).score == 1
+
+    @pytest.mark.parametrize(
+        ("relevant", "matching", "score"),
+        [
+            (["refunds"], "equality", 0.5),
+            (["REFUNDS"], "ignore_case", 0.5),
+            (["Shipping takes 5 days."], "equality", 0.5),
+            (["warranty"], "equality", 0.0),
+            (["within 30 days"], "containment", 0.5),
+            (["refunds", "Shipping takes 5 days."], "equality", 1.0),
+            ({"refunds": 2, "shipping": 0}, "equality", 0.5),
+            (["refunds"], {"field": "id"}, 0.5),
+            ([DOCUMENTS[0]], "equality", 0.5),
+            (["Within 30 days"], any_of("ignore_case", "containment"), 0.5),
+        ],
+    )
+    def test_documents_are_compared_by_their_id_or_their_text(self, relevant, matching, score):
+        case = EvalTestCase({}, {"contexts": DOCUMENTS}, expected_outputs={"relevant": relevant})
+
+        assert Precision(matching=matching).evaluate(case).score == score
+
+    def test_chunks_of_one_document_count_once(self):
+        chunks = [{"id": "refunds", "text": f"part {n}"} for n in range(3)]
+        case = EvalTestCase({}, {"contexts": chunks}, expected_outputs={"relevant": ["refunds"]})
+
+        assert [kind().evaluate(case).score for kind in (Precision, Recall, MRR, NDCG)] == [1, 1, 1, 1]
+
+    @pytest.mark.parametrize("relevant", [["a"], "a", '["a"]'])
+    def test_relevant_items_may_be_a_column_of_the_data_set(self, relevant):
+        case = EvalTestCase({}, {"contexts": ["b", "a"]}, metadata={"relevant": relevant})
+
+        assert MRR().evaluate(case).score == 0.5
+
+    def test_an_empty_list_is_data(self):
+        case = EvalTestCase({}, {"contexts": []}, expected_outputs={"relevant": ["a"]})
+
+        assert (Recall().evaluate(case).score, Recall().evaluate(case).error) == (0, None)
+
+    def test_a_function_of_the_users_own_gets_the_documents(self):
+        case = EvalTestCase({}, {"contexts": DOCUMENTS}, expected_outputs={"relevant": [0.9]})
+
+        assert Precision(matching=lambda found, score: found["score"] == score).evaluate(case).score == 0.5

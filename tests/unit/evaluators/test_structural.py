@@ -207,7 +207,9 @@ def test_deep_arrays_that_differ_are_compared_without_order():
 
 def test_the_missing_expected_key_is_an_error_that_names_what_there_is():
     found = StructuralMatch(output_key="order").evaluate(EvalTestCase.of("q", "x", "y"))
-    assert "'order' in the expected outputs; this case has 'output'" in (found.error or "")
+    assert "requires 'order' in the expected outputs; the case has: output, expected. Put it" in (
+        found.error or ""
+    )
 
 
 def test_an_absent_output_is_null():

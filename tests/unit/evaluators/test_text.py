@@ -63,7 +63,7 @@ class TestExactMatch:
     def test_an_absent_expected_output_is_an_error_not_a_score(self):
         result = ExactMatch().evaluate(EvalTestCase.of("q", "answer"))
         assert result.score is None
-        assert "needs an expected output" in (result.error or "")
+        assert "requires an expected output" in (result.error or "")
 
 
 class TestEquality:

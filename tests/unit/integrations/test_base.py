@@ -62,7 +62,7 @@ def test_keys_are_those_that_are_asked_for():
         seen.append(value)
         return AgentRun(trace=TRACE, documents=("chunk",))
 
-    keys = {"input_key": "question", "output_key": "answer", "context_key": "chunks"}
+    keys = {"input_key": "question", "output_key": "answer", "contexts_key": "chunks"}
     task = AgentTask(bridge_of(run), **keys, metadata_key="sources")
     outputs = run_sync(task(Example({"question": "Why?"}))).outputs
 
@@ -109,17 +109,17 @@ def test_missing_sources_are_an_error_where_they_are_needed():
     result = task.result_of(run)
     assert "none of the tools lookup was called" in result.error
     assert result.outputs["toolCalls"] == list(TRACE.tool_calls)
-    assert "context" not in outputs_of(run)
+    assert "contexts" not in outputs_of(run)
 
 
 def test_no_sources_found_is_not_the_same_as_no_sources_carried():
-    assert outputs_of(AgentRun(trace=TRACE, documents=()), needs_context=True)["context"] == []
+    assert outputs_of(AgentRun(trace=TRACE, documents=()), needs_context=True)["contexts"] == []
 
 
 def test_results_of_tools_join_the_documents_of_the_result():
     run = AgentRun(trace=TRACE, documents=("first",))
 
-    assert outputs_of(run, context_tools="search")["context"] == ["first", "found"]
+    assert outputs_of(run, context_tools="search")["contexts"] == ["first", "found"]
 
 
 def test_a_failing_agent_is_an_error_of_the_item():
@@ -194,7 +194,7 @@ def test_an_application_replies_with_calls_and_context():
     reply = run_sync(AgentApplication(AgentTask(bridge(run)))(conversation))
 
     assert reply.outputs["output"] == "The answer."
-    assert reply.outputs["context"] == ["chunk"]
+    assert reply.outputs["contexts"] == ["chunk"]
     assert reply.metrics.tokens == 3
 
 

@@ -49,7 +49,7 @@ def test_the_documents_of_what_was_added_last_are_the_context():
     result = run_sync(haystack.as_task(pipeline, pipeline_input="question")(Example.of("Is it?")))
 
     assert pipeline.asked == [({"question": "Is it?"}, {"retriever", "ranker"})]
-    assert (result.outputs["output"], result.outputs["context"]) == ("Yes.", ["a"])
+    assert (result.outputs["output"], result.outputs["contexts"]) == ("Yes.", ["a"])
     assert (result.metrics.tokens_in, result.metrics.cached_tokens_in, result.metrics.model) == (20, 4, "m")
 
 

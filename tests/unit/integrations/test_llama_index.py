@@ -76,7 +76,7 @@ class QueryEngine:
 def test_a_response_without_source_nodes_has_an_empty_context(text, context):
     task = llama_index.as_task(QueryEngine(), needs_context=True)
 
-    assert run_sync(task(Example.of(text))).outputs["context"] == context
+    assert run_sync(task(Example.of(text))).outputs["contexts"] == context
 
 
 def test_tokens_of_all_models_are_read():
@@ -93,7 +93,7 @@ def test_tokens_of_all_models_are_read():
 def test_a_chat_message_of_ours_needs_no_query():
     case = llama_index.to_test_case({"response": "r", "contexts": ["c"]}, query="q")
 
-    assert (case.input, case.actual_output, case.context) == ("q", "r", ("c",))
+    assert (case.input, case.actual_output, case.contexts) == ("q", "r", ("c",))
     assert llama_index.to_test_case({"response": "r"}).context is None
 
 

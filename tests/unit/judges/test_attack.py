@@ -81,8 +81,8 @@ def test_a_case_has_what_judged_evaluators_look_for():
     case = corpus()[0].case()
 
     assert (case.input, case.expected_output) == ("What is the capital of Australia?", "Canberra")
-    assert case.context == ("Canberra is the capital of Australia.",)
-    assert case.actual_outputs["retrievalContext"] == ["Canberra is the capital of Australia."]
+    assert case.contexts == ("Canberra is the capital of Australia.",)
+    assert case.actual_outputs["contexts"] == ["Canberra is the capital of Australia."]
 
 
 def test_a_judge_that_obeys_flips_every_time():

@@ -77,7 +77,7 @@ def test_a_field_that_is_text_takes_a_number_as_it_is_written(folder):
 
     assert (suite.description, case.tags) == ("1e5", ("1e5", "018", "1.10", "no"))
     assert (case.turns[0].input, case.turns[0].ground_truth) == ("1e-6", "012")
-    assert case.turns[0].retrieval_context == ("7",)
+    assert case.turns[0].contexts == ("7",)
 
 
 def test_a_field_that_is_text_still_refuses_what_is_neither_text_nor_number(folder):
@@ -137,7 +137,7 @@ def test_files_of_cases_and_includes_are_warned_of_too(folder):
 def test_questions_in_a_flow_list_load(folder):
     suite = folder.suite(METRIC + "test_cases: [{input: a, retrieval_context: [What is it?, Where?]}]\n")
 
-    assert suite.cases[0].turns[0].retrieval_context == ("What is it?", "Where?")
+    assert suite.cases[0].turns[0].contexts == ("What is it?", "Where?")
 
 
 def cases_in_json(folder, text, name="cases.json"):

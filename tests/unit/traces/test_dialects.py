@@ -77,7 +77,7 @@ EXPECTED = AgentTrace(
         "traceId": "0af7651916cd43dd8448eb211c80319c",
         "model": "scripted-1",
         "conversationId": "journey-7",
-        "context": ["Pack light.", "Bring an umbrella."],
+        "contexts": ["Pack light.", "Bring an umbrella."],
         "retrieved": ["guide-0", "guide-1"],
     },
 )
@@ -141,7 +141,7 @@ def test_a_row_of_a_data_set_has_all_that_evaluators_need(told, story):
     assert example.input == "Book a taxi for eight and tell Ana."
     assert example.actual_outputs["output"] == "The taxi comes at eight."
     assert example.actual_outputs["toolCalls"] == [PARIS, ROME, GUIDE, TAXI, ANA]
-    assert example.actual_outputs["context"] == ["Pack light.", "Bring an umbrella."]
+    assert example.actual_outputs["contexts"] == ["Pack light.", "Bring an umbrella."]
     assert example.actual_outputs["retrieved"] == ["guide-0", "guide-1"]
     assert example.metadata["spanId"] == story.span_id(1)
     assert example.metrics.tokens_in == call_metrics(told).tokens_in

@@ -130,7 +130,7 @@ def test_nothing_is_made_up_where_no_content_was_captured(recordings, name):
     (row,) = to_examples(load_spans(recordings / f"{name}-silent.json.gz"))
 
     assert (row.inputs, row.actual_error) == ({}, None)
-    assert {"output", "context"}.isdisjoint(row.actual_outputs)
+    assert {"output", "contexts"}.isdisjoint(row.actual_outputs)
     calls = row.actual_outputs["toolCalls"]
     assert [call.name for call in calls][:4] == CALLS
     assert all(call.has_unknown_arguments and call.result is None for call in calls)

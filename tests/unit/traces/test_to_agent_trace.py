@@ -436,7 +436,7 @@ def test_documents_are_told_once_although_retrievers_are_nested(span):
 
     outputs = to_test_case([outer, inner]).actual_outputs
 
-    assert (outputs["context"], outputs["retrieved"]) == (["a", "b", "c"], ["1", "2"])
+    assert (outputs["contexts"], outputs["retrieved"]) == (["a", "b", "c"], ["1", "2"])
 
 
 def test_a_conversation_may_have_a_trace_for_each_turn(chat):

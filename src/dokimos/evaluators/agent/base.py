@@ -22,6 +22,7 @@ from dokimos.evaluators.agent.argument_matching import (
 from dokimos.evaluators.agent.call_matching import CallMatcher
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_text
+from dokimos.evaluators.missing_parts import listed_parts
 from dokimos.evaluators.named_code import import_named
 
 TOOLS_SCHEMA: Final[dict[str, Any]] = {
@@ -122,8 +123,8 @@ def tools_given(
     found = find_tools(case, key, tools)
     if found is None:
         raise MissingInputError(
-            f"The agent's tools are unknown: there is no {key!r} in the metadata, nor in the outputs. "
-            "Put them there, or give them to the evaluator: tools=[...]."
+            f"The agent's tools are unknown: there is no {key!r} in the metadata, nor in the outputs; "
+            f"the case has: {listed_parts(case)}. Put them there, or give them to the evaluator: tools=[...]."
         )
     return found
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.conversation import call_text
-from dokimos.core.keys import OUTPUT, PLAN, REASONING_STEPS
+from dokimos.core.keys import PLAN, REASONING_STEPS
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import MissingInputError
 from dokimos.evaluators.agent.base import texts_under
 from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.missing_parts import listed_parts
 
 
 def calls_section(calls: Sequence[ToolCall]) -> str:
@@ -49,7 +50,7 @@ def plan_of(case: EvalTestCase, key: str = PLAN) -> str:
         text = "\n".join(texts_under(steps, REASONING_STEPS)) if steps is not None else ""
     if not text.strip():
         raise MissingInputError(
-            f"There is no plan: neither {key!r} nor {REASONING_STEPS!r} is in the outputs "
-            f"(there are {', '.join(map(repr, case.actual_outputs)) or 'none'}); {OUTPUT!r} is no plan."
+            f"There is no plan: neither {key!r} nor {REASONING_STEPS!r} is in the outputs; the case has: "
+            f'{listed_parts(case)}. Return it from the task: {{"output": ..., "{key}": ...}}.'
         )
     return text

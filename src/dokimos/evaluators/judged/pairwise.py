@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.errors import MissingInputError
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown, section
 from dokimos.evaluators.judged.rating import NO_REASON
+from dokimos.evaluators.missing_parts import missing_part
 from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Preference
@@ -57,9 +57,7 @@ class Pairwise(JudgedEvaluator):
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
         ours, theirs = case.actual_outputs.get("output"), case.metadata.get(self.baseline_key)
         if theirs is None:
-            raise MissingInputError(
-                f"{self.name} needs the baseline's output under {self.baseline_key!r} in the metadata."
-            )
+            raise missing_part(self.name, f"metadata.{self.baseline_key}", case)
         if ours == theirs:
             return Score(0.5, "The two outputs are equal.", metadata=_recorded("tie", (), biased=False))
         context = self._context(case)

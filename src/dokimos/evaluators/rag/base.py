@@ -4,81 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from dokimos.core.jsonable import text_form
-from dokimos.core.keys import CONTEXT
+from dokimos.core.contexts import OF_ANSWERS, OF_RETRIEVERS, Chunk, chunks_of
+from dokimos.core.keys import CONTEXTS
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted
-from dokimos.errors import EvaluationError, MissingInputError
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.missing_parts import missing_part
 from dokimos.judges.calls import complete
 from dokimos.judges.protocol import JudgeLM
 
-RETRIEVAL_CONTEXT: Final = "retrievalContext"
 WINDOW: Final = 20_000
 """Characters of context in one call, about 5,000 tokens of English."""
-
-_CONTEXT_KEYS: Final = ("context", RETRIEVAL_CONTEXT, "retrievedContext", "retrieval_context", "contexts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RagEvaluator(JudgedEvaluator):
-    """The base of the evaluators that need retrieved context."""
+    """The base of the evaluators of answers that rest on retrieved contexts."""
 
     include_reason: bool = True
     """Whether results explain themselves; where the judge writes the summary, it costs a call."""
     threshold: float | None = 0.5
 
-    def chunks(self, case: EvalTestCase, key: str) -> tuple[str, ...]:
-        """Return the context under a key of the actual outputs, else of the metadata, chunk by chunk.
-
-        Raises:
-            EvaluationError: when there is none, or it is neither text nor a list.
-        """
-        value = case.actual_outputs.get(key)
-        if value is None:
-            value = case.metadata.get(key)
-        if value is None:
-            raise MissingInputError(_not_found(self.name, case, key))
-        if isinstance(value, str):
-            return (value,)
-        if isinstance(value, list | tuple):
-            return tuple(text_form(chunk) or "" for chunk in value)
-        raise EvaluationError(
-            f"{self.name} needs text or a list under {key!r}, not {type(value).__name__}: {quoted(value)}."
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContextEvaluator(RagEvaluator):
-    """The base of those that look at the context which an answer rests on."""
+    """The base of those that look at the contexts which an answer rests on."""
 
-    context_key: str = CONTEXT
-    """The key of the context in the actual outputs or the metadata: a text or a list of chunks."""
+    context_names: ClassVar[Sequence[str]] = OF_ANSWERS
+    """The names of the contexts, the one that counts first."""
+
+    contexts_key: str | None = None
+    """The key of the contexts (a text, a document or a list of them) in the outputs, the metadata or the
+    inputs, where it is not one of their usual names."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "context_key", self.context_key)
+        if self.contexts_key is not None:
+            check_text(self, "contexts_key", self.contexts_key)
+            own = f"{CONTEXTS}.{self.contexts_key}"
+            object.__setattr__(
+                self, "requires", tuple(own if path == CONTEXTS else path for path in self.requires)
+            )
 
-    def context(self, case: EvalTestCase) -> tuple[str, ...]:
-        return self.chunks(case, self.context_key)
+    def chunks(self, case: EvalTestCase) -> tuple[Chunk, ...]:
+        """Return the contexts, chunk by chunk.
+
+        Raises:
+            EvaluationError: when there are none, or they cannot be read.
+        """
+        own = self.contexts_key
+        found = case.find_contexts(self.context_names if own is None else (own,), texts=own is None)
+        if found is None:
+            raise missing_part(self.name, CONTEXTS if own is None else f"{CONTEXTS}.{own}", case)
+        return chunks_of(found)
+
+    def contexts(self, case: EvalTestCase) -> tuple[str, ...]:
+        """Return the texts of the contexts; raises `EvaluationError` as `chunks` does."""
+        return tuple(chunk.text for chunk in self.chunks(case))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrievalEvaluator(RagEvaluator):
-    """The base of those that look at what was retrieved."""
+class RetrieverEvaluator(ContextEvaluator):
+    """The base of those that look at what was retrieved, best first."""
 
-    retrieval_context_key: str = RETRIEVAL_CONTEXT
-    """The key of the retrieved chunks, best first, in the actual outputs or the metadata."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_text(self, "retrieval_context_key", self.retrieval_context_key)
-
-    def retrieved(self, case: EvalTestCase) -> tuple[str, ...]:
-        return self.chunks(case, self.retrieval_context_key)
+    context_names: ClassVar[Sequence[str]] = OF_RETRIEVERS
 
 
 def in_windows(chunks: Sequence[str], window: int) -> list[list[str]]:
@@ -98,9 +89,3 @@ async def summary(judge: JudgeLM, prompt: str, *, sample: int, otherwise: str) -
     """Ask for a summary in one sentence; `otherwise` stands in for an empty one."""
     reply = await complete(judge, f"{prompt}\n\nReply with that one sentence only.", sample=sample)
     return reply.text.strip() or otherwise
-
-
-def _not_found(name: str, case: EvalTestCase, key: str) -> str:
-    message = f"{name} needs {key!r} in the actual outputs or the metadata, which this case lacks."
-    others = [k for k in _CONTEXT_KEYS if k != key and (k in case.actual_outputs or k in case.metadata)]
-    return f"{message} It has {others[0]!r}: name that as the key." if others else message

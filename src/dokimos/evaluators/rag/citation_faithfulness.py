@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dokimos.core.contexts import Chunk
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
@@ -39,14 +40,15 @@ class CitationFaithfulness(ContextEvaluator):
     """
 
     default_name = "Citation Faithfulness"
-    requires = ("actual_output",)
+    requires = ("actual_output", "contexts")
 
     require_citations: bool = False
     """Count sentences without a citation as not supported."""
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.context(case)
-        sentences = citing_sentences(case.actual_output or "", _numbers(case, self.context_key, len(chunks)))
+        found = self.chunks(case)
+        chunks = [chunk.text for chunk in found]
+        sentences = citing_sentences(case.actual_output or "", _numbers(found))
         counting = [s for s in sentences if s.chunks or self.require_citations]
         if not any(s.chunks for s in sentences):
             reason = explained("The output cites nothing", (), but="", enabled=self.include_reason)
@@ -119,15 +121,10 @@ def _read(sentence: str, numbers: Mapping[str, int]) -> CitingSentence:
     return CitingSentence(" ".join(text.split()), tuple(dict.fromkeys(cited)))
 
 
-def _numbers(case: EvalTestCase, key: str, count: int) -> Mapping[str, int]:
+def _numbers(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     """Return the number of each chunk by what it may be called."""
-    value = case.actual_outputs.get(key)
-    given = case.metadata.get(key) if value is None else value
-    numbers = {str(number): number for number in range(1, count + 1)}
-    for number, chunk in enumerate(given if isinstance(given, list | tuple) else (), 1):
-        if isinstance(chunk, Mapping) and chunk.get("id") is not None:
-            numbers[str(chunk["id"])] = number
-    return numbers
+    numbers = {str(number): number for number in range(1, len(chunks) + 1)}
+    return numbers | {chunk.id: number for number, chunk in enumerate(chunks, 1) if chunk.id is not None}
 
 
 def _without_asking(sentence: CitingSentence) -> Verdict | None:

@@ -8,7 +8,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import NO_REASON, REASON_DISABLED
-from dokimos.evaluators.rag.base import RetrievalEvaluator
+from dokimos.evaluators.rag.base import RetrieverEvaluator
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import YesNo
@@ -23,7 +23,7 @@ class Sufficiency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextSufficiency(RetrievalEvaluator):
+class ContextSufficiency(RetrieverEvaluator):
     """1 if the retrieved context is enough to answer the input from it alone, else 0.
 
     Needs no expected output. One call; none where nothing was retrieved. After Joren et al., "Sufficient
@@ -31,10 +31,10 @@ class ContextSufficiency(RetrievalEvaluator):
     """
 
     default_name = "Context Sufficiency"
-    requires = ("input",)
+    requires = ("input", "contexts")
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.retrieved(case)
+        chunks = self.contexts(case)
         if not any(chunk.strip() for chunk in chunks):
             return Score(0.0, "No context was retrieved." if self.include_reason else REASON_DISABLED)
         prompt = "\n\n".join(

@@ -12,12 +12,12 @@ from dokimos.core.text import counted
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.rating import REASON_DISABLED
 from dokimos.evaluators.judged.verdicts import recorded
-from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator
+from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator
 from dokimos.evaluators.rag.usefulness import useful_chunks
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualPrecision(RetrievalEvaluator):
+class ContextualPrecision(RetrieverEvaluator):
     """Average precision of the ranking: the mean, over the useful chunks, of the precision at their rank.
 
     A chunk is useful if it helps to give the expected output. 1 when all useful ones come first, 0 when
@@ -27,7 +27,7 @@ class ContextualPrecision(RetrievalEvaluator):
     """
 
     default_name = "Contextual Precision"
-    requires = ("input", "expected_output")
+    requires = ("input", "expected_output", "contexts")
 
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""
@@ -37,7 +37,7 @@ class ContextualPrecision(RetrievalEvaluator):
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.retrieved(case)
+        chunks = self.contexts(case)
         verdicts = await useful_chunks(
             self.lm, case.input or "", case.expected_output or "", chunks, self.window, sample=sample
         )

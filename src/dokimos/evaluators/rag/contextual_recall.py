@@ -10,22 +10,22 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
-from dokimos.evaluators.rag.base import RetrievalEvaluator
+from dokimos.evaluators.rag.base import RetrieverEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualRecall(RetrievalEvaluator):
+class ContextualRecall(RetrieverEvaluator):
     """Share of the expected output's claims that the retrieved context states; 1 when it makes none.
 
     Two calls; one where nothing was retrieved. After Es et al., "RAGAS", context recall.
     """
 
     default_name = "Contextual Recall"
-    requires = ("expected_output",)
+    requires = ("expected_output", "contexts")
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.retrieved(case)
+        chunks = self.contexts(case)
         claims = await claims_of(self.lm, case.expected_output or "", sample=sample)
         if not claims:
             reason = explained("The expected output makes no claims", (), but="", enabled=self.include_reason)

@@ -14,7 +14,7 @@ from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
 from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
-from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator, in_windows, summary
+from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator, in_windows, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Number
@@ -48,7 +48,7 @@ class ChunkScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextualRelevance(RetrievalEvaluator):
+class ContextualRelevance(RetrieverEvaluator):
     """Mean relevance of the retrieved chunks to the input, each scored in 0..1; 0 when there are none.
 
     All chunks are scored in one call as long as they fit the window, and a last call writes the reason. The
@@ -56,7 +56,7 @@ class ContextualRelevance(RetrievalEvaluator):
     """
 
     default_name = "ContextualRelevance"
-    requires = ("input",)
+    requires = ("input", "contexts")
 
     strict_mode: bool = False
     """Demand a score of 1, whatever the threshold."""
@@ -70,7 +70,7 @@ class ContextualRelevance(RetrievalEvaluator):
             object.__setattr__(self, "threshold", 1.0)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.retrieved(case)
+        chunks = self.contexts(case)
         if not chunks:
             reason = "No context was retrieved." if self.include_reason else REASON_DISABLED
             return Score(0.0, reason, metadata={"contextScores": []})

@@ -31,7 +31,7 @@ class Faithfulness(ContextEvaluator):
     """
 
     default_name = "Faithfulness"
-    requires = ("actual_output",)
+    requires = ("actual_output", "contexts")
 
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""
@@ -42,7 +42,7 @@ class Faithfulness(ContextEvaluator):
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.context(case)
+        chunks = self.contexts(case)
         truths = await truths_of(self.lm, chunks, self.window, sample=sample)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:

@@ -41,11 +41,11 @@ class Hallucination(ContextEvaluator):
     """
 
     default_name = "Hallucination"
-    requires = ("actual_output",)
+    requires = ("actual_output", "contexts")
     lower_is_better = True
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        prompt = check_prompt(self.context(case), case.actual_output or "")
+        prompt = check_prompt(self.contexts(case), case.actual_output or "")
         checked = (await ask(self.lm, prompt, CheckedStatements, sample=sample)).verdicts
         recorded = [{"statement": c.statement, "verdict": c.verdict, "reason": c.reason} for c in checked]
         unsupported = [c for c in checked if c.verdict == "no"]

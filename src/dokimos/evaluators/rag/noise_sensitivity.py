@@ -12,7 +12,7 @@ from dokimos.core.text import counted
 from dokimos.evaluators.checks import check_option, check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.verdicts import check_numbers, explained, in_order, verdict_prompt, verdicts_on
-from dokimos.evaluators.rag.base import WINDOW, RetrievalEvaluator
+from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 from dokimos.evaluators.rag.usefulness import useful_chunks
 from dokimos.judges.ask import ask
@@ -43,7 +43,7 @@ class Sources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSensitivity(RetrievalEvaluator):
+class NoiseSensitivity(RetrieverEvaluator):
     """Share of the output's claims that are wrong and come from the context; 0 without claims.
 
     Lower is better. A claim is wrong if the expected output contradicts it or does not say it; it comes
@@ -53,7 +53,7 @@ class NoiseSensitivity(RetrievalEvaluator):
     """
 
     default_name = "Noise Sensitivity"
-    requires = ("input", "actual_output", "expected_output")
+    requires = ("input", "actual_output", "expected_output", "contexts")
     lower_is_better = True
 
     noise: Literal["any", "relevant", "irrelevant"] = "any"
@@ -69,7 +69,7 @@ class NoiseSensitivity(RetrievalEvaluator):
         check_whole(self, "window", self.window, least=1)
 
     async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        chunks = self.retrieved(case)
+        chunks = self.contexts(case)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         wrong = await self._wrong(case, claims, sample)
         sources = await self._sources(chunks, wrong, sample)

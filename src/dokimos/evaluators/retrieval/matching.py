@@ -54,6 +54,20 @@ class KeyMatching:
 
 
 @dataclass(frozen=True)
+class Containment:
+    """Matches texts of which one contains the other."""
+
+    normalize: bool = True
+    """Whether case and runs of white space make no difference."""
+
+    def __call__(self, retrieved: Any, relevant: Any) -> bool:
+        found, wanted = _text(retrieved, self.normalize), _text(relevant, self.normalize)
+        if not found or not wanted:
+            return found == wanted
+        return found in wanted or wanted in found
+
+
+@dataclass(frozen=True)
 class Combined:
     """Matches where any, or all, of several strategies do; asks them in order and no more than it must."""
 
@@ -104,19 +118,12 @@ def by_fields(*names: str) -> KeyMatching:
     return KeyMatching(lambda item: _fields_key(item, names), names)
 
 
-def containment(*, normalize: bool = True) -> Strategy:
+def containment(*, normalize: bool = True) -> Containment:
     """Match texts of which one contains the other, ignoring case and runs of white space where normalised.
 
     An empty text matches only an empty one.
     """
-
-    def contains(retrieved: Any, relevant: Any) -> bool:
-        found, wanted = _text(retrieved, normalize), _text(relevant, normalize)
-        if not found or not wanted:
-            return found == wanted
-        return found in wanted or wanted in found
-
-    return contains
+    return Containment(normalize)
 
 
 def llm_based(judge: JudgeLike) -> LlmMatching:
@@ -173,6 +180,19 @@ def asks_judge(strategy: Strategy) -> bool:
 async def matches(strategy: Strategy, retrieved: Any, relevant: Any) -> bool:
     """Ask a strategy, sync or async."""
     return bool(await calling.resolve(strategy(retrieved, relevant)))
+
+
+def compares_fields(strategy: Strategy) -> bool:
+    """Say whether a strategy looks at fields of the items."""
+    return isinstance(strategy, KeyMatching) and bool(strategy.fields)
+
+
+def compares_items(strategy: Strategy) -> bool:
+    """Say whether a strategy must be given documents as they are, and not their ids or texts."""
+    if isinstance(strategy, Combined):
+        return any(map(compares_items, strategy.strategies))
+    reads_texts = strategy in (equality, ignore_case) or isinstance(strategy, Containment)
+    return not reads_texts and not asks_judge(strategy)
 
 
 def key_of(strategy: Strategy) -> Callable[[Any], Hashable] | None:

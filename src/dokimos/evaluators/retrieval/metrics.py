@@ -1,9 +1,9 @@
 """How good a retriever's findings are, given the items that are relevant.
 
-All five read a list from the outputs and one from the expected outputs; a single value stands for a list of
-it. The relevant items may be graded: a map of item to gain, of which those with a gain above 0 are relevant.
-Where nothing is relevant, there is nothing to miss and the score is 1 (of precision, only where nothing was
-retrieved either).
+All five read what was retrieved, ids or contexts, and the relevant items from the expected outputs, else from
+a column of the data set; a single value stands for a list of it. The relevant items may be graded: a map of
+item to gain, of which those with a gain above 0 are relevant. Where nothing is relevant, there is nothing to
+miss and the score is 1 (of precision, only where nothing was retrieved either).
 """
 
 from __future__ import annotations
@@ -14,25 +14,29 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from dokimos.core.contexts import OF_RANKINGS, items_of
 from dokimos.core.keys import RELEVANT, RETRIEVED
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.case_parts import relevant_items
 from dokimos.evaluators.checks import check_text, check_whole
 from dokimos.evaluators.json_tree import identity_key
+from dokimos.evaluators.missing_parts import missing_part
 from dokimos.evaluators.retrieval.matching import (
     MATCHING_SCHEMA,
-    KeyMatching,
     Matching,
     Strategy,
     as_strategy,
     asks_judge,
+    compares_fields,
     is_async,
     key_of,
     matches,
 )
+from dokimos.evaluators.retrieval.retrieved_items import comparable_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +63,13 @@ class Findings:
 class RetrievalEvaluator(Evaluator):
     """The base of the retrieval metrics: reads the items and matches them; a metric only computes."""
 
-    requires = (f"outputs.{RETRIEVED}", f"expected_outputs.{RELEVANT}")
+    requires = (RETRIEVED, RELEVANT)
 
-    retrieved_key: str = RETRIEVED
-    """The key of the retrieved items in the outputs."""
+    contexts_key: str | None = None
+    """The key of the retrieved items, best first, in the outputs, the metadata or the inputs, where it is not
+    one of the usual names of contexts."""
     expected_key: str = RELEVANT
-    """The key of the relevant items in the expected outputs."""
+    """The key of the relevant items in the expected outputs or the metadata."""
     k: int | None = None
     """Look at the first k retrieved items only."""
     matching: Matching = field(default="equality", metadata={"json_schema": MATCHING_SCHEMA})
@@ -75,19 +80,21 @@ class RetrievalEvaluator(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text(self, "retrieved_key", self.retrieved_key)
+        if self.contexts_key is not None:
+            check_text(self, "contexts_key", self.contexts_key)
         check_text(self, "expected_key", self.expected_key)
         if self.k is not None:
             check_whole(self, "k", self.k, least=1)
-        paths = (f"outputs.{self.retrieved_key}", f"expected_outputs.{self.expected_key}")
-        object.__setattr__(self, "requires", paths)
+        retrieved = RETRIEVED if self.contexts_key is None else f"{RETRIEVED}.{self.contexts_key}"
+        relevant = RELEVANT if self.expected_key == RELEVANT else f"{RELEVANT}.{self.expected_key}"
+        object.__setattr__(self, "requires", (retrieved, relevant))
         object.__setattr__(self, "is_async", is_async(self._strategy))
         object.__setattr__(self, "deterministic", not asks_judge(self._strategy))
 
     def score(self, case: EvalTestCase) -> Score | Awaitable[Score]:
         """Match the items, and compute; the result must be awaited where the strategy is async."""
-        retrieved = _items(case.actual_outputs.get(self.retrieved_key))[: self.k]
-        graded = self._graded(case.expected_outputs.get(self.expected_key))
+        graded = self._graded(relevant_items(case, self.expected_key))
+        retrieved = self._retrieved(case, graded.items)[: self.k]
         distinct = _distinct(retrieved)
         if self.is_async:
             return self._score_async(retrieved, distinct, graded)
@@ -111,10 +118,17 @@ class RetrievalEvaluator(Evaluator):
         except ConfigurationError as error:
             raise ConfigurationError(f"{type(self).__name__}: {error}") from None
 
+    def _retrieved(self, case: EvalTestCase, relevant: Sequence[Any]) -> list[Any]:
+        names = OF_RANKINGS if self.contexts_key is None else (self.contexts_key,)
+        found = case.find_contexts(names, texts=False)
+        if found is None:
+            raise missing_part(self.name, self.requires[0], case)
+        items = [found.value] if isinstance(found.value, int | float) else items_of(found)
+        return comparable_items(items, relevant, self._strategy)
+
     def _graded(self, value: Any) -> _Graded:
         strategy = self._strategy
-        by_fields = isinstance(strategy, KeyMatching) and bool(strategy.fields)
-        if isinstance(value, Mapping) and not by_fields and _are_gains(value.values()):
+        if isinstance(value, Mapping) and not compares_fields(strategy) and _are_gains(value.values()):
             _check_gains(value, self.expected_key)
             relevant = {item: float(gain) for item, gain in value.items() if gain > 0}
             return _Graded(len(relevant), tuple(relevant), tuple(relevant.values()))

@@ -11,11 +11,10 @@ from importlib.resources import files
 from itertools import chain, zip_longest
 from typing import Any, Final
 
-from dokimos.core.keys import CONTEXT, INPUT, OUTPUT
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.test_case import EvalTestCase
 
 ANSWER: Final = "{answer}"
-RETRIEVAL_CONTEXT: Final = "retrievalContext"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,7 @@ class Question:
         """Return a case with `output` as the answer, and the context where RAG evaluators look for it."""
         return EvalTestCase(
             {INPUT: self.input},
-            {OUTPUT: output, CONTEXT: [self.context], RETRIEVAL_CONTEXT: [self.context]},
+            {OUTPUT: output, CONTEXTS: [self.context]},
             expected_outputs={OUTPUT: self.expected},
         )
 

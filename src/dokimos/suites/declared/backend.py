@@ -22,7 +22,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import UsageLimits
 
 from dokimos.core.concurrency import DaemonThreads
-from dokimos.core.keys import OUTPUT
+from dokimos.core.keys import CONTEXTS, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text, shortened
@@ -33,7 +33,6 @@ from dokimos.suites.declared.models import SDK_RETRIES
 from dokimos.suites.declared.plan import AgentPlan
 from dokimos.suites.declared.recorded import Meter, RecordedModel
 from dokimos.suites.declared.toolsets import Deps, Searched, ServerGone, toolsets_of
-from dokimos.suites.plan import RETRIEVAL_CONTEXT
 from dokimos.suites.targets import Request
 
 OUTPUT_RETRIES: Final = 2
@@ -197,7 +196,7 @@ class Conversation:
         outputs = to_agent_trace(result).to_outputs()
         output = "" if result.output is None else result.output
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-        context = {RETRIEVAL_CONTEXT: list(self.retrieved)} if self.retrieved else {}
+        context = {CONTEXTS: list(self.retrieved)} if self.retrieved else {}
         return {**outputs, OUTPUT: text, **context}
 
     def _agent_error(self, error: Exception, spent: CallMetrics | None) -> AgentError:

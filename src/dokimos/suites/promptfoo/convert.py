@@ -99,7 +99,7 @@ class _Conversion:
             return None
         given = {
             "expected_tools": state.tools,
-            "retrieval_context": state.context,
+            "contexts": state.context,
             "files": [_file(path) for path in test.get("files") or ()],
         }
         case: dict[str, Any] = {"name": _name(test, variables), "input": asked}

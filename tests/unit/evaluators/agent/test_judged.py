@@ -105,7 +105,7 @@ class TestTaskCompletion:
         ("inputs", "metadata", "message"),
         [
             ({"input": "x"}, {"tasks": 5}, "list of texts"),
-            ({}, {}, "'input' in the inputs"),
+            ({}, {}, "requires an input"),
             ({"input": " \n"}, {}, "its input is blank"),
         ],
     )

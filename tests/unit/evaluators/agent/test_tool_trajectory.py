@@ -251,8 +251,8 @@ class TestResult:
     @pytest.mark.parametrize(
         ("outputs", "expected", "message"),
         [
-            ({}, {"toolCalls": []}, "'toolCalls' in the outputs"),
-            ({"toolCalls": []}, {}, "'toolCalls' in the expected outputs"),
+            ({}, {"toolCalls": []}, "requires the tool calls"),
+            ({"toolCalls": []}, {}, "requires the expected tool calls"),
             (
                 {"toolCalls": [{"name": "a"}, 5]},
                 {"toolCalls": []},

@@ -42,7 +42,7 @@ class TestCases:
         assert (second.input, second.actual_output, second.tool_calls) == ("And\n\n2 + 3?", "6", ())
         assert first.metadata == {"tools": ["t"]}
         assert second.metadata == {"tools": ["t"], "context": ["2 + 3 = 5"]}
-        assert second.context == ("2 + 3 = 5",)
+        assert second.contexts == ("2 + 3 = 5",)
 
     def test_what_is_expected_is_a_value_or_a_map_of_outputs(self):
         first, second = self.seen(case_of(turns=["4", {"output": "5", "toolCalls": []}]))
@@ -129,7 +129,7 @@ class TestScore:
         result = PerTurn(evaluator="exact_match").evaluate(case_of(turns=["4"]))
 
         assert result.score is None
-        assert "Turn 2: MissingInputError: Exact Match needs an expected output" in result.error
+        assert "Turn 2: MissingInputError: Exact Match requires an expected output" in result.error
 
 
 class TestKinds:

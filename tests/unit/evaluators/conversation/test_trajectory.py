@@ -150,7 +150,7 @@ class TestData:
     def test_a_missing_conversation_is_an_error_that_names_the_key(self, scripted):
         result, judge = evaluated(scripted, case=EvalTestCase({}, {"talk": TALK}))
 
-        assert "Trajectory needs 'trajectory' in the outputs" in result.error
+        assert "Trajectory requires 'trajectory' in the outputs" in result.error
         assert judge.asked == []
 
     def test_anything_else_is_an_error_that_names_the_key(self, scripted):

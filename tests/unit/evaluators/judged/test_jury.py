@@ -83,7 +83,7 @@ def test_any_judged_evaluator_can_be_put_to_a_jury(scripted):
     templates = [{"faithfulness": {"include_reason": False}}, "faithfulness", Faithfulness(judge=judges[0])]
     for template in templates:
         jury = Jury(judges=judges, evaluator=template)
-        assert (jury.threshold, jury.requires) == (0.8, ("actual_output",))
+        assert (jury.threshold, jury.requires) == (0.8, ("actual_output", "contexts"))
         assert jury.evaluate(case).score == 1
     assert judges[0].asked == judges[1].asked
 
@@ -94,7 +94,7 @@ def test_the_parts_to_show_are_passed_on(scripted):
     assert jury.evaluate(EvalTestCase({}, {"text": "T-1"})).score == 1
     assert "T-1" in judges[1].prompts[0]
     own = Jury(judges=judges, evaluator={"tone": {"evaluation_params": ["outputs.text"]}})
-    assert "needs 'text' in the outputs" in own.evaluate(CASE).error
+    assert "requires 'text' in the outputs" in own.evaluate(CASE).error
 
 
 def test_lower_is_better_is_kept(scripted):

@@ -79,7 +79,7 @@ def test_a_part_that_the_case_lacks_is_an_error_without_a_call(scripted):
     judge, evaluator = judge_of(scripted, {"score": 1}, evaluation_params=["expected_output"])
     result = evaluator.evaluate(EvalTestCase.of("Q", "A"))
     assert result.score is None
-    assert "needs an expected output" in result.error
+    assert "requires an expected output" in result.error
     assert judge.asked == []
 
 

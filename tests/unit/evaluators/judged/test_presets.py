@@ -81,7 +81,7 @@ def test_parameters_are_part_of_the_question(scripted, preset, options, shown):
 
 def test_correctness_needs_an_expected_output(scripted):
     result = presets.Correctness(judge=scripted()).evaluate(EvalTestCase.of("Q", "A"))
-    assert "needs an expected output" in result.error
+    assert "requires an expected output" in result.error
 
 
 def test_tone_needs_no_input(scripted):

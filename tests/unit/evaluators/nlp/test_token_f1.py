@@ -102,7 +102,7 @@ def test_it_only_informs_unless_a_threshold_is_given():
 def test_a_missing_expected_output_is_an_error():
     result = TokenF1().evaluate(EvalTestCase.of("", "x"))
     assert result.score is None
-    assert "needs an expected output" in (result.error or "")
+    assert "requires an expected output" in (result.error or "")
 
 
 def test_importing_it_loads_no_optional_package():

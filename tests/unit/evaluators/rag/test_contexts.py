@@ -124,7 +124,7 @@ class TestContextualPrecision:
 
     def test_it_needs_an_expected_output(self, scripted):
         assert (
-            "needs an expected output"
+            "requires an expected output"
             in ContextualPrecision(judge=scripted()).evaluate(case_of(expected=None)).error
         )
 

@@ -160,7 +160,7 @@ def test_a_repair_is_told_what_was_wrong(scripted):
 
 def test_the_context_is_found_in_the_metadata_too(scripted):
     judge = judge_of(scripted)
-    result = Faithfulness(judge=judge, context_key="docs").evaluate(case_of(context=None, docs="One text."))
+    result = Faithfulness(judge=judge, contexts_key="docs").evaluate(case_of(context=None, docs="One text."))
     assert result.error is None
     assert "[1] One text." in judge.prompts[0]
 
@@ -174,10 +174,10 @@ def test_outputs_come_before_metadata(scripted):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        (case_of(context=None), "needs 'context' in the actual outputs or the metadata"),
-        (case_of(context=None, retrievalContext=["x"]), "It has 'retrievalContext': name that as the key."),
-        (case_of(context=7), "needs text or a list under 'context', not int: 7"),
-        (EvalTestCase({}, {"context": "y"}), "needs an actual output"),
+        (case_of(context=None), "Faithfulness requires contexts; the case has: input, output. Return them"),
+        (case_of(context=None, docs=["x"]), "Is metadata.docs meant? Then say so: contexts_key='docs'."),
+        (case_of(context=7), "'outputs.context' must be a text, a document or a list of these, not int: 7"),
+        (EvalTestCase({}, {"context": "y"}), "requires an output; the case has: outputs.context."),
     ],
 )
 def test_a_missing_or_odd_context_is_an_error_without_a_call(scripted, case, message):
@@ -204,7 +204,7 @@ def test_claims_are_extracted_once_for_all_evaluators_of_an_item(scripted, in_ru
     evaluators = [
         Faithfulness(judge=judge),
         AnswerRelevancy(judge=judge),
-        NoiseSensitivity(judge=judge, retrieval_context_key="context"),
+        NoiseSensitivity(judge=judge),
     ]
     case = EvalTestCase(
         {"input": "Q"}, {"output": "the output", "context": TRUTHS}, expected_outputs={"output": "Paris"}
@@ -239,7 +239,7 @@ def test_a_claim_cannot_start_a_line_of_its_own(scripted):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"judge": None}, "needs a judge"), ({"context_key": ""}, "context_key"), ({"window": 0}, "window")],
+    [({"judge": None}, "needs a judge"), ({"contexts_key": ""}, "contexts_key"), ({"window": 0}, "window")],
 )
 def test_a_wrong_configuration_is_refused(scripted, options, message):
     with pytest.raises(ConfigurationError, match=message):

@@ -47,8 +47,8 @@ def test_what_is_found_is_told_and_is_the_context(script, item, folder):
     first, second = found.actual_outputs["turns"]
     assert "Oslo is cold." in script.text(1)
     assert "oslo.md" in script.text(1)
-    assert [len(turn["retrievalContext"]) for turn in (first, second)] == [1, 2]
-    assert "Rome is warm." in second["retrievalContext"][1]
+    assert [len(turn["contexts"]) for turn in (first, second)] == [1, 2]
+    assert "Rome is warm." in second["contexts"][1]
     assert script.parameters[0].function_tools[0].description == "What is known of places."
 
 
@@ -77,4 +77,4 @@ def test_the_context_is_in_the_order_of_the_calls_whichever_ends_first(script, i
 
     found = item(TOOLS.replace("embed.py:embed", "embed.py:slow") + "test_cases: [{input: Where?}]\n")
 
-    assert [text.split()[-3] for text in found.actual_outputs["retrievalContext"]] == ["Oslo", "Rome"]
+    assert [text.split()[-3] for text in found.actual_outputs["contexts"]] == ["Oslo", "Rome"]

@@ -1,0 +1,163 @@
+"""What to say where a case lacks a part that an evaluator requires."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from dokimos.core.contexts import OF_ANSWERS, OF_RANKINGS, are_ids
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, RELEVANT, RETRIEVED, TOOL_CALLS, TOOLS
+from dokimos.core.test_case import EvalTestCase
+from dokimos.core.text import quoted, shortened
+from dokimos.errors import MissingInputError
+from dokimos.evaluators.case_parts import SECTIONS
+
+_MOST_NAMES: Final = 12
+_SHORT: Final = {
+    f"inputs.{INPUT}": "input",
+    f"outputs.{OUTPUT}": "output",
+    f"expected_outputs.{OUTPUT}": "expected",
+}
+_LONG: Final = {
+    "input": f"inputs.{INPUT}",
+    "actual_output": f"outputs.{OUTPUT}",
+    "expected_output": f"expected_outputs.{OUTPUT}",
+}
+_WORDS: Final = {
+    f"inputs.{INPUT}": "an input",
+    f"outputs.{OUTPUT}": "an output",
+    f"expected_outputs.{OUTPUT}": "an expected output",
+    f"outputs.{TOOL_CALLS}": "the tool calls",
+    f"expected_outputs.{TOOL_CALLS}": "the expected tool calls",
+    f"metadata.{TOOLS}": "the agent's tools",
+    "metadata": "metadata",
+    "metrics": "metrics measured by the task",
+}
+_OTHER_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    CONTEXTS: ("documents", "docs", "chunks", "passages", "nodes", "sources", "source_documents",
+               "source_nodes", "retrieved_documents", "search_results", "evidence"),
+    OUTPUT: ("answer", "response", "result", "reply", "completion", "prediction", "actual_output", "text"),
+    INPUT: ("question", "query", "prompt", "user_input", "message"),
+    RELEVANT: ("relevant_ids", "relevant_docs", "relevant_documents", "reference_contexts", "gold", "qrels"),
+    TOOL_CALLS: ("tool_calls", "tools_called", "calls"),
+}  # fmt: skip
+"""What people commonly call a part that has another name here."""
+_PLACES: Final = {
+    "inputs": ("inputs", "metadata"),
+    "outputs": ("outputs",),
+    "expected_outputs": ("expected_outputs", "metadata", "inputs"),
+    "metadata": ("metadata", "inputs", "outputs"),
+    CONTEXTS: ("outputs", "metadata", "inputs"),
+    RELEVANT: ("expected_outputs", "metadata", "inputs"),
+}
+"""In which parts of a case something may stand that was meant for one of them."""
+_PARAMETERS: Final = {CONTEXTS: "contexts_key", RELEVANT: "expected_key"}
+"""The evaluators' parameter for a key of the user's own."""
+
+
+def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
+    """Return the error that a case lacks the part which a path names.
+
+    It says what the evaluator requires, what the case has, what was probably meant, and how to supply it.
+    """
+    has = listed_parts(case)
+    said = [f"{name} requires {describe_path(path)}; the case has: {has}.", _near(path, case), remedy(path)]
+    return MissingInputError(" ".join(sentence for sentence in said if sentence))
+
+
+def listed_parts(case: EvalTestCase) -> str:
+    """Return the names of what a case has: `input, output, expected, metadata.topic`."""
+    names = [_SHORT.get(path, shortened(path, 60)) for path, value in _entries(case) if value is not None]
+    if case.metrics is not None:
+        names.append("metrics")
+    more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES])
+    return f"{shown} and {more} more" if more > 0 else shown or "nothing"
+
+
+def describe_path(path: str) -> str:
+    """Return a path as it stands in a sentence: "an input", "'topic' in the metadata"."""
+    path = _LONG.get(path, path)
+    if path in _WORDS:
+        return _WORDS[path]
+    section, dot, key = path.partition(".")
+    if section in (CONTEXTS, RETRIEVED):
+        return f"contexts under {key!r}" if dot else "contexts"
+    if section == RELEVANT:
+        return f"the relevant items under {key!r} in the expected outputs" if dot else "the relevant items"
+    return f"{key!r} in the {section.replace('_', ' ')}" if dot else path
+
+
+def remedy(path: str) -> str:
+    """Say how a part gets into a case."""
+    path = _LONG.get(path, path)
+    section, _, key = path.partition(".")
+    if section in (CONTEXTS, RETRIEVED):
+        key = key or CONTEXTS
+        return (
+            f'Return them from the task: {{"output": ..., "{key}": [...]}}; or give the data set a column '
+            f'"{key}".'
+        )
+    if section == RELEVANT:
+        return f'Give each row of the data set a list "{key or RELEVANT}" of what should be retrieved.'
+    if path == f"inputs.{INPUT}":
+        return "Give the example an input: Example.of(input, expected)."
+    if path == f"expected_outputs.{OUTPUT}":
+        return (
+            "Give the example an expected output: Example.of(input, expected), or a column expected_output."
+        )
+    return _remedy_of_key(section, key)
+
+
+def _remedy_of_key(section: str, key: str) -> str:
+    if section == "outputs":
+        rest = "" if key == OUTPUT else f', "{key}": ...'
+        return f'Return it from the task: {{"output": ...{rest}}}.'
+    if section in ("inputs", "expected_outputs"):
+        return (
+            f'Put it into the example: {section}={{"{key}": ...}}, or columns={{"NAME": "{section}.{key}"}}.'
+        )
+    if section == "metadata":
+        return f'Put it into the example: metadata={{"{key or "KEY"}": ...}}, or a column of the data set.'
+    return "A run measures them; a case of your own takes metrics=CallMetrics(...)."
+
+
+def _near(path: str, case: EvalTestCase) -> str:
+    """Say what of a case was probably meant, or why what seems to be there does not count."""
+    path = _LONG.get(path, path)
+    section, dot, key = path.partition(".")
+    section = CONTEXTS if section == RETRIEVED else section
+    names = OF_ANSWERS if section == CONTEXTS and not dot else (key or section,)
+    entries = {p: v for p, v in _entries(case) if p.partition(".")[0] in _PLACES.get(section, ())}
+    for there, value in entries.items():
+        if value is None and (there == path or section == CONTEXTS) and there.partition(".")[2] in names:
+            return f"{there} is null."
+    ids = case.find_contexts(OF_RANKINGS, texts=False) if path == CONTEXTS else None
+    if ids is not None and are_ids(ids.value):
+        return f"{ids.path} has what look like ids rather than texts: {quoted(ids.value)}."
+    found = _resembling([p for p, value in entries.items() if value is not None], names)
+    if not found:
+        return ""
+    parameter = _PARAMETERS.get(section)
+    advice = f" Then say so: {parameter}={found[0].partition('.')[2]!r}." if parameter else ""
+    return f"Is {' or '.join(found)} meant?{advice}"
+
+
+def _resembling(paths: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return up to three paths whose keys mean what one of the names does, else resemble one of them."""
+    known = {_letters(word) for name in names for word in (name, *_OTHER_WORDS.get(name, ()))}
+    others = [path for path in paths if path not in _SHORT]
+    same = [path for path in others if _letters(path.partition(".")[2]) in known]
+    near = (path for path in others if difflib.get_close_matches(path.partition(".")[2], names, 1, 0.75))
+    return (same or [*near])[:3]
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _entries(case: EvalTestCase) -> Iterator[tuple[str, Any]]:
+    for section, read in SECTIONS.items():
+        for key, value in read(case).items():
+            yield f"{section}.{key}", value
