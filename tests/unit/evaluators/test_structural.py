@@ -207,7 +207,7 @@ def test_deep_arrays_that_differ_are_compared_without_order():
 
 def test_the_missing_expected_key_is_an_error_that_names_what_there_is():
     found = StructuralMatch(output_key="order").evaluate(EvalTestCase.of("q", "x", "y"))
-    assert "requires 'order' in the expected outputs; the case has: output, expected. Put it" in (
+    assert "requires 'order' in the expected outputs; the case has: input, output, expected. Put it" in (
         found.error or ""
     )
 

@@ -94,7 +94,7 @@ def test_a_chat_message_of_ours_needs_no_query():
     case = llama_index.to_test_case({"response": "r", "contexts": ["c"]}, query="q")
 
     assert (case.input, case.actual_output, case.contexts) == ("q", "r", ("c",))
-    assert llama_index.to_test_case({"response": "r"}).context is None
+    assert llama_index.to_test_case({"response": "r"}).contexts is None
 
 
 def test_their_evaluator_is_given_what_the_case_has():

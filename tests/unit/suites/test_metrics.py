@@ -166,7 +166,11 @@ def test_an_empty_list_means_no_metrics(folder):
         ("{metric: numeric}", "{input: price}", "There is no ground truth."),
         ("{metric: structural_match}", "{input: price}", "There is no ground truth."),
         ("{metric_type: contextual_recall}", "{input: price}", "There is no ground truth."),
-        ("{metric_type: faithfulness}", "{input: price}", "There is no retrieval context."),
+        (
+            "{metric_type: faithfulness}",
+            "{input: price}",
+            "There are no contexts: neither the suite nor the agent gives any.",
+        ),
         (
             "{type: geval, name: G, criteria: Good., evaluation_params: [actual_output, context]}",
             "{input: price}",

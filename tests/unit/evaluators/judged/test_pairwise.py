@@ -69,7 +69,7 @@ def test_equal_outputs_tie_without_a_call(scripted):
 
 def test_a_case_without_a_baseline_is_an_error(scripted):
     result = Pairwise(judge=scripted(), baseline_key="old").evaluate(CASE)
-    assert "needs the baseline's output under 'old' in the metadata" in result.error
+    assert "requires 'old' in the metadata" in result.error
 
 
 @pytest.mark.parametrize(
