@@ -80,7 +80,7 @@ $(VENV)/.python:
 
 $(VENV)/.demo: $(VENV)/.python pyproject.toml constraints.txt
 	@echo "Installing dokimos into $(VENV) ..."
-	@$(PIP_INSTALL) --no-compile -c constraints.txt -e '.[agents,nlp]'
+	@$(PIP_INSTALL) --no-compile -c constraints.txt -e '.[agents-openai,nlp]'
 	@touch $@
 
 # The constraints are the whole set, so that pip has nothing left to resolve.

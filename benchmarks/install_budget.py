@@ -2,6 +2,9 @@
 
 Exits with 1 when the core install has more packages or is larger than its budget; the times depend on the
 machine and are only shown.
+
+With names of extras (`python benchmarks/install_budget.py agents-openai agents-anthropic`) it installs each
+into a fresh virtual environment, from the package index that pip is configured with, and measures that.
 """
 
 from __future__ import annotations
@@ -10,16 +13,32 @@ import re
 import resource
 import subprocess
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+import tempfile
+import venv
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path
 
 PACKAGES = 24
 MEGABYTES = 65
 IMPORT_SECONDS = 0.15
 HELP_SECONDS = 0.25
+EXTRAS = {
+    "agents": (35, 100),
+    "agents-openai": (45, 150),
+    "agents-anthropic": (45, 150),
+    "agents-mcp": (65, 150),
+}
+"""Packages and megabytes that an extra may have together with the core."""
+TOOLS = {"pip", "setuptools", "wheel"}
+ROOT = Path(__file__).resolve().parents[1]
 
 
-def main() -> int:
-    """Print the figures beside their budgets."""
+def main(extras: list[str]) -> int:
+    """Print the figures beside their budgets; those of a fresh install of each extra where any is named."""
+    if extras == ["--measure"]:
+        return _print_this_environment()
+    if extras:
+        return max([_measure_extra(extra) for extra in extras])
     names = closure("dokimos")
     size = sum(installed_size(distribution(name)) for name in names) / 1e6
     print(f"packages           {len(names):6}      at most {PACKAGES}")
@@ -27,6 +46,28 @@ def main() -> int:
     print(f"import dokimos     {_cpu_seconds('-c', 'import dokimos'):8.3f} s  at most {IMPORT_SECONDS}")
     print(f"dokimos --help     {_cpu_seconds('-m', 'dokimos', '--help'):8.3f} s  at most {HELP_SECONDS}")
     return int(len(names) > PACKAGES or size > MEGABYTES)
+
+
+def _measure_extra(extra: str) -> int:
+    """Install an extra into a fresh environment, and measure all that is in it but what installs."""
+    if extra not in EXTRAS:
+        sys.exit(f"There is no budget for {extra!r}; there is one for {', '.join(EXTRAS)}.")
+    packages, megabytes = EXTRAS[extra]
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = str(Path(folder) / "bin" / "python")
+        install = [python, "-m", "pip", "install", "-qq", "--no-compile", "--disable-pip-version-check"]
+        subprocess.run([*install, f"{ROOT}[{extra}]"], check=True)
+        measured = subprocess.check_output([python, __file__, "--measure"], text=True)
+    count, size = measured.split()
+    print(f"{extra:<17}{count:>4} packages, at most {packages}; {float(size):6.1f} MB, at most {megabytes}")
+    return int(int(count) > packages or float(size) > megabytes)
+
+
+def _print_this_environment() -> int:
+    found = [each for each in distributions() if _normalised(each.metadata["Name"]) not in TOOLS]
+    print(len(found), sum(map(installed_size, found)) / 1e6)
+    return 0
 
 
 def closure(name: str) -> set[str]:
@@ -96,4 +137,4 @@ def _cpu_of_child(*arguments: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

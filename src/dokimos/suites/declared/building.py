@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from dokimos.core.static_imports import may_import
-from dokimos.errors import ConfigurationError, MissingExtraError
+from dokimos.errors import ConfigurationError
 from dokimos.suites.declared.application import DeclaredAgent
 from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
-from dokimos.suites.declared.models import EXTRA, Endpoint, needed_key
+from dokimos.suites.declared.models import Endpoint, needed_key
 from dokimos.suites.declared.plan import (
     MOST_TURNS,
     AgentPlan,
@@ -22,6 +21,7 @@ from dokimos.suites.declared.plan import (
     check_server,
     response_schema,
 )
+from dokimos.suites.declared.requirements import check_packages
 from dokimos.suites.instructions import Prompt, read_instructions
 from dokimos.suites.problems import Problem, Steps
 from dokimos.suites.tool_check import TOOL_SEARCH
@@ -51,7 +51,7 @@ class AgentBuilder:
     def build(self, timeout: float) -> DeclaredAgent | None:
         """Return the agent, None where there are problems."""
         if may_import():
-            self._check_extra()
+            check_packages(self._document, self._file)
         plan = self._plan(timeout)
         if self.problems or plan is None:
             return None
@@ -71,16 +71,6 @@ class AgentBuilder:
             needed = None if block is None else needed_key(block)
             if needed is not None:
                 yield needed
-
-    def _check_extra(self) -> None:
-        wanted = ["pydantic_ai", _CLIENTS[self._model.provider]]
-        wanted += ["fastmcp"] if any(isinstance(tool, McpTool) for tool in self._file.tools) else []
-        missing = [module for module in wanted if find_spec(module) is None]
-        if missing:
-            raise MissingExtraError(
-                f"{missing[0]} is not installed; the agent that {self._document.file} declares needs it. "
-                f"Install it with: pip install 'dokimos[{EXTRA}]'"
-            )
 
     @property
     def _cache_dir(self) -> Path:
@@ -199,11 +189,3 @@ class AgentBuilder:
     def _folder(self, steps: Steps) -> Path:
         """Return the folder of the file that says something: what it names is relative to it."""
         return self._document.place(steps).file.resolve().parent
-
-
-_CLIENTS: Final = {
-    "openai": "openai",
-    "azure_openai": "openai",
-    "ollama": "openai",
-    "anthropic": "anthropic",
-}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.core.extras import require
 from dokimos.judges.openai import is_openai
 from dokimos.judges.provider import HttpJudge
+from dokimos.suites.declared.requirements import OF_PROVIDERS
 from dokimos.suites.metrics import judge_of
 
 if TYPE_CHECKING:
     from dokimos.suites.metric_schema import ModelBlock
 
 EXTRA: Final = "agents"
+"""What brings Pydantic AI; the extras of providers, in `requirements`, bring it too."""
 NO_KEY: Final = "not-needed"
 """In the place of a key, for endpoints without one: the providers' own clients insist on some text."""
 SDK_RETRIES: Final = 0
@@ -94,23 +96,27 @@ def _root(provider: str, url: str) -> str:
     return url
 
 
+def _extra_of(provider: str) -> str:
+    return OF_PROVIDERS[provider][1]
+
+
 def _openai(endpoint: Endpoint) -> Any:
-    models: Any = require("pydantic_ai.models.openai", EXTRA)
+    models: Any = require("pydantic_ai.models.openai", _extra_of("openai"))
     provider = _openai_provider(endpoint)
     kind = models.OpenAIResponsesModel if is_openai(endpoint.url) else models.OpenAIChatModel
     return kind(endpoint.name, provider=provider)
 
 
 def _openai_provider(endpoint: Endpoint) -> Any:
-    providers: Any = require("pydantic_ai.providers.openai", EXTRA)
+    providers: Any = require("pydantic_ai.providers.openai", _extra_of("openai"))
     return providers.OpenAIProvider(base_url=endpoint.url, api_key=endpoint.key or NO_KEY)
 
 
 def _azure(endpoint: Endpoint) -> Any:
     from dokimos.judges.openai import AZURE_API_VERSION
 
-    models: Any = require("pydantic_ai.models.openai", EXTRA)
-    providers: Any = require("pydantic_ai.providers.azure", EXTRA)
+    models: Any = require("pydantic_ai.models.openai", _extra_of("openai"))
+    providers: Any = require("pydantic_ai.providers.azure", _extra_of("azure_openai"))
     version = None if endpoint.url.endswith("/v1") else endpoint.api_version or AZURE_API_VERSION
     provider = providers.AzureProvider(
         azure_endpoint=endpoint.url, api_version=version, api_key=endpoint.key or NO_KEY
@@ -119,15 +125,15 @@ def _azure(endpoint: Endpoint) -> Any:
 
 
 def _anthropic(endpoint: Endpoint) -> Any:
-    models: Any = require("pydantic_ai.models.anthropic", EXTRA)
-    providers: Any = require("pydantic_ai.providers.anthropic", EXTRA)
+    models: Any = require("pydantic_ai.models.anthropic", _extra_of("anthropic"))
+    providers: Any = require("pydantic_ai.providers.anthropic", _extra_of("anthropic"))
     provider = providers.AnthropicProvider(api_key=endpoint.key or NO_KEY, base_url=endpoint.url)
     return models.AnthropicModel(endpoint.name, provider=provider)
 
 
 def _ollama(endpoint: Endpoint) -> Any:
-    models: Any = require("pydantic_ai.models.ollama", EXTRA)
-    providers: Any = require("pydantic_ai.providers.ollama", EXTRA)
+    models: Any = require("pydantic_ai.models.ollama", _extra_of("ollama"))
+    providers: Any = require("pydantic_ai.providers.ollama", _extra_of("ollama"))
     provider = providers.OllamaProvider(base_url=endpoint.url, api_key=endpoint.key or NO_KEY)
     return models.OllamaModel(endpoint.name, provider=provider)
 

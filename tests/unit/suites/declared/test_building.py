@@ -1,13 +1,18 @@
 """What a declared agent is made of: addresses, keys, what is missing, what tells agents apart."""
 
+import tomllib
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.suites.declared import building
+from dokimos.suites.declared import requirements
 from dokimos.suites.declared.models import Endpoint
 from dokimos.suites.declared.plan import response_schema
 from dokimos.suites.metric_schema import ModelBlock
 
+ROOT = Path(__file__).parents[4]
 CASES = "test_cases: [{input: a}]\n"
 AGENT = """\
 model: {provider: openai, name: scripted, base_url: "http://nowhere.invalid/v1"}
@@ -83,11 +88,61 @@ def test_a_missing_key_is_named_with_what_needs_it(declare, provider):
         suite.check_keys()
 
 
-def test_a_missing_package_says_what_to_install(declare, monkeypatch):
-    monkeypatch.setattr(building, "find_spec", lambda module: None)
+def without(monkeypatch, *modules):
+    monkeypatch.setattr(requirements, "find_spec", lambda module: None if module in modules else object())
 
-    with pytest.raises(MissingExtraError, match=r"pip install 'dokimos\[agents\]'"):
-        declare(CASES)
+
+@pytest.mark.parametrize(
+    ("provider", "extra", "client"),
+    [
+        ("openai", "agents-openai", "openai"),
+        ("ollama", "agents-openai", "openai"),
+        ("anthropic", "agents-anthropic", "anthropic"),
+    ],
+)
+def test_a_missing_client_is_told_with_its_place_and_its_extra(declare, monkeypatch, provider, extra, client):
+    without(monkeypatch, client)
+
+    with pytest.raises(MissingExtraError) as error:
+        declare(CASES, f"model:\n  provider: {provider}\n  name: m\ninstructions: {{inline: Help.}}\n")
+
+    assert str(error.value).endswith(
+        f"agent.yaml:3:3: model.provider needs {client}, which is not installed. "
+        f'Install with: pip install "dokimos[{extra}]"'
+    )
+
+
+def test_everything_that_is_not_installed_is_told_at_once(declare, monkeypatch):
+    without(monkeypatch, "pydantic_ai", "anthropic", "fastmcp")
+    tools = """
+tools:
+  - {name: files, type: mcp, command: serve}
+  - {name: p, type: prompt, template: "{{a}}", parameters: {a: string}, model: {provider: anthropic, name: m}}
+"""
+
+    with pytest.raises(MissingExtraError) as error:
+        declare(tools + CASES)
+
+    message = str(error.value)
+    assert "model.provider needs pydantic_ai" in message
+    assert "tools[0].type needs fastmcp" in message
+    assert "tools[1].model.provider needs anthropic" in message
+    assert message.endswith('pip install "dokimos[agents-openai,agents-mcp,agents-anthropic]"')
+
+
+def test_other_faults_of_the_suite_come_before_packages(declare, monkeypatch):
+    without(monkeypatch, "openai")
+
+    with pytest.raises(ConfigurationError, match="there is no key 'instrutions'"):
+        declare(CASES, "model: {provider: openai, name: m}\ninstrutions: {inline: Help.}\n")
+
+
+def test_each_extra_of_an_agent_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+
+    named = {extra for _, extra in requirements.OF_PROVIDERS.values()} | {requirements.OF_MCP[1]}
+    assert named < set(extras)
+    assert set(get_args(ModelBlock.model_fields["provider"].annotation)) == set(requirements.OF_PROVIDERS)
 
 
 def test_missing_instructions_are_told_with_their_place(declare):
