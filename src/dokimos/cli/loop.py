@@ -107,7 +107,9 @@ def settle_target(target: str | None, settings: RunSettings) -> tuple[str, RunSe
 def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     """Choose the items and the outputs to reuse; None where there is nothing to run, which has been said."""
     extra = settings.extra
-    if extra.get("failed") is None and extra.get("reuse") is None and not is_watched():
+    is_estimated = extra.get("estimate") or extra.get("confirm_above") is not None
+    is_loop = extra.get("failed") is not None or extra.get("reuse") is not None or is_watched()
+    if not is_loop and not is_estimated:
         return Loop(settings=settings)
     from dokimos.cli.run import planned_experiment
 
@@ -121,7 +123,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
         selection, settings = choose_failed(experiment, settings)
         if selection is None:
             return None
-    reuse = _reused(target, settings, experiment)
+    reuse = _reused(target, settings, experiment) if is_loop else None
     settings = replace(settings, extra={**settings.extra, "reuse": reuse})
     run_id = None if extra.get("failed") is None else Path(extra["failed"]).name
     previous = _previous_run(target, settings) if is_watched() and run_id is None else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_first, estimate_options
 from dokimos.cli.loop import LOOP_OPTIONS, loop_options, prepare_loop, settle_target
 from dokimos.cli.options import (
     allow_errors_option,
@@ -109,6 +110,7 @@ class RunSettings:
 @click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
 @loop_options
+@estimate_options
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -139,9 +141,19 @@ def run(
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
     if given["no_journal"] and given["resume"] is not None:
         raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
-    names = ("resume", "retry_errors", "force", "fail_fast", "no_journal", "run_dir", *LOOP_OPTIONS)
+    names = (
+        "resume",
+        "retry_errors",
+        "force",
+        "fail_fast",
+        "no_journal",
+        "run_dir",
+        *LOOP_OPTIONS,
+        *ESTIMATE_OPTIONS,
+    )
     extra = {name: given.pop(name) for name in names}
     target, settings = settle_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
+    check_estimate(settings.extra)
     if settings.extra["watch"]:
         check_watch(settings.extra, target)
         from dokimos.cli.watch import watch, watched_arguments
@@ -179,7 +191,10 @@ def execute(
     loop = prepare_loop(target, settings)
     if loop is None:
         return 0
-    settings = loop.settings
+    planned = estimate_first(target, loop.settings)
+    if planned is None:
+        return 0
+    settings = planned
     kept = not settings.extra.get("no_journal")
     criteria = Criteria.of(wanted, settings.allow_errors)
     presentation = Presentation(
@@ -208,8 +223,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     from dokimos.experiment.part import Part
     from dokimos.experiment.record import Launch
 
-    experiment, adjustments = _planned(target, settings)
-    experiment = _adjusted(experiment, adjustments)
+    experiment = adjusted_experiment(target, settings)
     if not callable(experiment.evaluators):
         from dokimos.core.score_range import USUAL_RANGE
 
@@ -255,6 +269,12 @@ def _planned(target: str, settings: RunSettings) -> tuple[Experiment, RunSetting
 def planned_experiment(target: str, settings: RunSettings) -> Experiment:
     """Return the experiment of a target as it stands, before the settings choose from its rows."""
     return _planned(target, settings)[0]
+
+
+def adjusted_experiment(target: str, settings: RunSettings) -> Experiment:
+    """Return the experiment of a target as it is to be run."""
+    experiment, adjustments = _planned(target, settings)
+    return _adjusted(experiment, adjustments)
 
 
 def _experiment(target: str, settings: RunSettings) -> Experiment:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.echo import echo, is_debugging
+from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_first, estimate_options
 from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, settle_target
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
@@ -81,6 +82,7 @@ def test() -> None:
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
 @loop_options
+@estimate_options
 @endpoint_options
 @allow_errors_option
 @call_options
@@ -112,13 +114,23 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]
     shown = {name: given.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")}
-    names = ("resume", "retry_errors", "fail_fast", "no_journal", "run_dir", "quiet", *LOOP_OPTIONS)
+    names = (
+        "resume",
+        "retry_errors",
+        "fail_fast",
+        "no_journal",
+        "run_dir",
+        "quiet",
+        *LOOP_OPTIONS,
+        *ESTIMATE_OPTIONS,
+    )
     extra = {name: given.pop(name) for name in names}
     settings = RunSettings(**given, filters=filters, extra=extra)
     named = any(names_target(extra[name]) for name in ("failed", "reuse"))
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
     suite, settings = settle_target(suite, settings)
+    check_estimate(extra)
     if extra["watch"]:
         check_watch(extra, suite)
         from dokimos.cli.watch import watch, watched_arguments
@@ -201,7 +213,10 @@ def execute_suite(
     loop = prepare_loop(target, replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet}))
     if loop is None:
         return 0
-    settings = loop.settings
+    planned = estimate_first(target, loop.settings)
+    if planned is None:
+        return 0
+    settings = planned
     is_kept = not settings.extra.get("no_journal")
 
     def show(result: ExperimentResult) -> None:

@@ -1,0 +1,268 @@
+"""`--estimate` and `--confirm-above`: what a run will cost, before it is run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dokimos.cli.echo import echo
+from dokimos.core.text import counted, listed
+
+if TYPE_CHECKING:
+    from dokimos.cli.run import RunSettings
+    from dokimos.core.results import ExperimentResult
+    from dokimos.experiment.estimate import Estimate, Range
+    from dokimos.experiment.experiment import Experiment
+
+SAMPLE: Final = 3
+"""Items that are run where no earlier run tells what they take."""
+
+
+def estimate_options(command: Any) -> Any:
+    """Options of those who want to know the price first."""
+    for option in reversed((
+        click.option(
+            "--estimate", is_flag=True,
+            help=f"Say what the run will take, from an earlier run or {SAMPLE} items, and do not run it.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="With --estimate: as JSON."),
+        click.option(
+            "--confirm-above", type=click.FloatRange(min=0), metavar="USD",
+            help="Ask first where the run may cost more; exit with 2 where nobody can be asked.",
+        ),
+        click.option("--yes", is_flag=True, help="With --confirm-above: run without asking."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+ESTIMATE_OPTIONS: Final = ("estimate", "as_json", "confirm_above", "yes")
+
+
+def check_estimate(extra: Any) -> None:
+    """Refuse options that say nothing without another one."""
+    if extra["as_json"] and not extra["estimate"]:
+        raise click.UsageError("--json needs --estimate; `-o result.json` writes a result as JSON.")
+    if extra["yes"] and extra["confirm_above"] is None:
+        raise click.UsageError("--yes needs --confirm-above USD.")
+    if extra["estimate"] and (extra["watch"] or extra["resume"] is not None):
+        raise click.UsageError("--estimate runs nothing, so --watch and --resume cannot be combined with it.")
+
+
+def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
+    """Say what the run will take, and ask where that was wanted; None where it is not to be run.
+
+    Raises:
+        ConfigurationError: where it may cost too much and nobody can be asked.
+    """
+    extra = settings.extra
+    limit: float | None = extra.get("confirm_above")
+    if not extra.get("estimate") and (limit is None or extra.get("yes")):
+        return settings
+    estimate, sample = _estimated(target, settings)
+    if extra.get("as_json"):
+        from dokimos.core.wire import to_json
+
+        echo(to_json(estimate, indent=2))
+    elif extra.get("estimate") or not extra.get("quiet"):
+        for line in estimate_lines(estimate, is_sample=sample is not None):
+            echo(line, err=not extra.get("estimate"))
+    if limit is None or extra.get("estimate") or not _is_confirmed(estimate, limit):
+        return None
+    return settings if sample is None else _after_sample(settings, sample)
+
+
+def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
+    """Yield the estimate for people."""
+    source = f"{counted(estimate.seen, 'item')} of {estimate.source}"
+    source = f"{counted(estimate.seen, 'item')} run for this" if is_sample else source
+    yield f"Estimate for {counted(estimate.items, 'item')}, from {source}:"
+    yield f"  calls    {'not known' if estimate.calls is None else f'about {estimate.calls:,}'}"
+    yield f"  tokens   {_range(estimate.tokens, _whole)}"
+    yield f"  cost     {_range(estimate.cost_usd, _dollars)}"
+    yield f"  time     {_range(estimate.seconds, _time)}"
+    if is_sample:
+        spent = "nothing that is known" if not estimate.spent_usd else _dollars(estimate.spent_usd)
+        yield f"  Running those {estimate.seen + estimate.errored} has cost {spent}."
+    for model in estimate.unpriced:
+        yield f"! The price of {model} is not known: add it to the prices of the experiment or the judge."
+    if not estimate.is_task_measured:
+        yield "! The application does not say what it costs, so only the judges are counted."
+    if estimate.errored:
+        yield f"! {counted(estimate.errored, 'item')} errored, and not counted."
+
+
+def _estimated(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
+    """Return the estimate, and the run of the sample where one had to be run."""
+    from dokimos.cli.run import adjusted_experiment
+    from dokimos.experiment.estimate import estimate_run
+    from dokimos.experiment.folders import find_run, runs_root
+
+    experiment = adjusted_experiment(target, settings)
+    chosen = _marks(experiment)
+    items = len(chosen) * experiment.runs
+    root = runs_root(settings.extra.get("run_dir"))
+    counts_own = bool(getattr(experiment.task, "counts_own_calls", False))
+    for earlier, result in _earlier_results(target, root, experiment):
+        return estimate_run(
+            result,
+            items=items,
+            parallelism=experiment.parallelism,
+            calls=_calls(earlier, result, counts_own),
+            seconds=_seconds_per_item(result, result.provenance.parallelism or 1),
+        ), None
+    result = _run_sample(target, settings, experiment, chosen)
+    is_kept = result.run_id is not None and not settings.extra.get("no_journal")
+    folder = find_run(str(result.run_id), root) if is_kept else None
+    return estimate_run(
+        result,
+        items=items,
+        parallelism=experiment.parallelism,
+        calls=None if folder is None else _calls(folder, result, counts_own),
+        seconds=_seconds_per_item(result, min(experiment.parallelism, result.total_count or 1)),
+        spent_usd=_spent(result),
+    ), folder
+
+
+def _marks(experiment: Experiment) -> list[str]:
+    from dokimos.experiment.part import hashed_examples
+
+    marks = [mark for _, mark in hashed_examples(experiment.dataset)]
+    shard = experiment.options.shard
+    return marks if shard is None else marks[shard[0] - 1 :: shard[1]]
+
+
+def _earlier_results(
+    target: str, root: Path, experiment: Experiment
+) -> Iterator[tuple[Path, ExperimentResult]]:
+    """Yield runs of the same with enough items, in which all that was asked was paid for."""
+    from itertools import islice
+
+    from dokimos.cli.loop import runs_of
+    from dokimos.errors import DokimosError
+    from dokimos.experiment.identity import Identity
+    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
+    from dokimos.experiment.store import load_run
+
+    now = Identity.of(experiment)
+    for folder in islice(runs_of(target, root), MOST_RUNS):
+        try:
+            record = EarlierRun.of(folder).record
+            known = Identity.from_manifest(read_manifest(folder))
+            if record is None or known.task != now.task or not known.has_evaluators_of(now):
+                continue
+            if now.evaluators is None and record.data_changes():
+                continue  # a suite, of which the metrics may have changed
+            result = load_run(folder)
+        except (DokimosError, KeyError):
+            continue
+        answered = sum(item.error is None for item in result.item_results)
+        if answered >= min(SAMPLE, len(result.item_results)) and answered and _is_paid(folder):
+            yield folder, result
+
+
+def _is_paid(folder: Path) -> bool:
+    """Say whether no reply came from elsewhere: the cache, a cassette, an earlier run."""
+    from dokimos.judges.store import CALLS_FILE, RunCalls
+
+    path = folder / CALLS_FILE
+    if not path.is_file():
+        return True
+    calls = RunCalls(path)
+    try:
+        return all(one.reply.metrics is not None for one in calls.recordings())
+    finally:
+        calls.close()
+
+
+def _calls(folder: Path, result: ExperimentResult, counts_own: bool) -> int:
+    """Count the calls of models that a run has kept, and those of a task that tells what an item costs."""
+    from dokimos.judges.store import CALLS_FILE, RunCalls
+
+    path = folder / CALLS_FILE
+    kept = sum(1 for _ in RunCalls(path).paid()) if path.is_file() else 0
+    return kept if counts_own else kept + result.summary.tokenized
+
+
+def _seconds_per_item(result: ExperimentResult, parallelism: int) -> float | None:
+    from dokimos.reporting.console import elapsed_seconds
+
+    elapsed = elapsed_seconds(result)
+    return None if elapsed is None or not result.total_count else elapsed * parallelism / result.total_count
+
+
+def _spent(result: ExperimentResult) -> float | None:
+    costs = [result.summary.metrics.cost_usd, result.summary.judging.metrics.cost_usd]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
+
+
+def _run_sample(
+    target: str, settings: RunSettings, experiment: Experiment, chosen: list[str]
+) -> ExperimentResult:
+    """Run the first, the middle and the last item for real."""
+    from dokimos.cli.run import carry_out
+    from dokimos.experiment.part import Part
+
+    places = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
+    part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[place] for place in places))
+    if not settings.extra.get("quiet"):
+        echo(f"No earlier run tells what this takes: running {counted(len(places), 'item')}.", err=True)
+    extra = {**settings.extra, "quiet": True, "reuse": None}
+    sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
+    return carry_out(target, sampled)
+
+
+def _after_sample(settings: RunSettings, sample: Path) -> RunSettings:
+    """Let the run take over what its estimate has paid for."""
+    from dokimos.experiment.reuse import EarlierOutputs
+
+    reuse = settings.extra.get("reuse") or EarlierOutputs([], {})
+    reuse = replace(reuse, folders=[*reuse.folders, sample], replies={sample: True, **reuse.replies}, note="")
+    return replace(settings, extra={**settings.extra, "reuse": reuse})
+
+
+def _is_confirmed(estimate: Estimate, limit: float) -> bool:
+    """Say whether the run may go on: it costs little enough, or somebody agrees."""
+    from dokimos.errors import ConfigurationError
+
+    cost = estimate.cost_usd
+    if not estimate.unpriced and (cost is None or cost.high <= limit):
+        return True
+    if estimate.unpriced:
+        what = f"What the run costs is not known ({listed(list(estimate.unpriced))} without a price)"
+    else:
+        what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
+    if not sys.stdin.isatty():
+        raise ConfigurationError(f"{what}, and nobody can be asked here. To run it all the same, give --yes.")
+    return click.confirm(f"{what}. Run it?", err=True)
+
+
+def _range(found: Range | None, shown: Any) -> str:
+    if found is None:
+        return "not known"
+    low, high = shown(found.low), shown(found.high)
+    return f"about {low}" if low == high else f"{low} to {high}"
+
+
+def _whole(number: float) -> str:
+    """Round to two digits: more would promise what nobody knows."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:.2f}" if usd >= 1 else f"${float(f'{usd:.2g}'):g}" if usd >= 0.0001 else "$0"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return "1 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
