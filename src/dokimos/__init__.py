@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dokimos.evaluators.function import evaluator as evaluator
     from dokimos.experiment.experiment import Experiment as Experiment
     from dokimos.experiment.experiment import evaluate as evaluate
+    from dokimos.experiment.experiment import evaluate_async as evaluate_async
     from dokimos.experiment.merging import merge_results as merge_results
     from dokimos.experiment.options import RunOptions as RunOptions
     from dokimos.experiment.task import on_input as on_input
@@ -106,6 +107,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "assert_scores": "testing.assertions",
     "compare_runs": "comparison.comparing",
     "evaluate": "experiment.experiment",
+    "evaluate_async": "experiment.experiment",
     "evaluator": "evaluators.function",
     "export": "exporters.base",
     "from_json": "core.wire",

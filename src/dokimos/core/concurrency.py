@@ -247,11 +247,12 @@ def run_sync(
     of them change nothing.
     """
     # Not begun inside an `except` block: all errors of the coroutine would seem to follow from its exception.
-    run = _run_in_own_thread if _is_loop_running() else _run_in_own_loop
+    run = _run_in_own_thread if is_loop_running() else _run_in_own_loop
     return run(main, interrupted)
 
 
-def _is_loop_running() -> bool:
+def is_loop_running() -> bool:
+    """Say whether an event loop is running in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

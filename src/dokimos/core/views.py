@@ -27,8 +27,8 @@ class Printable:
         text: str = _printing().text_of(self)
         return text
 
-    def _repr_html_(self) -> str:
-        html: str = _printing().html_of(self)
+    def _repr_html_(self) -> str | None:
+        html: str | None = _printing().html_of(self)
         return html
 
     def print(self, *, verbose: bool = False) -> None:

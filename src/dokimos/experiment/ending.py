@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dokimos.core.endings import describe_failure
 from dokimos.core.visible import print_line, visible
+from dokimos.reporting.notebook import notebook, show
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -28,6 +29,23 @@ def tell_ending(result: ExperimentResult) -> None:
             _log.debug("The end of a run could not be shown: %r", error)
 
 
+def tell_that_loop_waits() -> None:
+    """Say, once in a process, that the event loop that is running stands still while a run goes on."""
+    if _Told.loop_waits:
+        return
+    _Told.loop_waits = True
+    print_line(
+        "An event loop is running here, and waits until this run has ended. To let it go on: "
+        "await evaluate_async(...), or await experiment.run_async()."
+    )
+
+
+class _Told:
+    """What is said only once."""
+
+    loop_waits = False
+
+
 def _tell_failure(result: ExperimentResult) -> None:
     problem = describe_failure(result)
     if problem is None:
@@ -38,15 +56,7 @@ def _tell_failure(result: ExperimentResult) -> None:
 
 
 def _show(result: ExperimentResult) -> None:
-    notebook = _notebook()
-    if notebook is not None:
-        notebook.display.display(result)
+    if notebook() is not None:
+        show(result)
     elif sys.stdout is not None and sys.stdout.isatty():
         result.print()
-
-
-def _notebook() -> Any:
-    """Return IPython where this runs in a notebook, else None."""
-    ipython = sys.modules.get("IPython")
-    shell = getattr(ipython, "get_ipython", lambda: None)()
-    return ipython if hasattr(shell, "kernel") else None

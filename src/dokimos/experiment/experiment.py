@@ -91,6 +91,11 @@ class Experiment:
         on standard error and to the logger `dokimos` that the run broke or that every item errored.
         `quiet=True` keeps all of that back.
         """
+        from dokimos.core.concurrency import is_loop_running
+        from dokimos.experiment.ending import tell_that_loop_waits
+
+        if is_loop_running() and not keywords.get("quiet", self.options.quiet):
+            tell_that_loop_waits()
         result = self._launch(None, keywords)
         self._tell_ending(result, keywords)
         return result
@@ -148,8 +153,27 @@ def evaluate(
     evaluators: EvaluatorSource | Evaluator,
     **settings: Any,
 ) -> ExperimentResult:
-    """Make an `Experiment` of these parts and run it; takes the same keywords."""
+    """Make an `Experiment` of these parts and run it; takes the same keywords.
+
+    Where an event loop is running, as in a notebook, that loop waits; `evaluate_async` lets it go on.
+    """
     return Experiment(dataset, task, evaluators, **settings).run()
+
+
+async def evaluate_async(
+    dataset: Dataset | DatasetStream | Iterable[Example],
+    task: Task,
+    evaluators: EvaluatorSource | Evaluator,
+    **settings: Any,
+) -> ExperimentResult:
+    """Evaluate on the event loop that is running; takes what `evaluate` takes.
+
+    An async task shares the loop with whatever else runs there, so that it can use connections that were made
+    in it. In a notebook, await it at the top of a cell:
+
+        result = await evaluate_async(examples, answer, [ExactMatch()])
+    """
+    return await Experiment(dataset, task, evaluators, **settings).run_async()
 
 
 def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOptions:

@@ -65,9 +65,11 @@ class RunOptions:
     keep_results: bool = True
     """Keep every item in the result; without it only the totals are kept."""
     quiet: bool = False
-    """Print nothing: no progress, and not how the run ended."""
+    """Show nothing: no progress, not the result at the end, and no line on standard error or in the logger
+    `dokimos` where the run broke; the result and its `raise_for_status()` say it."""
     progress: bool | None = None
-    """Show progress on standard error; None decides by what standard error is."""
+    """False shows none; else a bar in a notebook, one line that stays in place on a terminal, or a line every
+    ten seconds where standard error is neither. `quiet` keeps it back."""
     auto_close_reporters: bool = False
     """Close the reporters when the run has ended."""
     redact: Callable[[str], str] | None = None

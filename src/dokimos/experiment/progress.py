@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import logging
 import os
+import secrets
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from dokimos.core.figures import duration
 from dokimos.core.text import counted
 from dokimos.core.visible import print_line
+from dokimos.reporting.notebook import notebook
 from dokimos.reporting.terminal import safe_console
 
 if TYPE_CHECKING:
@@ -19,7 +23,11 @@ if TYPE_CHECKING:
 
 PLAIN_SECONDS: Final = 10.0
 """How often a plain line is written where there is no terminal."""
+NOTEBOOK_SECONDS: Final = 0.25
+"""How often a notebook's bar is drawn: each time is a message to the browser."""
 BAR_WIDTH: Final = 16
+
+_log = logging.getLogger("dokimos")
 
 
 class Progress(Protocol):
@@ -153,9 +161,50 @@ class LiveProgress:
     def update(self) -> None: ...
 
 
+class NotebookProgress:
+    """A bar below the cell, drawn anew at intervals and taken away at the end."""
+
+    def __init__(self, runs: int, ipython: Any, *, every: float = NOTEBOOK_SECONDS) -> None:
+        self._line = _Line(runs)
+        self._ipython = ipython
+        self._every = every
+        self._next = 0.0
+        self._id = f"dokimos-{secrets.token_hex(8)}"
+
+    def __enter__(self) -> Self:
+        self._draw("", update=False)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._draw("")
+
+    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+        self._line.start_pass(run_index, planned, tally)
+        self._draw(self._line.text(bar=True))
+
+    def update(self) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every
+            self._draw(self._line.text(bar=True))
+
+    def _draw(self, text: str, *, update: bool = True) -> None:
+        """Replace what is shown; a run is not lost where that fails."""
+        shown = {"text/plain": text, "text/html": f"<pre>{html.escape(text)}</pre>" if text else ""}
+        try:
+            self._ipython.display.display(shown, raw=True, display_id=self._id, update=update)
+        except Exception as error:
+            _log.debug("Progress could not be shown: %r", error)
+
+
 def make_progress(plan: Experiment, options: RunOptions) -> Progress:
-    """Choose by the options and by what standard error is; `NO_COLOR` asks for plain lines, too."""
-    if options.quiet or options.progress is False or sys.stderr is None:
+    """Choose by the options and by where this runs; `NO_COLOR` asks for plain lines, too."""
+    if options.quiet or options.progress is False:
+        return Silent()
+    ipython = notebook()
+    if ipython is not None:
+        return NotebookProgress(plan.runs, ipython)
+    if sys.stderr is None:
         return Silent()
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
     if sys.stderr.isatty() and not plain:

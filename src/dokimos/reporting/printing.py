@@ -12,6 +12,7 @@ from dokimos.core.views import Printable
 from dokimos.core.visible import visible
 from dokimos.reporting.blocks import View
 from dokimos.reporting.console import WIDTH, make_console
+from dokimos.reporting.notebook import is_shown
 from dokimos.reporting.terminal import safe_console
 
 _LONGEST_REPR = 160
@@ -39,9 +40,9 @@ def text_of(value: Printable) -> str:
     return text.getvalue().rstrip()
 
 
-def html_of(value: Printable) -> str:
-    """Return a value as a fragment of HTML."""
-    return view_of(value).html(value)
+def html_of(value: Printable) -> str | None:
+    """Return a value as a fragment of HTML; None where it stands below this cell of a notebook already."""
+    return None if is_shown(value) else view_of(value).html(value)
 
 
 def print_value(value: Printable, *, verbose: bool = False) -> None:

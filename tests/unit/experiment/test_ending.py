@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import types
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from dokimos import Dataset, Example, Experiment, ExperimentResult, evaluate
+from dokimos import Dataset, Example, Experiment, ExperimentResult, evaluate, evaluate_async
 from dokimos.evaluators import ExactMatch
+from dokimos.experiment import ending
 
 EXAMPLES = Dataset([Example.of("a", "a", id="one"), Example.of("b", "c", id="two")])
 
@@ -37,10 +39,12 @@ def test_a_run_in_which_all_errored_says_so_on_standard_error(capsys: pytest.Cap
     evaluate(EXAMPLES, fail, [ExactMatch()], name="support", journal=False)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == (
+    assert err.startswith(
         "Run 'support': broken after 2 items. Every item errored. The most common error (2 times): "
-        "ValueError: the model does not answer\n"
+        "ValueError: the model does not answer ("
     )
+    assert err.endswith(" in fail)\n")
+    assert "test_ending.py:" in err
 
 
 def test_a_run_that_found_something_out_says_nothing_to_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,3 +130,30 @@ def test_a_result_is_not_lost_where_it_cannot_be_shown(monkeypatch: pytest.Monke
 def test_a_stand_in_for_ipython_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     assert evaluate(EXAMPLES, echo, [ExactMatch()], journal=False).pass_count == 1
+
+
+def test_a_loop_that_waits_is_told_of_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending._Told, "loop_waits", False)
+
+    async def cell() -> None:
+        evaluate(EXAMPLES, echo, [ExactMatch()], journal=False, quiet=True)
+        assert capsys.readouterr().err == ""
+        evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
+        assert capsys.readouterr().err.startswith(
+            "An event loop is running here, and waits until this run has ended."
+        )
+        evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
+        await evaluate_async(EXAMPLES, echo, [ExactMatch()], journal=False)
+        assert capsys.readouterr().err == ""
+
+    asyncio.run(cell())
+
+
+def test_outside_a_loop_nothing_waits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending._Told, "loop_waits", False)
+    evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
+    assert capsys.readouterr().err == ""
