@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "judge": ("dokimos.cli.judge:judge", "Look into what a judge is worth: attack it."),
     "evaluators": ("dokimos.cli.evaluators:evaluators", "List the evaluators, or explain one."),
     "validate": ("dokimos.cli.validate:validate", "Read a data set and say what is in it."),
+    "doctor": ("dokimos.cli.doctor.command:doctor", "Say what this machine has and lacks, and what to do."),
     "init": ("dokimos.cli.init:init", "Write a small working project to start from."),
     "import": ("dokimos.cli.import_:import_", "Turn the configuration of another tool into suites."),
     "completion": ("dokimos.cli.completion:completion", "Print the completion script for a shell."),

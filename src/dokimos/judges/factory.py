@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import lru_cache
 from importlib import import_module
@@ -16,6 +17,8 @@ from dokimos.judges.provider import HttpJudge
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from dokimos.judges.request import Home
 
 ENTRY_POINTS: Final = "dokimos.judges"
 """The entry point group of packages that bring a provider: `name = "module:Class"`, an `HttpJudge`."""
@@ -78,6 +81,25 @@ def judge(
     _check_settings(made, settings)
     named = made(model, **settings)
     return named if cassette is None else with_cassette(named, cassette, mode)
+
+
+def key_variables() -> dict[str, str]:
+    """Return the variables of the environment that hold keys, each with the provider that it is for."""
+    found = {home.key_variable: kind.partition("-")[0] for kind, home in _homes()}
+    return {**found, "AZURE_OPENAI_API_KEY": "azure"}
+
+
+def url_variables() -> tuple[str, ...]:
+    """Return the variables of the environment that name endpoints."""
+    found = dict.fromkeys(home.url_variable for _, home in _homes())
+    return (*found, "AZURE_OPENAI_ENDPOINT", "OLLAMA_HOST")
+
+
+def _homes() -> Iterator[tuple[str, Home]]:
+    for kind in _CLASSES:
+        home = getattr(_class_of(kind, {}), "home", None)
+        if home is not None:
+            yield kind, home
 
 
 def _class_of(kind: str, settings: dict[str, Any]) -> type[HttpJudge]:

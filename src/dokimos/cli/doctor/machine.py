@@ -1,0 +1,135 @@
+"""What there is without asking anybody: extras, keys, WordNet, a browser, folders that can be written to."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Container, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from dokimos.cli.doctor.finding import Finding
+from dokimos.version import __version__
+
+_EXTRA = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
+
+
+def find_versions() -> Iterator[Finding]:
+    """Say which dokimos and Python this is."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(group="dokimos", name="dokimos", state="ok", found=f"{__version__}, Python {python}")
+
+
+def find_extras(needed: Container[str] = ()) -> Iterator[Finding]:
+    """Say which extras are installed, by the packages that they stand for."""
+    extras = sorted(metadata.metadata("dokimos").get_all("Provides-Extra") or ())
+    for extra in extras:
+        missing = list(dict.fromkeys(_missing("dokimos", extra)))
+        is_needed = extra in needed
+        if not missing:
+            yield Finding(group="extras", name=extra, state="ok", found="installed", is_needed=is_needed)
+            continue
+        yield Finding(
+            group="extras",
+            name=extra,
+            state="fault" if is_needed else "absent",
+            found=f"without {', '.join(missing)}",
+            remedy=f'pip install "dokimos[{extra}]"',
+            is_needed=is_needed,
+        )
+
+
+def _missing(package: str, extra: str) -> Iterator[str]:
+    """Yield the packages of an extra that are not installed, those of its packages' own extras, too."""
+    for requirement in metadata.requires(package) or ():
+        marker, name = _EXTRA.search(requirement), _NAME.match(requirement)
+        if marker is None or name is None or marker[1] != extra:
+            continue
+        try:
+            metadata.distribution(name[1])
+        except metadata.PackageNotFoundError:
+            yield name[1]
+            continue
+        for inner in filter(None, (name[2] or "").split(",")):
+            yield from _missing(name[1], inner.strip())
+
+
+def find_keys(needed: Container[str] = ()) -> Iterator[Finding]:
+    """Say which providers' keys are in the environment; never what they are."""
+    from dokimos.judges.factory import key_variables
+
+    for variable, provider in key_variables().items():
+        is_needed = variable in needed
+        if os.environ.get(variable):
+            yield Finding(
+                group="keys", name=variable, state="ok", found=f"set ({provider})", is_needed=is_needed
+            )
+            continue
+        yield Finding(
+            group="keys",
+            name=variable,
+            state="fault" if is_needed else "absent",
+            found=f"not set ({provider})",
+            remedy=f"export {variable}=...",
+            is_needed=is_needed,
+        )
+
+
+def find_wordnet(is_needed: bool = False) -> Iterator[Finding]:
+    """Say whether METEOR finds its synonyms."""
+    from dokimos.errors import DokimosError
+    from dokimos.evaluators.nlp.wordnet import load_wordnet
+
+    try:
+        load_wordnet()
+    except (DokimosError, OSError) as error:
+        yield Finding(
+            group="data",
+            name="WordNet",
+            state="fault" if is_needed else "absent",
+            found=str(error),
+            remedy="apt-get install wordnet-base",
+            is_needed=is_needed,
+        )
+    else:
+        yield Finding(group="data", name="WordNet", state="ok", found="found", is_needed=is_needed)
+
+
+def find_browser() -> Iterator[Finding]:
+    """Say whether reports can be opened from here."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        yield Finding(
+            group="machine",
+            name="browser",
+            state="absent",
+            found="none",
+            remedy="write reports with -o, and open them elsewhere",
+        )
+    else:
+        name = getattr(browser, "name", type(browser).__name__)
+        yield Finding(group="machine", name="browser", state="ok", found=str(name))
+
+
+def find_folders(run_dir: str | None = None) -> Iterator[Finding]:
+    """Say whether runs and replies can be kept."""
+    from dokimos.experiment.folders import runs_root
+    from dokimos.judges.cache import default_cache_path
+
+    for name, folder in (("runs", runs_root(run_dir)), ("cache", default_cache_path().parent)):
+        place = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))
+        if place.is_dir() and os.access(place, os.W_OK):
+            yield Finding(group="machine", name=name, state="ok", found=f"{folder} can be written")
+            continue
+        yield Finding(
+            group="machine",
+            name=name,
+            state="fault",
+            found=f"nothing can be written in {Path(place)}",
+            remedy="choose another one: DOKIMOS_RUN_DIR" if name == "runs" else "change its rights",
+        )
