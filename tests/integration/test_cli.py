@@ -239,7 +239,7 @@ def test_evaluators_are_listed_and_explained(capsys):
     assert dokimos("evaluators") == 0
     assert "exact_match" in capsys.readouterr().out
     assert dokimos("evaluators", "numeric") == 0
-    assert "relative_tolerance (float, default 0.0)" in capsys.readouterr().out
+    assert "relative_tolerance (number; default 0.0)" in capsys.readouterr().out
     assert dokimos("evaluators", "numeric", "--schema") == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Numeric"
     assert dokimos("evaluators", "numreic") == 2

@@ -1,12 +1,14 @@
 """Wrong uses of the command line: each ends with 2 and one line that says what is wrong."""
 
 import os
+import re
 import sys
 
 import click
 import pytest
 
 from dokimos.cli.main import COMMANDS, cli, run_command
+from dokimos.evaluators import registry
 
 EXPERIMENT = """
 from dokimos import Dataset, Example, Experiment, on_input
@@ -177,3 +179,27 @@ def test_a_run_that_cannot_be_read_is_listed_and_can_be_pruned(workplace, capsys
     assert run_command(["list", "--prune", "--keep", "1"]) == 0
     assert "Deleted 1 of 2 runs" in capsys.readouterr().out
     assert not damaged.exists()
+
+
+def test_an_unknown_evaluator_is_answered_by_the_three_nearest(capsys):
+    assert run_command(["evaluators", "context_recall"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Did you mean 'contextual_recall' or" in said
+    assert said.count("'") <= 8
+
+
+def test_evaluators_are_listed_by_what_they_are_for(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run_command(["evaluators"]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) < 60
+    groups = [block.splitlines() for block in printed.split("\n\n")]
+    of = {line.split()[0]: group[0] for group in groups for line in group[1:] if line[2:3].strip()}
+    assert of["exact_match"] == "Compare the output with an expected value"
+    assert of["regex"] == "Look at the output alone"
+    assert of["llm_judge"] == "Ask a judge about the output"
+    assert of["faithfulness"] == of["recall"] == "Look at what was retrieved (contexts)"
+    assert of["tool_errors"] == "Look at tool calls and plans"
+    assert of["per_turn"] == "Look at a conversation"
+    assert set(registry.BUILT_IN) <= set(of), "each is listed once"
+    assert re.search(r"faithfulness (.|\n)*?Needs\s+a\s+judge\.", printed)

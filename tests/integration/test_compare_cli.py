@@ -234,3 +234,26 @@ def test_a_plan_from_a_past_run_and_from_assumptions(run, project, capsys):
     assert "take " in written["advice"]
     assert dokimos("plan", "--pass-rate", "0.9", "--items", "500", "--repeats", "1") == 0
     assert dokimos("plan", "a.json", "--pass-rate", "0.9") == 2
+
+
+def test_a_comparison_shows_what_the_items_answered(run, capsys):
+    run("a")
+    run("b", 2)
+    capsys.readouterr()
+    assert dokimos("compare", "a.json", "b.json") == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.strip().startswith("id0"))
+    assert lines[place + 1].split() == ["was", "Q0"]
+    assert lines[place + 2].split() == ["now", "?"]
+
+
+def test_answers_are_one_line_each_however_long_they_are(run, capsys, project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    (project / "evals.py").write_text(EXPERIMENT.replace('return "?"', r'return "long\n" * 5000'))
+    run("a")
+    run("b", 1)
+    capsys.readouterr()
+    assert dokimos("compare", "a.json", "b.json") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "long long" in line]) == 1
+    assert max(map(len, lines)) <= 60 or not any("long" in line for line in lines if len(line) > 60)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +15,17 @@ from dokimos.errors import DokimosError
 
 if TYPE_CHECKING:
     from dokimos.evaluators.parameters import EvaluatorDoc
+
+GROUPS: Final = {
+    "expected": "Compare the output with an expected value",
+    "output": "Look at the output alone",
+    "judged": "Ask a judge about the output",
+    "contexts": "Look at what was retrieved (contexts)",
+    "agent": "Look at tool calls and plans",
+    "conversation": "Look at a conversation",
+    "own": "Of this project and of its packages",
+}
+"""What evaluators are for, in the order in which they are listed."""
 
 
 @click.command()
@@ -36,20 +49,61 @@ def evaluators(name: str | None, schema: bool) -> int:
 def _print_list() -> None:
     from dokimos.evaluators import registry
 
-    names = registry.names()
-    room = max(map(len, names))
-    for name in names:
-        echo(f"{name:<{room}}  {_purpose(name)}")
-    echo("\nExplain one: dokimos evaluators NAME")
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS.values()}
+    for name in registry.names():
+        try:
+            doc = registry.describe(name)
+        except DokimosError as error:  # a plugin that cannot be loaded hides none of the others
+            groups[GROUPS["own"]].append((name, f"! {error}"))
+        else:
+            heading = GROUPS[group_of(doc) if name in registry.BUILT_IN else "own"]
+            groups[heading].append((name, doc.purpose + _notes(doc, heading)))
+    room = min(max(len(name) for members in groups.values() for name, _ in members), 22)
+    for heading, members in groups.items():
+        if members:
+            echo(f"{heading}")
+            for name, purpose in members:
+                for line in _entry(name, purpose, room):
+                    echo(line)
+            echo()
+    echo("Explain one: dokimos evaluators NAME")
 
 
-def _purpose(name: str) -> str:
-    from dokimos.evaluators import registry
+def group_of(doc: EvaluatorDoc) -> str:
+    """Return what an evaluator is for, as a key of `GROUPS`."""
+    package = doc.class_name.split(".")[2]
+    if package in ("conversation", "agent"):
+        return package
+    if {"contexts", "context", "retrieved"} & set(doc.requires) or package in ("rag", "retrieval"):
+        return "contexts"
+    if package == "judged":
+        return "judged"
+    expects = any(part.startswith("expected") for part in doc.requires) or doc.name == "structural_match"
+    return "expected" if expects else "output"
 
-    try:
-        return registry.describe(name).purpose
-    except DokimosError as error:  # a plugin that cannot be loaded hides none of the others
-        return f"! {error}"
+
+def _notes(doc: EvaluatorDoc, heading: str) -> str:
+    """Say what else it needs, where its heading does not."""
+    asks_judge = any(parameter.name in ("judge", "judges") for parameter in doc.parameters)
+    notes = ["a judge"] if asks_judge and heading != GROUPS["judged"] else []
+    if heading not in (GROUPS["expected"], GROUPS["agent"]):
+        notes += ["an expected value"] if any(part.startswith("expected") for part in doc.requires) else []
+    notes += [f"the extra {doc.extra}"] if doc.extra else []
+    return f" Needs {listed_words(notes)}." if notes else ""
+
+
+def listed_words(words: list[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _entry(name: str, purpose: str, room: int) -> list[str]:
+    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 110) - 1)
+    head, indent = f"  {name:<{room}}  ", " " * (room + 4)
+    if len(name) > room:
+        wrapped = textwrap.wrap(purpose, width, initial_indent=indent, subsequent_indent=indent)
+        return [f"  {name}", *wrapped]
+    return textwrap.wrap(purpose, width, initial_indent=head, subsequent_indent=indent) or [head.rstrip()]
 
 
 def _print_one(doc: EvaluatorDoc) -> None:
@@ -65,9 +119,22 @@ def _print_one(doc: EvaluatorDoc) -> None:
         facts["install"] = f"pip install dokimos[{doc.extra}]"
     for what, fact in facts.items():
         echo(f"  {what:<12} {fact}")
+    types = _types(doc)
     echo("\nParameters")
     for parameter in doc.parameters:
         default = "required" if parameter.required else f"default {parameter.default!r}"
-        echo(f"  {parameter.name} ({parameter.type}, {default})")
+        echo(f"  {parameter.name} ({types.get(parameter.name, parameter.type)}; {default})")
         if parameter.description:
             echo(f"      {parameter.description}")
+
+
+def _types(doc: EvaluatorDoc) -> dict[str, str]:
+    from dokimos.core.score_range import USUAL_RANGE
+    from dokimos.evaluators.registry import find
+    from dokimos.evaluators.type_words import parameter_types
+
+    kind = find(doc.name)
+    types = parameter_types(kind)
+    if getattr(kind, "score_range", None) == USUAL_RANGE:
+        types["threshold"] = "number 0 to 1, or nothing"
+    return types

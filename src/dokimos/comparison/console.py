@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
 from dokimos.comparison.markdown import verdict_text
 from dokimos.comparison.wording import change, coverage_note, evidence_sentence, interval, level, p_text
-from dokimos.core.figures import known, score
+from dokimos.core.figures import known, one_line, score
 from dokimos.reporting.blocks import Block, Detail, Line, View, print_blocks
 from dokimos.reporting.tables import Cell, Column, Table
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LOOK_FIRST: Final = 10
+ANSWER_LENGTH: Final = 200
+"""Characters of an answer that are shown where the line is long enough."""
 _STYLES: Final = {Change.REGRESSED: "dark_orange", Change.IMPROVED: "blue"}
 _SIGNS: Final = {Change.REGRESSED: "worse", Change.IMPROVED: "better"}
 
@@ -95,7 +97,7 @@ def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]
         found = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
     shown = found if most is None else found[:most]
     columns = [Column("", left=True, most=20), Column("", left=True), Column("", left=True, rest=True)]
-    yield Table(columns, [_item_row(item) for item in shown])
+    yield Table(columns, [row for item in shown for row in (_item_row(item), *_answer_rows(item))])
     if len(found) > len(shown):
         yield Line(f"    ... and {len(found) - len(shown):,} more", "dim")
     if found:
@@ -105,6 +107,15 @@ def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]
 def _item_row(item: ItemChange) -> list[Cell]:
     said = (_SIGNS.get(item.change, "flip"), _STYLES.get(item.change, "dim"))
     return [item.key, said, "; ".join(_scores(item))]
+
+
+def _answer_rows(item: ItemChange) -> Iterator[list[Cell]]:
+    """Yield what the item answered on both sides, as far as that is known."""
+    before, now = (None if side is None else side.answer for side in (item.baseline, item.candidate))
+    answers = [("both", now)] if before == now else [("was", before), ("now", now)]
+    for when, answer in answers:
+        if answer is not None:
+            yield ["", (when, "dim"), (one_line(answer, ANSWER_LENGTH), "dim")]
 
 
 def _scores(item: ItemChange) -> Iterator[str]:

@@ -12,11 +12,10 @@ from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.comparison.wording import signed
 from dokimos.core.figures import UNKNOWN, cut, half_up_or_none, known, one_line, percent, score
 from dokimos.core.jsonable import JsonValue, jsonable
-from dokimos.core.keys import OUTPUT
 from dokimos.core.markup import Content, Html, foreign, join, preformatted, tag
 from dokimos.core.results import ItemResult
 from dokimos.exporters.html_page import head_cell, number_cell
-from dokimos.exporters.items import expected_text, shown
+from dokimos.exporters.items import expected_text
 
 STATIC_ITEMS: Final = 40
 """Items listed where JavaScript is off."""
@@ -100,13 +99,7 @@ def _expected(item: ItemChange) -> str | None:
 
 
 def _output(side: ItemSnapshot | None) -> str | None:
-    """What the first repeat answered, or its error; None where that is not known."""
-    if side is None or not side.results:
-        return None
-    first: ItemResult = side.results[0]
-    if first.error is not None:
-        return f"Error: {first.error}"
-    return shown(first.actual_outputs, OUTPUT)
+    return None if side is None else side.answer
 
 
 def _reason(name: str, side: ItemSnapshot | None) -> str:

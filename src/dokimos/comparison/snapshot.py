@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from dokimos.core.example import Example
+from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos.core.score_range import ScoreRange
 from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
-from dokimos.exporters.items import inputs_text
+from dokimos.exporters.items import inputs_text, shown
 
 TASK: Final = ""
 """Stands for the task where errors are listed by evaluator; no evaluator has this name."""
@@ -104,6 +105,14 @@ class ItemSnapshot:
     @property
     def example(self) -> Example | None:
         return self.results[0].example if self.results else None
+
+    @property
+    def answer(self) -> str | None:
+        """What the first repeat answered, or its error; None where that is not known."""
+        if not self.results:
+            return None
+        first = self.results[0]
+        return f"Error: {first.error}" if first.error is not None else shown(first.actual_outputs, OUTPUT)
 
     @property
     def pass_share(self) -> float | None:
