@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import story
+from scripted import Misbehaviour
 from story import ANSWER, QUESTION, SECOND_ANSWER, SECOND_QUESTION
 from tool_calling import ToolCallingServer, Turn
 
@@ -22,6 +23,8 @@ from dokimos.evaluators import Correctness, ToolCallValidity, ToolErrors, ToolTr
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 ROOT = Path(__file__).parents[2]
+GIVEN_UP_AFTER = 8.0
+"""Long enough for what comes before, on a slow machine too."""
 VERDICT = '{"reason": "It says so.", "score": 5, "verdict": "yes"}'
 
 
@@ -251,8 +254,10 @@ class FrameworkContract:
             (tool.name, tool.required) for tool in tools
         ]
 
-    def check_broken_off(self, task):
-        result = evaluate(Dataset([Example.of(QUESTION)]), task, [ToolErrors(), ToolCallValidity()])
+    def check_broken_off(self, task, **options):
+        result = evaluate(
+            Dataset([Example.of(QUESTION)]), task, [ToolErrors(), ToolCallValidity()], **options
+        )
         item = result.runs[0].item_results[0]
         assert item.error
         assert item.eval_results == ()
@@ -270,6 +275,14 @@ class FrameworkContract:
         server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])
 
         self.check_broken_off(self.module.as_task(self.fresh(server)))
+
+    def test_a_run_that_is_given_up_keeps_what_was_done_until_then(self, server):
+        server.turns.extend(self.first_turn())
+        server.script.extend([None, Misbehaviour(delay=600)])  # the model never answers a second time
+
+        item = self.check_broken_off(self.module.as_task(self.fresh(server)), timeout=GIVEN_UP_AFTER)
+
+        assert item.error.startswith("TimeoutError: no answer within")
 
     def test_a_run_that_breaks_off_is_a_trace_with_an_error(self, server):
         server.turns.extend([self.first_turn()[0], *[Turn(status=400)] * 20])

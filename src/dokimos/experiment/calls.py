@@ -16,6 +16,7 @@ from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.reply_time import counting_extra_time, wait_in_time
 from dokimos.core.stuck_calls import where_coroutine_waits
+from dokimos.core.task_progress import tracked_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
 from dokimos.core.tracebacks import describe_exception, located_error_text
@@ -115,10 +116,11 @@ class TaskCaller:
 
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         example = copy_containers(example)  # a task may change what it is given
+        given_up: list[TaskResult] = []
         try:
             if self._timeout is None:
                 return await self._task.run(example, self._written_by(sink))
-            return await self._within(self._timeout, example, _Return(self._outcome, sink))
+            return await self._within(self._timeout, example, _Return(self._outcome, sink), given_up)
         except asyncio.CancelledError as error:
             if is_cancelled_from_outside():
                 raise
@@ -129,12 +131,18 @@ class TaskCaller:
             paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
             down = EndpointDownError.behind(error)
-            return TaskOutcome(
+            known = TaskOutcome(
                 metrics=metrics, error=describe_error(error), down=down, detail=describe_exception(error)
             )
+            for done in given_up:
+                known = known._replace(outputs=copy_containers(done.outputs), metrics=metrics or done.metrics)
+            return known
 
-    async def _within(self, seconds: float, example: Example, returned: _Return) -> TaskOutcome:
-        with counting_extra_time() as extra:
+    async def _within(
+        self, seconds: float, example: Example, returned: _Return, given_up: list[TaskResult]
+    ) -> TaskOutcome:
+        """Wait for a call so long; what one has done that is given up is put into `given_up`."""
+        with counting_extra_time() as extra, tracked_progress() as progress:
             call = asyncio.create_task(_without_exit(self._task.run(example, returned)))
         try:
             await wait_in_time(call, seconds, extra)
@@ -144,6 +152,7 @@ class TaskCaller:
         if call.done() or not returned.claim():
             return await call
         where = where_task_works(example) or where_coroutine_waits(call.get_coro())
+        given_up += [done for done in [progress.so_far()] if done is not None]
         # Not awaited: a call that swallows its cancellation must not keep the worker.
         _leave(call)
         self._abandoned += 1

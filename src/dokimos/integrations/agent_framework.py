@@ -23,6 +23,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, usage_of, with_offered
@@ -124,10 +125,11 @@ async def _run(agent: Any, given: list[Any], run_options: Mapping[str, Any]) -> 
     watch = _Watch()
     theirs = run_options.get("middleware") or ()
     watching = [*(theirs if isinstance(theirs, list | tuple) else [theirs]), watch.middleware()]
+    keep_so_far(watch.so_far)
     try:
         came = _read(await agent.run(given, **{**run_options, "middleware": watching}))
     except Exception as error:
-        came = AgentRun.of_failure(error, to_agent_trace(watch), watch.usage)
+        came = AgentRun.of_failure(error, *watch.so_far())
     described = describe_tools(to_tool_definitions, agent)
     offered = describe_tools(to_tool_definitions, watch.tools)
     return replace(came, tools=with_offered(described, offered))
@@ -142,6 +144,9 @@ class _Watch:
         self.tools: list[Any] = []
         """All that the model was offered: those of context providers are known in no other place."""
         self.usage: CallMetrics | None = None
+
+    def so_far(self) -> tuple[AgentTrace, CallMetrics | None]:
+        return to_agent_trace(self), self.usage
 
     def middleware(self) -> Any:
         async def watch(context: Any, call_next: Any) -> None:

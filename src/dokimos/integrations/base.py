@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypedDict
@@ -17,6 +19,7 @@ from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOLS, input_of
 from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
+from dokimos.core.task_progress import report_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
@@ -162,7 +165,8 @@ class AgentTask:
             raise EvaluationError(
                 f"The agent needs {self.input_key!r} in the inputs, which this example lacks."
             )
-        return self.result_of(await self.bridge.run(asked))
+        with _telling_how_far(self.result_of):
+            return self.result_of(await self.bridge.run(asked))
 
     def result_of(self, run: AgentRun) -> TaskResult:
         """Return outputs and metrics of a run.
@@ -284,6 +288,33 @@ class ForeignEvaluator(Evaluator):
 
     async def score(self, case: EvalTestCase) -> ScoreLike:
         return await self.ask(case)
+
+
+_NOT_FINISHED = "The run was given up before it had answered."
+_results: ContextVar[Callable[[AgentRun], TaskResult] | None] = ContextVar("agent_results", default=None)
+
+
+@contextmanager
+def _telling_how_far(result_of: Callable[[AgentRun], TaskResult]) -> Iterator[None]:
+    token = _results.set(result_of)
+    try:
+        yield
+    finally:
+        _results.reset(token)
+
+
+def keep_so_far(read: Callable[[], tuple[AgentTrace, CallMetrics | None]]) -> None:
+    """Have `read` asked what an agent has done and used, where a runner gives up its run."""
+    result_of = _results.get()
+    if result_of is None:
+        return
+
+    def tell() -> TaskResult:
+        trace, usage = read()
+        done = replace(trace, final_response=None, error=trace.error or _NOT_FINISHED)
+        return result_of(AgentRun(trace=done, usage=usage))
+
+    report_progress(tell)
 
 
 def describe_tools(

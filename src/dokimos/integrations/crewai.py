@@ -27,8 +27,9 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
 )
-from dokimos.integrations.crewai_meter import Metered, metered
+from dokimos.integrations.crewai_meter import Metered, metered, seen_so_far
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import (
     TraceBuilder,
@@ -208,6 +209,13 @@ def _transcript(messages: Iterable[Message]) -> str:
 
 async def _kick_off(ready: Any, given: Any, options: Mapping[str, Any], *, earlier: int = 0) -> AgentRun:
     """Run a crew or an agent; `earlier` calls in its messages were made before."""
+
+    def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+        done = seen_so_far(ready)
+        trace = to_agent_trace(_so_far(done))
+        return replace(trace, tool_calls=trace.tool_calls[earlier:]), done.usage
+
+    keep_so_far(so_far)
     came = await called(metered, ready, lambda: ready.kickoff(given, **options))
     told = came.result if came.error is None else _so_far(came)
     trace = to_agent_trace(told)

@@ -50,19 +50,27 @@ def metered(runner: Any, run: Callable[[], R]) -> Metered[R]:
         except Exception as raised:
             error = raised
         require("crewai.events", EXTRA).crewai_event_bus.flush()
-        seen = [meter.take(key) for key in _keys_of(runner)]
-        own = {str(task.id) for task in get(runner, "tasks", default=())}
-        asked = [(task, each) for one in seen for task, each in one.messages.items()]
-        return Metered(
-            result,
-            summed(one.usage for one in seen),
-            tuple(each for task, each in asked if not own or task in own),
-            tuple(failure for one in seen for failure in one.failures),
-            tuple(name for one in seen for name in one.tools),
-            error,
-        )
+        return _metered(runner, [meter.take(key) for key in _keys_of(runner)], result, error)
     finally:
         meter.end()
+
+
+def seen_so_far(runner: Any) -> Metered[Any]:
+    """Return what the models of a runner's agents have done, while it is still running."""
+    return _metered(runner, [_meter().peek(key) for key in _keys_of(runner)], None, None)
+
+
+def _metered(runner: Any, seen: list[_Seen], result: Any, error: Exception | None) -> Metered[Any]:
+    own = {str(task.id) for task in get(runner, "tasks", default=())}
+    asked = [(task, each) for one in seen for task, each in one.messages.items()]
+    return Metered(
+        result,
+        summed(one.usage for one in seen),
+        tuple(each for task, each in asked if not own or task in own),
+        tuple(failure for one in seen for failure in one.failures),
+        tuple(name for one in seen for name in one.tools),
+        error,
+    )
 
 
 @dataclass(slots=True)
@@ -121,6 +129,11 @@ class _Meter:
     def take(self, key: str) -> _Seen:
         with self._lock:
             return self._seen.pop(key, None) or _Seen()
+
+    def peek(self, key: str) -> _Seen:
+        with self._lock:
+            seen = self._seen.get(key) or _Seen()
+            return _Seen(seen.usage, dict(seen.messages), list(seen.failures), dict(seen.tools))
 
     def _of(self, source: Any, event: Any) -> _Seen:
         return self._seen.setdefault(get(event, "agent_id") or _key_of_model(source), _Seen())

@@ -23,6 +23,7 @@ from dokimos.integrations.base import (
     ResultOptions,
     TaskOptions,
     identity,
+    keep_so_far,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.lasting_loop import on_lasting_loop
@@ -124,12 +125,17 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
             where = {"user_id": session.user_id, "session_id": session.id}
             given = {**where, "new_message": message, **run_options}
             events: list[Any] = []
+
+            def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+                return to_agent_trace(events), _usage(events)
+
+            keep_so_far(so_far)
             try:
                 async for event in runner.run_async(**given):
                     events.append(event)
                 came = _read(events)
             except Exception as error:
-                came = AgentRun.of_failure(error, to_agent_trace(events), _usage(events))
+                came = AgentRun.of_failure(error, *so_far())
             return replace(came, tools=await _known_tools(runner.agent))
 
     async def run(inputs: Any) -> AgentRun:

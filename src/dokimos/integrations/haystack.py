@@ -24,6 +24,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
     made,
 )
 from dokimos.integrations.reading import (
@@ -147,11 +148,16 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any], pipeline_input: st
         if not isinstance(inputs, list):
             inputs = [_chat_message({"role": "user", "content": text_form(inputs) or ""})]
         watch = _Watch()
+
+        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+            done = _read({"messages": watch.messages()})
+            return done.trace, done.usage
+
+        keep_so_far(so_far)
         try:
             came = _read(await _run(watch.watched(ready), messages=inputs, **run_options))
         except Exception as error:
-            done = _read({"messages": watch.messages()})
-            came = AgentRun.of_failure(error, done.trace, done.usage)
+            came = AgentRun.of_failure(error, *so_far())
         described = describe_tools(to_tool_definitions, ready)
         offered = describe_tools(to_tool_definitions, watch.tools())
         return replace(came, tools=with_offered(described, offered))

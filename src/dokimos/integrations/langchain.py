@@ -23,6 +23,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
     made,
 )
 from dokimos.integrations.langchain_streams import check_stream_mode, read_stream
@@ -184,12 +185,17 @@ async def _run(target: Any, given: Any, run_options: Mapping[str, Any], mark: st
     options = _options(target, run_options)
     if _takes_messages(target):
         options = watch.options(options)
+
+    def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+        done = watch.messages()
+        return to_agent_trace(done), _usage(done)
+
+    keep_so_far(so_far)
     try:
         result = await target.ainvoke(given, **options)
         came = _read_records(result) if _are_records(target, options, result) else _read(result, mark)
     except Exception as error:
-        done = watch.messages()
-        came = AgentRun.of_failure(error, to_agent_trace(done), _usage(done))
+        came = AgentRun.of_failure(error, *so_far())
     tools = describe_tools(to_tool_definitions, target)
     return replace(came, tools=tools if tools or _takes_messages(target) else None)
 

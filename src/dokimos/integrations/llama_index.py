@@ -30,6 +30,7 @@ from dokimos.integrations.base import (
     ResultOptions,
     TaskOptions,
     identity,
+    keep_so_far,
     numeric_score,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
@@ -237,13 +238,18 @@ async def _tools_of(agent: Any, text: str) -> tuple[ToolDefinition, ...]:
 
 async def _run_agent(agent: Any, text: str, history: list[Any], options: Mapping[str, Any]) -> AgentRun:
     events: list[Any] = []
+
+    def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+        return to_agent_trace(events), usage_in(events)
+
+    keep_so_far(so_far)
     try:
         handler = agent.run(user_msg=text, chat_history=history or None, **options)
         async for event in handler.stream_events():
             events.append(event)
         output = await handler
     except Exception as error:
-        return AgentRun.of_failure(error, to_agent_trace(events), usage_in(events))
+        return AgentRun.of_failure(error, *so_far())
     return AgentRun(
         trace=to_agent_trace(events),
         output=get(output, "structured_response"),

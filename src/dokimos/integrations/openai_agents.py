@@ -26,6 +26,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
     made,
 )
 from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, text_of, usage_of
@@ -113,10 +114,11 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
         ready = made(agent, _AGENT)
         steps = _Steps()
         hooks = steps.hooks(run_options.get("hooks"))
+        keep_so_far(steps.so_far)
         try:
             came = _read(await runner.run(ready, given, **{**run_options, "hooks": hooks}))
         except Exception as error:
-            came = AgentRun.of_failure(error, to_agent_trace(steps), _usage(steps))
+            came = AgentRun.of_failure(error, *steps.so_far())
         return replace(came, tools=await _known_tools(ready, run_options.get("context")))
 
     async def converse(conversation: ConversationTrajectory) -> AgentRun:
@@ -131,6 +133,9 @@ class _Steps:
     def __init__(self) -> None:
         self.new_items: list[Mapping[str, Any]] = []
         self.context_wrapper: Any = None
+
+    def so_far(self) -> tuple[AgentTrace, CallMetrics | None]:
+        return to_agent_trace(self), _usage(self)
 
     def hooks(self, theirs: Any) -> Any:
         """Return hooks that write down what happens, and tell it those of the user."""

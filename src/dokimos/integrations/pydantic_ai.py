@@ -24,6 +24,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
     made,
 )
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of, with_offered
@@ -128,12 +129,17 @@ async def _run(agent: Any, given: Any, run_options: Mapping[str, Any]) -> AgentR
     options = run_options if model is None else {**run_options, "model": model}
     before = len(run_options.get("message_history") or ())
     with require("pydantic_ai", EXTRA).capture_run_messages() as messages:
+
+        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+            done = messages[before:]
+            used = (_tokens(get(message, "usage"), get(message, "model_name")) for message in done)
+            return to_agent_trace(done), summed(used)
+
+        keep_so_far(so_far)
         try:
             came = _read(await agent.run(given, **options))
         except Exception as error:
-            done = messages[before:]
-            usage = summed(_tokens(get(message, "usage"), get(message, "model_name")) for message in done)
-            came = AgentRun.of_failure(error, to_agent_trace(done), usage)
+            came = AgentRun.of_failure(error, *so_far())
     described = describe_tools(to_tool_definitions, agent)
     return replace(came, tools=with_offered(described, offered))
 

@@ -24,6 +24,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
@@ -132,11 +133,16 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
             messages = [_content(message) for message in (*history, Message.user(text))]
             return _read_reply(await called(ready.generate, messages, **run_options))
         steps: list[Any] = []
+
+        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+            return to_agent_trace(steps), _usage(steps)
+
+        keep_so_far(so_far)
         try:
             await called(_run, ready, text, history, run_options, steps)
             came = _read(steps)
         except Exception as error:
-            came = AgentRun.of_failure(error, to_agent_trace(steps), _usage(steps))
+            came = AgentRun.of_failure(error, *so_far())
         return replace(came, tools=describe_tools(to_tool_definitions, ready))
 
     in_turn = one_at_a_time(answer) if method_of(agent, _METHODS) == "run" else answer

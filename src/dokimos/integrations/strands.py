@@ -24,6 +24,7 @@ from dokimos.integrations.base import (
     TaskOptions,
     describe_tools,
     identity,
+    keep_so_far,
 )
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import get, priced, usage_of, without_answer_calls
@@ -118,11 +119,15 @@ def _bridge(agent: AgentLike, run_options: Mapping[str, Any]) -> Bridge:
         answering = ready()
         answering.messages.extend(history)
         before = len(answering.messages)
+
+        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+            return to_agent_trace(answering.messages[before:]), _usage(answering)
+
+        keep_so_far(so_far)
         try:
             came = _read(await answering.invoke_async(prompt, **run_options))
         except Exception as error:
-            done = to_agent_trace(answering.messages[before:])
-            came = AgentRun.of_failure(error, done, _usage(answering))
+            came = AgentRun.of_failure(error, *so_far())
         return replace(came, tools=describe_tools(to_tool_definitions, answering))
 
     in_turn = one_at_a_time(answer) if _is_agent(agent) else answer

@@ -16,7 +16,7 @@ from dokimos.core.message_formats import MessageFormat
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import IntegrationError
-from dokimos.integrations.base import AgentRun, Bridge, identity
+from dokimos.integrations.base import AgentRun, Bridge, identity, keep_so_far
 from dokimos.integrations.reading import result_text, summed
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.schemas import without_bounds
@@ -151,12 +151,17 @@ def _bridge_of_loop(provider: Provider, loop: ToolLoop) -> Bridge:
 
     async def ask(asked: ToolLoop, messages: Sequence[Any]) -> AgentRun:
         told: list[Any] = []
+
+        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+            done = _read(provider, told)
+            return done.trace, done.usage
+
+        keep_so_far(so_far)
         try:
             over = await _loop(asked, api, messages, told)
             came = _read(provider, told)
         except Exception as error:
-            done = _read(provider, told)
-            return replace(AgentRun.of_failure(error, done.trace, done.usage), tools=loop.definitions)
+            return replace(AgentRun.of_failure(error, *so_far()), tools=loop.definitions)
         if not over:
             limit = f"TurnLimit: The model {loop.model!r} still called tools after {loop.max_rounds} rounds."
             came = replace(came, trace=replace(came.trace, final_response=None, error=limit))
