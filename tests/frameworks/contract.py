@@ -24,7 +24,7 @@ from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 ROOT = Path(__file__).parents[2]
 GIVEN_UP_AFTER = 8.0
-"""Long enough for what comes before, on a slow machine too."""
+"""Seconds; long enough for what comes before, on a slow machine too."""
 VERDICT = '{"reason": "It says so.", "score": 5, "verdict": "yes"}'
 
 
@@ -277,10 +277,12 @@ class FrameworkContract:
         self.check_broken_off(self.module.as_task(self.fresh(server)))
 
     def test_a_run_that_is_given_up_keeps_what_was_done_until_then(self, server):
-        server.turns.extend(self.first_turn())
+        task = self.module.as_task(self.fresh(server))
+        server.turns.extend([*self.first_turn(), *self.first_turn()])
+        run_sync(task(Example.of(QUESTION)))  # which loads what the framework loads late
         server.script.extend([None, Misbehaviour(delay=600)])  # the model never answers a second time
 
-        item = self.check_broken_off(self.module.as_task(self.fresh(server)), timeout=GIVEN_UP_AFTER)
+        item = self.check_broken_off(task, timeout=GIVEN_UP_AFTER)
 
         assert item.error.startswith("TimeoutError: no answer within")
 

@@ -2,7 +2,7 @@
 
 import pytest
 import story
-from haystack import Document, Pipeline
+from haystack import Document, Pipeline, component
 from haystack.components.agents import Agent
 from haystack.components.builders import AnswerBuilder, ChatPromptBuilder
 from haystack.components.generators.chat import OpenAIChatGenerator
@@ -134,6 +134,48 @@ def test_an_input_that_is_a_map_is_the_data_of_a_pipeline():
         result = run_sync(task(Example({"data": data})))
 
     assert result.outputs["contexts"] == ["Shipping takes 5 days."]
+
+
+@component
+class ToolRunner:
+    @component.output_types(results=list[ChatMessage])
+    def run(self, messages: list[ChatMessage]):
+        calls = messages[0].tool_calls
+        return {
+            "results": [ChatMessage.from_user(QUESTION), messages[0]]
+            + [ChatMessage.from_tool(story.get_weather(**call.arguments), origin=call) for call in calls]
+        }
+
+
+def test_a_pipeline_that_breaks_off_keeps_what_its_components_did():
+    tools = [create_tool_from_function(story.get_weather)]
+    with ToolCallingServer([story.first_turn()[0], Turn(status=400)]) as server:
+        built = Pipeline()
+        built.add_component(
+            "asking",
+            OpenAIChatGenerator(
+                Secret.from_token("none"),
+                model="scripted",
+                api_base_url=server.base_url,
+                max_retries=0,
+                tools=tools,
+            ),
+        )
+        built.add_component("running", ToolRunner())
+        built.add_component("answering", generator(server.base_url))
+        built.connect("asking.replies", "running.messages")
+        built.connect("running.results", "answering.messages")
+        task = haystack.as_task(built, input_key="data")
+        data = {"asking": {"messages": [ChatMessage.from_user(QUESTION)]}}
+
+        result = run_sync(task(Example({"data": data})))
+
+    assert "answering" in result.error
+    assert [(call.name, call.result) for call in result.outputs["toolCalls"]] == [
+        ("get_weather", "21 degrees"),
+        ("get_weather", "25 degrees"),
+    ]
+    assert result.metrics.tokens_in == 20
 
 
 def test_a_run_after_earlier_messages_tells_only_of_itself():

@@ -218,6 +218,31 @@ def test_a_chain_that_gives_text_is_a_task():
     assert asked == "Answer: Capital of Italy?"
 
 
+def test_a_chain_that_breaks_off_keeps_what_its_models_and_tools_did():
+    with ToolCallingServer([story.first_turn()[0], Turn(status=400)]) as server:
+        tools = [StructuredTool.from_function(story.get_weather)]
+        asked, said = model(server.base_url), []
+
+        def ask(text):
+            said.append(asked.bind_tools(tools).invoke(text))
+            return said[-1].tool_calls
+
+        def run(calls):
+            return [tools[0].invoke({**call, "type": "tool_call"}) for call in calls]
+
+        def answer(results):
+            return asked.invoke([QUESTION, said[-1], *results]).content
+
+        chain = RunnableLambda(ask) | RunnableLambda(run) | RunnableLambda(answer)
+        trace = langchain.run_and_trace(chain, QUESTION)
+
+    assert trace.error
+    assert [(call.name, dict(call.arguments), call.result) for call in trace.tool_calls] == [
+        ("get_weather", {"city": "Paris"}, "21 degrees"),
+        ("get_weather", {"city": "Rome"}, "25 degrees"),
+    ]
+
+
 def test_a_list_of_records_is_the_output_of_a_chain_and_no_stream():
     records = [{"city": "Paris"}, {"city": "Rome", "id": 2, "name": "r", "result": 3}]
     task = langchain.as_task(RunnableLambda(lambda text: records))

@@ -135,7 +135,8 @@ class TaskCaller:
                 metrics=metrics, error=describe_error(error), down=down, detail=describe_exception(error)
             )
             for done in given_up:
-                known = known._replace(outputs=copy_containers(done.outputs), metrics=metrics or done.metrics)
+                paid_for = metrics or self._outcome(done).metrics
+                known = known._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
             return known
 
     async def _within(

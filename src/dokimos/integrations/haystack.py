@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -39,6 +39,8 @@ from dokimos.integrations.reading import (
 )
 
 EXTRA: Final = "haystack"
+_INCLUDED: Final = "include_outputs_from"
+"""The option of a pipeline that names the components whose outputs are in its result."""
 TURN_LIMIT: Final = "max_agent_steps"
 """What an agent says of a run that reached its limit of steps."""
 
@@ -180,8 +182,52 @@ async def _run_pipeline(
 ) -> AgentRun:
     data = dict(inputs) if isinstance(inputs, Mapping) else {pipeline_input: text_form(inputs) or ""}
     retrieving = _retrieving(pipeline)
-    options = {"include_outputs_from": set(retrieving), **run_options}
-    return _read(await _run(pipeline, data, **options), retrieving)
+    options = {_INCLUDED: set(retrieving), **run_options}
+    steps: list[Mapping[str, Any]] = []
+
+    def so_far() -> tuple[AgentTrace, CallMetrics | None]:
+        done = _read({"messages": _said_in(steps)})
+        return done.trace, done.usage
+
+    keep_so_far(so_far)
+    try:
+        return _read(await _run_in_steps(pipeline, data, options, steps), retrieving)
+    except Exception as error:
+        return AgentRun.of_failure(error, *so_far())
+
+
+async def _run_in_steps(
+    pipeline: Any, data: Mapping[str, Any], options: Mapping[str, Any], steps: list[Mapping[str, Any]]
+) -> Any:
+    """Run a pipeline and add to `steps` what each component gave, for when a later one fails."""
+    if not hasattr(pipeline, "run_async_generator"):
+        return await _run(pipeline, data, **options)
+    result: Mapping[str, Any] = {}
+    everything = {name for name, _ in pipeline.walk()}
+    async for result in pipeline.run_async_generator(data, **{**options, _INCLUDED: everything}):
+        steps.append(result)
+    return dict(_as_without(result, pipeline.outputs(), options.get(_INCLUDED) or ()))
+
+
+def _as_without(
+    result: Mapping[str, Any], open_sockets: Mapping[str, Any], included: Container[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield a result as it is with all outputs of some components, and of others what nobody took."""
+    for name, given in result.items():
+        sockets = open_sockets.get(name, ())
+        own = given if name in included else {key: value for key, value in given.items() if key in sockets}
+        if own or name in included:
+            yield name, own
+
+
+def _said_in(steps: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return what components gave since the last message of the user, each once: some pass it on."""
+    found: list[Any] = []
+    for value in (value for step in steps for output in step.values() for value in output.values()):
+        messages = [each for each in value if _role(each) != "None"] if isinstance(value, list) else []
+        since = _messages(_since_last_input({"messages": messages}))
+        found += [message for message in since if message not in found]
+    return found
 
 
 async def _run(runner: Any, *args: Any, **kwargs: Any) -> Any:

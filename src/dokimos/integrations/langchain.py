@@ -27,7 +27,7 @@ from dokimos.integrations.base import (
     made,
 )
 from dokimos.integrations.langchain_streams import check_stream_mode, read_stream
-from dokimos.integrations.langchain_watch import GraphWatch
+from dokimos.integrations.langchain_watch import RunWatch
 from dokimos.integrations.reading import (
     TraceBuilder,
     get,
@@ -181,10 +181,8 @@ async def _run_on(target: Any, messages: Sequence[Any], run_options: Mapping[str
 
 
 async def _run(target: Any, given: Any, run_options: Mapping[str, Any], mark: str | None) -> AgentRun:
-    watch = GraphWatch(mark)
-    options = _options(target, run_options)
-    if _takes_messages(target):
-        options = watch.options(options)
+    watch = RunWatch(mark, of_models=not _takes_messages(target))
+    options = watch.options(target, _options(target, run_options))
 
     def so_far() -> tuple[AgentTrace, CallMetrics | None]:
         done = watch.messages()

@@ -1,7 +1,8 @@
-"""What a graph has done so far, from LangChain's callbacks: a run that breaks off returns nothing."""
+"""What a run has done so far, from LangChain's callbacks: one that breaks off returns nothing."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -14,22 +15,27 @@ _OF_THE_RUN: Final = ("ai", "AIMessageChunk", "tool")
 """The types of messages that tell what an agent did."""
 
 
-class GraphWatch:
+class RunWatch:
     """The messages that the nodes of one run gave, and what became of its calls of tools.
 
-    Nodes of graphs within the graph count; what runs within a tool does not, since its call tells of it.
+    Nodes of graphs within the graph count; what runs within a tool does not, since its call tells of it. Of a
+    chain, whose parts may give anything, the messages are those of its models and tools.
     """
 
-    def __init__(self, mark: str | None = None) -> None:
+    def __init__(self, mark: str | None = None, *, of_models: bool = False) -> None:
         """`mark` is the id of the message that the run answers: those up to it are not the run's."""
         self._mark = mark
+        self._of_models = of_models
         self._hidden: set[Any] = set()
         """The runs of tools, and those within them."""
         self._given: dict[Any, Any] = {}
         self._results: dict[str, Any] = {}
 
-    def options(self, run_options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of a run with this watch among its callbacks."""
+    def options(self, target: Any, run_options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a run with this watch among its callbacks, where its target has such."""
+        runnables = sys.modules.get("langchain_core.runnables")
+        if runnables is None or not isinstance(target, runnables.Runnable):
+            return run_options
         config = dict(run_options.get("config") or {})
         theirs = config.get("callbacks")
         handler = self._handler()
@@ -61,6 +67,23 @@ class GraphWatch:
             if get(message, "type") in _OF_THE_RUN:
                 self._given.setdefault(get(message, "id", default=id(message)), message)
 
+    def _end_model(self, response: Any, parent: Any) -> None:
+        if self._of_models and parent not in self._hidden:
+            given = [each for each in get(response, "generations", default=()) if each]
+            self._add([get(each[0], "message") for each in given])
+
+    def _end_tools(self, output: Any) -> None:
+        for result in _messages_in(output):
+            if get(result, "type") == "tool":
+                self._end_tool(result)
+
+    def _end_tool(self, result: Any) -> None:
+        identity = get(result, "tool_call_id", default="")
+        if self._of_models:  # in the order of time, as nobody else tells it
+            self._given.setdefault(("result", identity), result)
+        else:
+            self._results[identity] = result
+
     def _handler(self) -> Any:
         base = require("langchain_core.callbacks", EXTRA).BaseCallbackHandler
         watch = self
@@ -71,8 +94,11 @@ class GraphWatch:
             def on_chain_start(self, *args: Any, run_id: Any, parent_run_id: Any = None, **kw: Any) -> None:
                 watch._hide(run_id, parent_run_id, is_tool=False)
 
+            def on_llm_end(self, response: Any, *, parent_run_id: Any = None, **kwargs: Any) -> None:
+                watch._end_model(response, parent_run_id)
+
             def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
-                if run_id not in watch._hidden:
+                if run_id not in watch._hidden and not watch._of_models:
                     watch._add(list(_messages_in(outputs)))
 
             def on_tool_start(self, *args: Any, run_id: Any, parent_run_id: Any = None, **kw: Any) -> None:
@@ -80,12 +106,11 @@ class GraphWatch:
 
             def on_tool_end(self, output: Any, *, parent_run_id: Any = None, **kwargs: Any) -> None:
                 if parent_run_id not in watch._hidden:
-                    results = [each for each in _messages_in(output) if get(each, "type") == "tool"]
-                    watch._results |= {get(each, "tool_call_id", default=""): each for each in results}
+                    watch._end_tools(output)
 
             def on_tool_error(self, error: BaseException, *, tool_call_id: Any = None, **kwargs: Any) -> None:
                 failed = {"type": "tool", "tool_call_id": tool_call_id, "status": "error"}
-                watch._results[tool_call_id or ""] = {**failed, "content": error_text(error)}
+                watch._end_tool({**failed, "content": error_text(error)})
 
         return Handler()
 
