@@ -45,6 +45,13 @@ def group_errors(items: Iterable[ItemResult]) -> tuple[ErrorGroup, ...]:
     return tuple(sorted(groups, key=lambda group: -len(group.keys)))
 
 
+def errors_of(item: ItemResult) -> tuple[tuple[str, ErrorDetail | None], ...]:
+    """Return why an item is errored, as `ItemResult.errors` does, each with where it came from."""
+    task = () if item.error is None else ((item.error, item.error_detail),)
+    culprits = (result for result in item.culprits if result.error is not None)
+    return task + tuple((result.error_text, result.error_detail) for result in culprits)
+
+
 def _errors_of(item: ItemResult) -> Iterator[tuple[str, str, ErrorDetail | None]]:
     if item.error is not None:
         yield TASK, item.error, item.error_detail

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dokimos.core import figures
 from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import arguments_text
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.figures import half_up
 from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.keys import TOOL_CALLS
@@ -105,7 +106,16 @@ class Packer:
             self._optional(item.error),
             self._metrics(item.metrics),
             [self._evaluation(found, found in culprits) for found in item.eval_results],
+            *self._origin(item.error_detail),
         ]
+
+    def _origin(self, detail: ErrorDetail | None) -> list[JsonValue]:
+        """Return where an error came from, as the last part of what it is the error of; nothing without."""
+        if detail is None:
+            return []
+        frames = "\n".join(f"{frame}  {frame.source}".rstrip() for frame in detail.frames)
+        texts = (detail.place or None, frames or None, detail.traceback)
+        return [[self._optional(text) for text in texts]]
 
     def _call(self, call: ToolCall) -> list[int]:
         return [self._string(call.name), self._string(arguments_text(call)), self._optional(call.result)]
@@ -131,6 +141,7 @@ class Packer:
             self._optional(_compact(found.metadata) if found.metadata else None),
             int(found.error is not None and is_culprit),
             self._optional(found.label),
+            *self._origin(found.error_detail),
         ]
 
     def _pairs(self, values: Mapping[str, Any]) -> list[int]:

@@ -32,6 +32,8 @@ VERSION: Final = 1
 RESULT_VERSION: Final = 2
 """Of a `result` whose long texts are references. One without any has no version: earlier readers know it."""
 
+_ATTRIBUTES: Final = {"errorKind": "error_kind", "errorDetail": "error_detail"}
+
 
 class JsonExporter:
     """Summary and items for any reader, and under `result` all that `load_result` needs."""
@@ -214,6 +216,9 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
     }
     if item.errors:
         tree["errors"] = item.errors
+    detail = next((run.error_detail for run in item.results if run.error_detail is not None), None)
+    if detail is not None:
+        tree["errorDetail"] = detail
     if item.warnings:
         tree["warnings"] = item.warnings
     if result.run_count == 1:
@@ -236,6 +241,8 @@ def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str,
     tree |= {"success": item.success, "outcome": item.outcome, "metrics": item.metrics}
     if item.errors:
         tree["errors"] = item.errors
+    if item.error_detail is not None:
+        tree["errorDetail"] = item.error_detail
     return tree
 
 
@@ -260,14 +267,14 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
             tree["labels"] = [None if r is None else r.label for r in runs]
     tree |= _first(results, "threshold")
     tree["success"] = _all_passed(results)
-    for member in ("label", "reason", "error", "errorKind", "skipped"):
+    for member in ("label", "reason", "error", "errorKind", "errorDetail", "skipped"):
         tree |= _first(results, member)
     return tree
 
 
 def _first(results: list[EvalResult], name: str) -> dict[str, Any]:
     """Return the first value of a field that is there, as a member of an object; nothing where none is."""
-    attribute = "error_kind" if name == "errorKind" else name
+    attribute = _ATTRIBUTES.get(name, name)
     values = [value for result in results if (value := getattr(result, attribute)) not in (None, "")]
     return {name: values[0]} if values else {}
 

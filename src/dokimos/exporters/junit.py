@@ -7,6 +7,8 @@ from typing import ClassVar, Final
 from xml.etree import ElementTree as ET
 
 from dokimos.core import figures
+from dokimos.core.error_detail import with_place
+from dokimos.core.error_groups import errors_of
 from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
@@ -106,7 +108,10 @@ def _case(item: ItemResult, experiment: str) -> ET.Element:
 def _add_outcome(case: ET.Element, item: ItemResult) -> None:
     match item.outcome:
         case Outcome.ERRORED:
-            _add_problem(case, "error", "\n".join(item.errors))
+            errors = errors_of(item)
+            told = "\n".join(with_place(text, detail) for text, detail in errors)
+            tracebacks = [detail.traceback for _, detail in errors if detail is not None and detail.traceback]
+            _add_problem(case, "error", told, "\n\n".join([told, *dict.fromkeys(tracebacks)]))
         case Outcome.FAILED:
             _add_problem(case, "failure", "\n".join(_reasons(item)))
         case Outcome.NOT_JUDGED:
@@ -115,9 +120,9 @@ def _add_outcome(case: ET.Element, item: ItemResult) -> None:
             pass
 
 
-def _add_problem(case: ET.Element, kind: str, text: str) -> None:
+def _add_problem(case: ET.Element, kind: str, text: str, body: str | None = None) -> None:
     attributes = {"type": f"evaluation.{kind}", "message": _clean(figures.one_line(text, MAX_MESSAGE))}
-    ET.SubElement(case, kind, attributes).text = _clean(figures.cut(text, MAX_TEXT))
+    ET.SubElement(case, kind, attributes).text = _clean(figures.cut(body or text, MAX_TEXT))
 
 
 def _reasons(item: ItemResult) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, Final
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import ClassVar, Final, TypeVar
 
 from dokimos.core import figures
+from dokimos.core.error_detail import ErrorDetail
+from dokimos.core.error_groups import errors_of, key_of_error
 from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
@@ -26,12 +28,15 @@ from dokimos.exporters.items import (
     worst_first,
 )
 
+T = TypeVar("T")
+
 MAX_LENGTH: Final = 60_000
 """A comment on GitHub holds 65,536 characters, a job summary a megabyte."""
 MAX_ITEMS: Final = 25
 MAX_TEXT: Final = 1_000
 MAX_HEADING: Final = 80
 MAX_REASON: Final = 300
+MAX_NAMED: Final = 10
 
 _PUNCTUATION: Final = re.compile(r"([\\`*_\[\]<>|~&!#$])")
 # A list, a rule or an underlined heading, where the text stands at the start of a line.
@@ -55,7 +60,7 @@ class MarkdownExporter:
         room = MAX_LENGTH - len(closing) - len(opening)
         sections = (
             _section("Failed Examples", _of(worst, Outcome.FAILED), _failed, room * 3 // 5),
-            _section("Errors", _of(worst, Outcome.ERRORED), _errored, room // 4),
+            _section("Errors", _by_error(_of(worst, Outcome.ERRORED)), _errored, room // 4),
             _section("Warnings", [item for item in worst if item.warnings], _warned, room // 8),
         )
         parts = (part.strip("\n") for part in (opening, *sections, closing))
@@ -194,7 +199,7 @@ def _tags(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> Iterator[str
         yield ""
 
 
-def _section(title: str, items: list[ItemRuns], write: Callable[[ItemRuns], str], room: int) -> str:
+def _section(title: str, items: list[T], write: Callable[[T], str], room: int) -> str:
     """As many items as there is room for, and a line that says how many were left out."""
     if not items:
         return ""
@@ -223,9 +228,28 @@ def _failed(item: ItemRuns) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _errored(item: ItemRuns) -> str:
-    errors = [f"- {plain(text, MAX_REASON)}" for text in item.first_bad.errors]
-    return "\n".join([_heading(item), *errors, ""]) + "\n"
+def _by_error(items: list[ItemRuns]) -> list[list[ItemRuns]]:
+    """Put those together that have the same errors from the same places."""
+    groups: dict[Hashable, list[ItemRuns]] = {}
+    for item in items:
+        kinds = tuple(key_of_error(text, detail) for text, detail in errors_of(item.first_bad))
+        groups.setdefault(kinds, []).append(item)
+    return list(groups.values())
+
+
+def _errored(items: list[ItemRuns]) -> str:
+    first, *others = items
+    errors = [f"- {_located(text, detail)}" for text, detail in errors_of(first.first_bad)]
+    if others:
+        named = ", ".join(code(item.key) for item in others[:MAX_NAMED])
+        more = f" and {len(others) - MAX_NAMED:,} more" if len(others) > MAX_NAMED else ""
+        errors.append(f"\n{len(items):,} items have this error, also {named}{more}.")
+    return "\n".join([_heading(first), *errors, ""]) + "\n"
+
+
+def _located(text: str, detail: ErrorDetail | None) -> str:
+    place = "" if detail is None else detail.place
+    return f"{plain(text, MAX_REASON)} ({code(place)})" if place else plain(text, MAX_REASON)
 
 
 def _warned(item: ItemRuns) -> str:

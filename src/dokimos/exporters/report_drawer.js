@@ -64,7 +64,7 @@ const conversation = (turns, truths, evaluations, evaluators) => {
         el("div", { class: "said" }, el("h3", null, `Turn ${index + 1}`), textBox(asText(turn.input))),
         calls.length ? timeline(calls) : null,
         chunkList(chunks, [], null, new Map()),
-        turn.error == null ? comparison("output", asText(truths[index] ?? null), asText(turn.output), verdict) : block("No reply", asText(turn.error), "problem"),
+        turn.error == null ? comparison("output", asText(truths[index] ?? null), asText(turn.output), verdict) : [block("No reply", asText(turn.error), "problem"), turnOrigin(turn.errorDetail)],
         rows.length ? el("ul", { class: "turn-verdicts" }, rows.map(turnVerdict)) : null);
     })),
   ];
@@ -114,6 +114,14 @@ const details = (text, kind) => {
   const whole = el("details", null, el("summary", null, "Details"), plainText(indented(text)));
   return [toolCoverage(metadata), verdictLists(metadata, kind), whole];
 };
+const located = (error, from) => (from && from.place ? `${error} (${from.place})` : error);
+/** The places that an error passed, the innermost last, and the whole traceback when it is asked for. */
+const origin = (from) => (from ? [
+  from.frames ? plainText(from.frames, "frames") : null,
+  from.traceback ? el("details", null, el("summary", { class: "muted" }, "Whole traceback"), plainText(from.traceback)) : null] : null);
+const turnOrigin = (detail) => (detail && Array.isArray(detail.frames) ? origin({
+  frames: detail.frames.map((frame) => `${frame.file}:${frame.line ?? ""} in ${frame.function ?? ""}  ${frame.source ?? ""}`.trim()).join("\n"),
+  traceback: asText(detail.traceback ?? null) }) : null);
 const judgement = (one, evaluator) => {
   const outcome = outcomeOf(one);
   const sign = one.skipped != null ? "– skipped" : one.error != null ? (one.strict ? "! error" : "! warning") : one.success < 0 ? "informs" : WORDS[outcome];
@@ -126,7 +134,7 @@ const judgement = (one, evaluator) => {
       one.label === null ? null : el("span", { class: "label" }, one.label),
       one.threshold === null ? null : el("span", { class: "muted" }, `${evaluator.lower ? "at most" : "at least"} ${fixed(one.threshold, 2)}`)),
     one.reason ? el("div", { class: "reason" }, one.reason) : null,
-    one.error != null ? plainText(one.error, "problem") : null,
+    one.error != null ? [plainText(one.error, "problem"), origin(one.origin)] : null,
     one.skipped != null ? el("div", { class: "reason muted" }, one.skipped) : null,
     details(one.metadata, evaluator.kind));
 };

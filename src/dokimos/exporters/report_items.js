@@ -11,13 +11,14 @@ const readItems = (data) => {
     for (let i = 0; i < flat.length; i += 2) found.push([text(flat[i]), text(flat[i + 1])]);
     return found;
   };
-  const readEvaluation = ([e, score, success, threshold, reason, error, skipped, metadata, strict, label]) => ({
+  const readOrigin = (packed) => packed && { place: text(packed[0]), frames: text(packed[1]), traceback: text(packed[2]) };
+  const readEvaluation = ([e, score, success, threshold, reason, error, skipped, metadata, strict, label, origin]) => ({
     e, score, success, threshold, reason: text(reason), error: text(error), skipped: text(skipped),
-    metadata: text(metadata), strict: strict === 1, label: text(label),
+    metadata: text(metadata), strict: strict === 1, label: text(label), origin: readOrigin(origin),
   });
   const readRun = (run) => run && {
     outcome: OUTCOMES[run[0]], outputs: run[1], calls: run[2], error: text(run[3]), metrics: run[4],
-    evaluations: run[5].map(readEvaluation),
+    evaluations: run[5].map(readEvaluation), origin: readOrigin(run[6]),
   };
   const worstOf = (outcomes) => ["errored", "failed", "passed"].find((o) => outcomes.includes(o)) || "unjudged";
   const goodness = (evaluation) => {
@@ -81,8 +82,8 @@ const itemsView = (data, address) => {
       const add = (flat) => { for (let i = 1; i < flat.length; i += 2) parts.push(text(flat[i])); };
       [item.inputs, item.expected, ...item.runs.filter(Boolean).map((run) => run.outputs)].forEach(add);
       for (const run of item.runs.filter(Boolean)) {
-        parts.push(run.error, ...run.calls.flat().map(text));
-        for (const one of run.evaluations) parts.push(one.reason, one.error, one.skipped);
+        parts.push(run.error, run.origin && run.origin.frames, ...run.calls.flat().map(text));
+        for (const one of run.evaluations) parts.push(one.reason, one.error, one.skipped, one.origin && one.origin.frames);
       }
       item.haystack = parts.filter(Boolean).join("\n").toLowerCase();
     }
@@ -138,10 +139,10 @@ const itemsView = (data, address) => {
   const why = (item) => {
     for (const run of item.runs) {
       if (!run || run.outcome !== item.outcome) continue;
-      if (run.error) return run.error;
+      if (run.error) return located(run.error, run.origin);
       const bad = run.evaluations.filter((one) => outcomeOf(one) === item.outcome);
       bad.sort((a, b) => goodness(a) - goodness(b));
-      if (item.outcome === "errored" && bad[0]) return `${data.evaluators[bad[0].e].name}: ${bad[0].error}`;
+      if (item.outcome === "errored" && bad[0]) return `${data.evaluators[bad[0].e].name}: ${located(bad[0].error, bad[0].origin)}`;
       if (item.outcome === "failed" && bad[0]) {
         return `${data.evaluators[bad[0].e].name} ${bad[0].score === null ? "" : fixed(bad[0].score, 2)}  ${bad[0].reason || ""}`;
       }
@@ -275,7 +276,7 @@ const itemsView = (data, address) => {
       data.runs > 1 ? runTable(item, shown) : null,
       metrics ? el("p", { class: "metrics" }, metrics) : null,
       run.error == null && run.outcome !== "passed" && why(item) ? el("p", { class: `because ${run.outcome}` }, oneLine(why(item), 600)) : null,
-      run.error == null ? null : block("Error of the task", run.error, "problem"),
+      run.error == null ? null : [block("Error of the task", run.error, "problem"), origin(run.origin)],
       shownInputs(item, run).flatMap(([key, value]) => block(key === "input" ? "Input" : `Input ${key}`, value)),
       outputBlocks(item, run),
       el("h3", null, "Evaluators"),
