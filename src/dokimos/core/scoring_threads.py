@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from dokimos.core.concurrency import Call, start_call, start_pooled_call
 from dokimos.core.reply_time import ExtraTime, counting_extra_time, wait_in_time
+from dokimos.core.stuck_calls import where_call_works, where_coroutine_waits
 
 T = TypeVar("T")
 
@@ -106,7 +107,10 @@ if hasattr(os, "register_at_fork"):
 async def call_within(seconds: float | None, fn: Callable[..., T], *args: object) -> T:
     """Call blocking code in a daemon thread. Raises `TimeoutError` after so long, and leaves it behind."""
     with counting_extra_time() as extra:
-        return await within(seconds, start_pooled_call(fn, *args), extra)
+        try:
+            return await within(seconds, start_pooled_call(fn, *args), extra)
+        except TimeoutError as late:
+            raise late.with_traceback(where_call_works(fn, *args) or late.__traceback__) from None
 
 
 async def call_serially(owner: object, seconds: float | None, fn: Callable[..., T], *args: object) -> T:
@@ -127,10 +131,10 @@ async def call_serially(owner: object, seconds: float | None, fn: Callable[..., 
         raise
     try:
         return await within(seconds, future)
-    except TimeoutError:
+    except TimeoutError as late:
         if future.cancelled():
             thread.leave(sent[0])
-        raise
+        raise late.with_traceback(where_call_works(fn, *args) or late.__traceback__) from None
 
 
 async def within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTime | None = None) -> T:
@@ -147,9 +151,10 @@ async def within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTim
         raise
     if work.done():
         return work.result()
+    where = where_coroutine_waits(work.get_coro()) if isinstance(work, asyncio.Task) else None
     # Not awaited: what swallows its cancellation must not keep whoever waits.
     _leave(work)
-    raise TimeoutError(f"no result within {seconds:g} s; the call was abandoned")
+    raise TimeoutError(f"no result within {seconds:g} s; the call was abandoned").with_traceback(where)
 
 
 def _leave(work: asyncio.Future[T]) -> None:

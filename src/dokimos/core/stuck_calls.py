@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -24,8 +24,18 @@ def where_coroutine_waits(coroutine: Any) -> TracebackType | None:
     return _traceback(frames)
 
 
-def where_thread_works(function: Callable[..., Any], variable: str, value: object) -> TracebackType | None:
-    """Return where the thread is that calls `function` with this value for a variable, None if there is none.
+def where_call_works(fn: Callable[..., Any], *args: Any) -> TracebackType | None:
+    """Return where the thread is that is calling a function with these very arguments, None if none is."""
+    function = getattr(fn, "__func__", fn)
+    given = (fn.__self__, *args) if hasattr(fn, "__self__") else args
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    return where_thread_works(function, **dict(zip(code.co_varnames, given, strict=False)))
+
+
+def where_thread_works(function: Callable[..., Any], /, **variables: object) -> TracebackType | None:
+    """Return where the thread is that is in `function` with these very values, None if there is none.
 
     This costs nothing until it is asked: it looks into all threads, and begins behind that function.
     """
@@ -34,11 +44,16 @@ def where_thread_works(function: Callable[..., Any], variable: str, value: objec
         frames: list[FrameType] = []
         frame: FrameType | None = innermost
         while frame is not None and len(frames) < _DEEPEST:
-            if frame.f_code is code and frame.f_locals.get(variable) is value:
+            if frame.f_code is code and _has(frame, variables):
                 return _traceback(frames[::-1])
             frames.append(frame)
             frame = frame.f_back
     return None
+
+
+def _has(frame: FrameType, variables: Mapping[str, object]) -> bool:
+    present = frame.f_locals
+    return all(present.get(name) is value for name, value in variables.items())
 
 
 def _traceback(frames: Sequence[FrameType]) -> TracebackType | None:

@@ -112,7 +112,7 @@ def _is_async(task: Any) -> bool:
 
 def where_task_works(example: object) -> TracebackType | None:
     """Return where the thread is that is calling a sync task with this very object, None if none is."""
-    return where_thread_works(_call_measured, "example", example)
+    return where_thread_works(_call_measured, example=example)
 
 
 def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult], T]) -> T | _Awaiting:

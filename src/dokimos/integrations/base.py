@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOLS, input_of
@@ -179,6 +180,7 @@ class AgentTask:
         if run.tools is not None:
             outputs[TOOLS] = list(run.tools)
         error = run.trace.error
+        detail = None if error is None or run.cause is None else ErrorDetail.of(run.cause)
         if error is None:
             outputs = {self.output_key: "" if output is None else output, **outputs}
             try:
@@ -187,7 +189,8 @@ class AgentTask:
                 outputs |= self._context(run)
             except IntegrationError as fault:
                 error = error_text(fault)
-        return TaskResult(outputs, priced(run.usage, self.model, self.price_table), error=error)
+        metrics = priced(run.usage, self.model, self.price_table)
+        return TaskResult(outputs, metrics, error=error, error_detail=detail)
 
     def _context(self, run: AgentRun) -> dict[str, Any]:
         documents = run.documents

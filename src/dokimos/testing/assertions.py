@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from dokimos.core.error_detail import with_place
 from dokimos.core.eval_result import by_evaluator
 from dokimos.core.figures import one_line
 from dokimos.core.outcome import find_culprits
@@ -134,7 +135,7 @@ def _in_short(result: EvalResult, *, lower_is_better: bool) -> str:
 
 def _described(result: EvalResult) -> str:
     if result.error is not None:
-        return f"Evaluation {result.name!r} errored: {result.problem}"
+        return f"Evaluation {result.name!r} errored: {with_place(result.problem, result.error_detail)}"
     threshold = "" if result.threshold is None else f" (threshold={result.threshold:.2f})"
     score = "none" if result.score is None else f"{result.score:.2f}"
     reason = f"\n  Reason: {result.reason}" if result.reason else ""

@@ -179,7 +179,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             item.stash.setdefault(_failed, report)
         first = item.stash.get(_failed, report)  # of several subtests the one that failed first
         if getattr(first, "dokimos", None) is None:
-            first.dokimos = reported_case(item, first, recorder, _source_of(item))
+            raised = None if call.excinfo is None else call.excinfo.value
+            first.dokimos = reported_case(item, first, recorder, _source_of(item), raised)
         report.dokimos = first.dokimos
     return report
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dokimos.core.container_copy import copy_containers
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
@@ -74,7 +75,9 @@ class ItemRecorder:
         self._case = copy_containers(case)
         return self.eval_results(results)
 
-    def item(self, *, index: int, id: str, error: str | None = None) -> ItemResult:
+    def item(
+        self, *, index: int, id: str, error: str | None = None, error_detail: ErrorDetail | None = None
+    ) -> ItemResult:
         """Return what was recorded as the result of one item that goes by the name of its test."""
         case = self._case or EvalTestCase()
         own = Example(case.inputs, case.expected_outputs, metadata=case.metadata)
@@ -85,6 +88,7 @@ class ItemRecorder:
             eval_results=tuple(self._results.values()),
             metrics=self._metrics or case.metrics,
             error=error,
+            error_detail=error_detail,
         )
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.figures import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
@@ -36,14 +37,21 @@ WireCase = dict[str, Any]
 """What a test process tells the one that reports: plain values only, as xdist sends no others."""
 
 
-def reported_case(item: Any, report: Any, recorder: ItemRecorder, source: CaseSource) -> WireCase | None:
-    """Return what a test recorded, None where it was skipped or there is nothing to tell."""
+def reported_case(
+    item: Any, report: Any, recorder: ItemRecorder, source: CaseSource, raised: BaseException | None = None
+) -> WireCase | None:
+    """Return what a test recorded and raised, None where it was skipped or there is nothing to tell."""
     if report.skipped or (recorder.is_empty and item.get_closest_marker("dokimos") is None):
         return None
     place = item.get_closest_marker("dokimos_case")
     position = place.args[0] if place else 0
     error = _error_of(report) if report.failed and not recorder.has_failed else None
-    result = recorder.item(index=recorder.index, id=_name_of(item, recorder.run_index, source), error=error)
+    result = recorder.item(
+        index=recorder.index,
+        id=_name_of(item, recorder.run_index, source),
+        error=error,
+        error_detail=None if error is None or raised is None else ErrorDetail.of(raised),
+    )
     return {
         "test": _function_of(item),
         "position": position,
@@ -173,6 +181,7 @@ class SessionRecord:
                     eval_results=case.item.eval_results,
                     metrics=case.item.metrics,
                     error=case.item.error,
+                    error_detail=case.item.error_detail,
                 )
                 for case in cases
                 if case.run == run_index

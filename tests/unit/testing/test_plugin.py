@@ -351,7 +351,7 @@ def test_a_reporter_that_raises_is_named_and_fails_nothing(project):
     project.makepyfile(REPORTER.replace('self.write("item"', 'raise OSError("gone"); self.write("item"'))
     run = project.runpytest()
     run.assert_outcomes(passed=2)
-    run.stdout.fnmatch_lines(["! Log failed 2 times, first with OSError: gone"])
+    run.stdout.fnmatch_lines(["! Log failed 2 times, first with OSError: gone (*.py:* in Log.report_item)"])
 
 
 def test_a_level_that_is_missed_fails_the_session(project):
