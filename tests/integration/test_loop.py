@@ -389,3 +389,67 @@ def test_nothing_is_reused_unless_it_is_asked_for():
     assert asked() == ["q1", "q2"]
     dokimos("run", "--failed", "-q")
     assert asked() == ["q2"], "nothing changed, so there is nothing to learn from the old output"
+
+
+def test_a_suite_is_found_among_runs_of_other_targets():
+    Path("desk.yaml").write_text(SUITE)
+    dokimos("test", "desk.yaml", "-q")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    dokimos("test", "--failed", "-q")
+    assert asked() == ["b", "c", "d"]
+    assert dokimos("test", "--failed", "desk.yaml", "-q") == 1
+    assert asked() == ["b", "c", "d"]
+
+
+def test_a_data_file_keeps_its_evaluators(capsys):
+    Path("answers.csv").write_text("id,input,expected_output,actual_output\na,x,1,1\nb,y,1,2\n")
+    dokimos("run", "answers.csv", "-e", "numeric", "-q")
+    capsys.readouterr()
+    assert dokimos("run", "--failed") == 0
+    printed = capsys.readouterr()
+    assert "1 of 2 items failed" in printed.err
+    assert "still failing  b (Numeric)" in printed.out
+
+
+def test_a_prompt_beside_the_modules_counts_from_any_working_directory(tmp_path, monkeypatch):
+    rows(q1="Q1", q2="no")
+    monkeypatch.chdir("/")
+    edit(tmp_path / "app.py", '"prompt.txt"', f'"{tmp_path}/prompt.txt"')
+    edit(tmp_path / "app.py", '"asked.txt"', f'"{tmp_path}/asked.txt"')
+    edit(tmp_path / "evals.py", '"rows.jsonl"', f'"{tmp_path}/rows.jsonl"')
+    again = ("run", f"{tmp_path}/evals.py", "--run-dir", f"{tmp_path}/runs", "-q")
+    dokimos(*again)
+    (tmp_path / "asked.txt").unlink()
+    dokimos(*again, "--reuse")
+    assert not (tmp_path / "asked.txt").exists()
+    (tmp_path / "prompt.txt").write_text("Well: ")
+    dokimos(*again, "--reuse")
+    assert len((tmp_path / "asked.txt").read_text().split()) == 2
+
+
+def test_an_application_may_open_what_is_not_there_and_change_its_folder(tmp_path):
+    edit(
+        "app.py",
+        "    return Path",
+        """    import os, shutil
+    try:
+        open("missing.txt")
+    except FileNotFoundError:
+        pass
+    here = os.getcwd()
+    os.makedirs("gone", exist_ok=True)
+    os.chdir("gone")
+    shutil.rmtree(here + "/gone")
+    try:
+        open("x.txt")
+    except FileNotFoundError:
+        pass
+    os.chdir(here)
+    return Path""",
+    )
+    rows(q1="Q1")
+    assert dokimos("run", "evals.py", "-q", "--fail-under", "1.0") == 0
+    asked()
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"], "what was opened there cannot be told"

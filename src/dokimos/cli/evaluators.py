@@ -47,6 +47,16 @@ def evaluators(name: str | None, schema: bool) -> int:
 
 
 def _print_list() -> None:
+    groups = _groups()
+    room = min(max(len(name) for members in groups.values() for name, _ in members), 22)
+    for heading, members in groups.items():
+        lines = [line for name, purpose in members for line in _entry(name, purpose, room)]
+        echo("\n".join([heading, *lines, ""]))
+    echo("Explain one: dokimos evaluators NAME")
+
+
+def _groups() -> dict[str, list[tuple[str, str]]]:
+    """Return name and purpose of each evaluator by what it is for."""
     from dokimos.evaluators import registry
 
     groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS.values()}
@@ -58,15 +68,7 @@ def _print_list() -> None:
         else:
             heading = GROUPS[group_of(doc) if name in registry.BUILT_IN else "own"]
             groups[heading].append((name, doc.purpose + _notes(doc, heading)))
-    room = min(max(len(name) for members in groups.values() for name, _ in members), 22)
-    for heading, members in groups.items():
-        if members:
-            echo(f"{heading}")
-            for name, purpose in members:
-                for line in _entry(name, purpose, room):
-                    echo(line)
-            echo()
-    echo("Explain one: dokimos evaluators NAME")
+    return {heading: members for heading, members in groups.items() if members}
 
 
 def group_of(doc: EvaluatorDoc) -> str:

@@ -83,25 +83,29 @@ def _ended_early(folder: Path) -> bool:
 
 def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: str) -> Iterator[str]:
     """Yield what became of the items that had failed: fixed, still failing, and failing by something new."""
+    now = _culprits_now(result)
+    done = [(state, now[index]) for index, state in enumerate(selection.states) if index in now]
+    fixed = [state.name for state, by in done if not by]
+    still = [f"{state.name} ({', '.join(by)})" for state, by in done if by]
+    added = [(state.name, [name for name in by if name not in state.culprits]) for state, by in done]
+    newly = [f"{name} ({', '.join(by)})" for name, by in added if by]
+    numbers = [(len(newly), "of them newly by another evaluator")]
+    numbers += [(len(selection.states) - len(done), "not run")]
+    counts = [f"{len(fixed):,} fixed", f"{len(still):,} still failing"]
+    counts += [f"{count:,} {what}" for count, what in numbers if count]
+    yield f"Since {run_id}: {', '.join(counts)}"
+    for what, names in (("fixed", fixed), ("still failing", still), ("newly failing", newly)):
+        yield from _named(what, names)
+
+
+def _culprits_now(result: ExperimentResult) -> dict[int, tuple[str, ...]]:
+    """Return by which evaluators each item fails, by its place among the chosen ones."""
     from dokimos.experiment.failed import culprits_of
 
     repeats: dict[int, list[ItemResult]] = {}
     for item in result.item_results:
         repeats.setdefault(item.index, []).append(item)
-    now = {index: culprits_of(items) for index, items in repeats.items()}
-    done = [(state, now[index]) for index, state in enumerate(selection.states) if index in now]
-    fixed = [state for state, culprits in done if not culprits]
-    still = [(state, culprits) for state, culprits in done if culprits]
-    newly = [(state, sorted(set(culprits) - set(state.culprits))) for state, culprits in still]
-    newly = [(state, names) for state, names in newly if names]
-    not_run = len(selection.states) - len(done)
-    counts = [f"{len(fixed):,} fixed", f"{len(still):,} still failing"]
-    counts += [f"{len(newly):,} of them newly by another evaluator"] if newly else []
-    counts += [f"{not_run:,} not run"] if not_run else []
-    yield f"Since {run_id}: {', '.join(counts)}"
-    yield from _named("fixed", [state.name for state in fixed])
-    yield from _named("still failing", [f"{state.name} ({', '.join(by)})" for state, by in still])
-    yield from _named("newly failing", [f"{state.name} ({', '.join(by)})" for state, by in newly])
+    return {index: culprits_of(items) for index, items in repeats.items()}
 
 
 def _named(what: str, names: Sequence[str]) -> Iterator[str]:

@@ -79,8 +79,12 @@ class Loop:
                 echo(line)
 
 
-def settle_target(target: str | None, settings: RunSettings) -> tuple[str, RunSettings]:
+def settle_target(
+    target: str | None, settings: RunSettings, *, of_suites: bool = False
+) -> tuple[str, RunSettings]:
     """Return the target and the settings, taken from the run that failed where they are not given.
+
+    Without a target that is the newest run, or the newest `of_suites`.
 
     Raises:
         click.UsageError: where there is no target.
@@ -96,7 +100,7 @@ def settle_target(target: str | None, settings: RunSettings) -> tuple[str, RunSe
             raise click.UsageError("Missing argument 'TARGET'.")
         return target, settings
     _check_failed(settings)
-    folder = _failed_run(failed, target, settings)
+    folder = _failed_run(failed, target, settings, of_suites)
     launch = _launch_of(folder)
     if launch is None and target is None:
         raise click.UsageError(f"Run {folder.name} was started from Python: give the TARGET, too.")
@@ -159,16 +163,20 @@ def _check_failed(settings: RunSettings) -> None:
         raise click.UsageError("Give --reuse or --no-reuse, not both.")
 
 
-def _failed_run(failed: str, target: str | None, settings: RunSettings) -> Path:
+def _failed_run(failed: str, target: str | None, settings: RunSettings, of_suites: bool) -> Path:
+    from dokimos.cli.run import is_suite
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.folders import find_run, runs_root
 
     root = runs_root(settings.extra.get("run_dir"))
     if failed != NEWEST:
         return find_run(failed, root)
-    found = next(runs_of(target, root), None)
+    found = next(
+        (f for f in runs_of(target, root) if not of_suites or is_suite(_launch_of(f)["target"])), None
+    )
     if found is None:
         what = "No run" if target is None else f"No run of {target}"
+        what = "No run of a suite" if target is None and of_suites else what
         raise ConfigurationError(
             f"{what} is kept in {root}, so it is not known what failed. Run it whole first, or name the run: "
             "--failed RUN."

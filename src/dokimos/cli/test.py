@@ -129,7 +129,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     named = any(names_target(extra[name]) for name in ("failed", "reuse"))
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
-    suite, settings = settle_target(suite, settings)
+    suite, settings = settle_target(suite, settings, of_suites=True)
     check_estimate(extra)
     if extra["watch"]:
         check_watch(extra, suite)

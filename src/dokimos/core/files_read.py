@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Any, Final
 
+MOST_FILES: Final = 20_000
+"""An application that opens more of them reads data, and what it is made of cannot be told from that."""
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -24,11 +26,14 @@ class FilesRead:
         self.written: dict[str, None] = {}
         self.data: dict[str, None] = {}
         """Data sets and suites: what is asked, and not what answers."""
+        self.is_full = False
+        """Whether there were more than could be recorded."""
         self._is_hooked = False
 
     def start(self) -> None:
         """Forget what was recorded and begin anew."""
         self.read, self.written, self.data = {}, {}, {}
+        self.is_full = False
         self.started_ns = time.time_ns()
         if not self._is_hooked:
             self._is_hooked = True
@@ -41,12 +46,22 @@ class FilesRead:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            path, _, flags = arguments
-            if isinstance(path, str | bytes):
-                found = self.written if isinstance(flags, int) and flags & _WRITING else self.read
-                found[os.path.abspath(os.fsdecode(path))] = None
-        elif event == "os.rename" and isinstance(arguments[1], str | bytes):
-            self.written[os.path.abspath(os.fsdecode(arguments[1]))] = None  # written whole or not at all
+            flags = arguments[2]
+            is_written = isinstance(flags, int) and bool(flags & _WRITING)
+            self._record(self.written if is_written else self.read, arguments[0])
+        elif event == "os.rename":  # how a file is written whole or not at all
+            self._record(self.written, arguments[1])
+
+    def _record(self, found: dict[str, None], path: object) -> None:
+        if not isinstance(path, str | bytes):
+            return
+        if len(found) >= MOST_FILES:
+            self.is_full = True
+            return
+        try:
+            found[os.path.abspath(os.fsdecode(path))] = None
+        except Exception:  # what is raised here would be raised by the application's own `open`
+            self.is_full = True
 
 
 files_read: Final = FilesRead()

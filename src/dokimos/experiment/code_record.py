@@ -28,7 +28,13 @@ WHOLE_BYTES: Final = 20_000_000
 COARSE_NS: Final = 2_000_000_000
 """How late a file system that keeps whole seconds may say that a file has changed."""
 _VARIABLE: Final = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
-_SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/bin", "/var", "/run", "/opt")
+_SECRET: Final = re.compile(rb"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|COOKIE")
+_SYSTEM: Final = tuple(f"/{name}/" for name in ("proc", "sys", "dev", "run", "etc", "usr", "lib", "bin"))
+_NOT_OURS: Final = frozenset({
+    ".dokimos", ".git", ".hg", ".venv", ".tox", ".nox", ".cache", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", "node_modules",
+})  # fmt: skip
+"""Folders whose files are neither the application's nor its evaluation's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ class CodeRecord:
         if not files.started_ns:
             return None
         code = [path for path in project_files(files) if path not in files.data]
-        if len(code) > MOST_FILES:
+        if files.is_full or len(code) > MOST_FILES:
             return None
         return cls(
             code=_hashes(code),
@@ -76,8 +82,12 @@ class CodeRecord:
 def project_files(files: FilesRead = files_read) -> list[str]:
     """Return the files of the user's own that were read and not written: modules, prompts, data."""
     modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    found = dict.fromkeys([*map(_source_of, files.read), *filter(None, modules), *files.data])
-    return sorted(path for path in found if path not in files.written and is_project_file(path))
+    found = dict.fromkeys([*map(_source_of, list(files.read)), *filter(None, modules), *list(files.data)])
+    unwritten = [path for path in found if path not in files.written]
+    code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
+    roots = {os.getcwd(), *map(os.path.dirname, code)}
+    rest = [path for path in unwritten if not path.endswith(".py") and is_project_file(path, roots)]
+    return sorted({*code, *rest})
 
 
 def _source_of(path: str) -> str:
@@ -90,17 +100,18 @@ def _source_of(path: str) -> str:
         return path
 
 
-def is_project_file(path: str) -> bool:
-    """Say whether a file is the user's own: not Python's, nor of a package, nor in a hidden folder."""
-    here = os.getcwd()
+def is_project_file(path: str, roots: Iterable[str] = ()) -> bool:
+    """Say whether a file is the user's own: not Python's, nor of a package, nor the system's.
+
+    Below the `roots`, which hold the project's modules, any file is, wherever they are.
+    """
     if path.startswith(_not_of_project()) or not os.path.isfile(path):
         return False
-    inside = os.path.relpath(path, here) if path.startswith(here + os.sep) else path
-    if any(part.startswith(".") for part in inside.split(os.sep)[:-1]):
+    if _NOT_OURS & set(path.split(os.sep)):
         return False
-    if inside is not path or path.endswith(".py"):
+    if path.endswith(".py") or path.startswith(tuple(root.rstrip(os.sep) + os.sep for root in roots)):
         return True
-    return not path.startswith((*_SYSTEM, tempfile.gettempdir()))
+    return not path.startswith((*_SYSTEM, tempfile.gettempdir() + os.sep))
 
 
 @cache

@@ -73,24 +73,32 @@ def estimate_run(
     """
     seen = [item for item in result.item_results if item.error is None]
     costs = list(map(_metrics_of, seen))
-    known = [cost for cost in costs if cost]
-    tokens = [sum(one.tokens or 0 for one in cost) for cost in known]
-    priced = [exact_sum([one.cost_usd or 0.0 for one in cost]) for cost in known]
-    unpriced = {one.model or "a model without a name" for cost in costs for one in cost if _is_unpriced(one)}
-    is_any_priced = any(one.cost_usd is not None for cost in costs for one in cost)
     return Estimate(
         items=items,
         seen=len(seen),
         source=result.run_id or result.name,
-        calls=None if calls is None or not result.item_results else round(calls / result.total_count * items),
-        tokens=scaled(tokens, items),
-        cost_usd=scaled(priced, items) if is_any_priced or (known and not unpriced) else None,
+        calls=None if calls is None or not result.total_count else round(calls / result.total_count * items),
+        tokens=scaled([sum(one.tokens or 0 for one in cost) for cost in costs if cost], items),
+        cost_usd=_cost(costs, items),
         seconds=_duration(seen, seconds, items, parallelism),
-        unpriced=tuple(sorted(unpriced)),
+        unpriced=_unpriced(costs),
         is_task_measured=any(_is_measured(item.metrics) for item in seen),
         errored=len(result.item_results) - len(seen),
         spent_usd=spent_usd,
     )
+
+
+def _cost(costs: Sequence[Sequence[CallMetrics]], items: int) -> Range | None:
+    """Return the dollars of what has a price, None where nothing has one."""
+    if all(one.cost_usd is None for cost in costs for one in cost):
+        return None
+    return scaled([exact_sum([one.cost_usd or 0.0 for one in cost]) for cost in costs if cost], items)
+
+
+def _unpriced(costs: Sequence[Sequence[CallMetrics]]) -> tuple[str, ...]:
+    """Name the models with tokens and no cost."""
+    models = (one.model for cost in costs for one in cost if one.cost_usd is None and one.tokens is not None)
+    return tuple(sorted({model or "a model without a name" for model in models}))
 
 
 def scaled(values: Sequence[float], times: int) -> Range | None:
@@ -123,10 +131,6 @@ def _metrics_of(item: ItemResult) -> list[CallMetrics]:
 
 def _is_measured(metrics: CallMetrics | None) -> bool:
     return metrics is not None and (metrics.tokens is not None or metrics.cost_usd is not None)
-
-
-def _is_unpriced(metrics: CallMetrics) -> bool:
-    return metrics.cost_usd is None and metrics.tokens is not None
 
 
 def _duration(

@@ -17,7 +17,7 @@ from dokimos.experiment.store import stored_items
 
 TASK: Final = "the application"
 """Stands for the task among the names of evaluators."""
-LONGEST_CHAIN: Final = 200
+LONGEST_CHAIN: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,8 @@ def last_states(folder: Path, root: Path) -> LastStates:
         except JournalError:
             missing.append(str(part["of"]))
             break
+    else:
+        missing.append("the run that it began with")
     items: dict[str, ItemState] = {}
     for each in reversed(chain):
         items |= _states_of(each)

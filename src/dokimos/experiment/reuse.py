@@ -111,7 +111,12 @@ class EarlierOutputs:
 
 
 def _is_not_ours(identity: str) -> bool:
-    """Say whether a judge is no function or class of the project, as far as its identity tells."""
+    """Say whether a judge is no function or class of the project, as far as its identity tells.
+
+    One that begins like `module:name` and is not of an installed package is taken for the project's.
+    """
     name = identity.partition(":")[0]
+    if not name.replace(".", "_").isidentifier():
+        return True
     file = getattr(sys.modules.get(name), "__file__", None)
-    return name != "__main__" and (file is None or not is_project_file(file))
+    return file is not None and not is_project_file(file)
