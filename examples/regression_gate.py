@@ -18,7 +18,6 @@ from dokimos import (
     GateConfig,
     RegressionGate,
     compare_runs,
-    on_input,
 )
 from dokimos.comparison.reports import export_comparison
 from dokimos.evaluators import ExactMatch, TokenF1
@@ -48,7 +47,7 @@ def chatty(question: str) -> str:
 
 
 def run(bot: Callable[[str], str]) -> ExperimentResult:
-    experiment = Experiment(QUESTIONS, on_input(bot), [ExactMatch(), TokenF1()], name="capitals")
+    experiment = Experiment(QUESTIONS, bot, [ExactMatch(), TokenF1()], name="capitals")
     return experiment.run(journal=False, progress=False)
 
 
@@ -72,7 +71,7 @@ def main() -> None:
     report = export_comparison(compare_runs(before, after), folder / "diff.html")
     print(f"Item by item: {report}")
 
-    several = Experiment(QUESTIONS, on_input(good), [ExactMatch()], name="capitals", runs=3)
+    several = Experiment(QUESTIONS, good, [ExactMatch()], name="capitals", runs=3)
     quiet = noise(several.run(journal=False, progress=False))
     print(f"Guard 2 would fire on {quiet.guard2[0].fire_rate:.0%} of unchanged runs.")
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dokimos.core.results import RunResult as RunResult
     from dokimos.core.results import RunStatus as RunStatus
     from dokimos.core.results import Score as Score
+    from dokimos.core.task_marker import takes_example as takes_example
+    from dokimos.core.task_marker import takes_input as takes_input
     from dokimos.core.task_result import TaskResult as TaskResult
     from dokimos.core.test_case import EvalTestCase as EvalTestCase
     from dokimos.core.wire import from_json as from_json
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from dokimos.experiment.experiment import evaluate_async as evaluate_async
     from dokimos.experiment.merging import merge_results as merge_results
     from dokimos.experiment.options import RunOptions as RunOptions
-    from dokimos.experiment.task import on_input as on_input
     from dokimos.exporters.base import export as export
     from dokimos.exporters.base import render as render
     from dokimos.exporters.json import load_result as load_result
@@ -115,10 +116,11 @@ _MODULE_OF: Final[dict[str, str]] = {
     "load_result": "exporters.json",
     "merge_results": "experiment.merging",
     "model_task": "judges.model_task",
-    "on_input": "experiment.task",
     "recorded_task": "datasets.recorded",
     "register_resolver": "datasets.resolver",
     "render": "exporters.base",
+    "takes_example": "core.task_marker",
+    "takes_input": "core.task_marker",
     "to_json": "core.wire",
 }
 _SUBMODULES: Final = ("errors", "evaluators", "simulation")

@@ -19,12 +19,12 @@ cards,Who signs?,a parent,A parent.,cards
 """
 
 EXPERIMENT = """
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import ExactMatch
 
 examples = [Example.of(f"q{i}", f"Q{i}", id=f"id{i}", parity=str(i % 2)) for i in range(10)]
 dataset = Dataset(examples, name="letters")
-experiment = Experiment(dataset, on_input(str.upper), [ExactMatch()], name="upper")
+experiment = Experiment(dataset, str.upper, [ExactMatch()], name="upper")
 nothing = 3
 
 def make():
@@ -36,7 +36,7 @@ def broken():
     return Experiment(dataset, task, [ExactMatch()], name="down")
 
 def unjudged():
-    return Experiment(dataset, on_input(str.upper), [ExactMatch(threshold=None)])
+    return Experiment(dataset, str.upper, [ExactMatch(threshold=None)])
 """
 
 
@@ -341,7 +341,7 @@ def test_help_of_every_command_works(capsys):
 
 
 SOFT = """
-from dokimos import Dataset, Example, Experiment, evaluator, on_input
+from dokimos import Dataset, Example, Experiment, evaluator
 from dokimos.evaluators import ExactMatch, FunctionEvaluator
 
 examples = [Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(4)]
@@ -357,11 +357,11 @@ soft = FunctionEvaluator(name="Judge", function=judge, fail_on_error=False)
 
 
 def alone():
-    return Experiment(Dataset(examples), on_input(str.upper), [soft])
+    return Experiment(Dataset(examples), str.upper, [soft])
 
 
 def beside():
-    return Experiment(Dataset(examples), on_input(str.upper), [soft, ExactMatch()])
+    return Experiment(Dataset(examples), str.upper, [soft, ExactMatch()])
 """
 
 

@@ -9,7 +9,7 @@ from dokimos.cli.main import run_command
 
 EXPERIMENT = """
 import os
-from dokimos import CallMetrics, Dataset, Example, Experiment, JudgeReply, on_input
+from dokimos import CallMetrics, Dataset, Example, Experiment, JudgeReply
 from dokimos.evaluators import LLMJudge
 
 class Judge:
@@ -24,7 +24,7 @@ class Judge:
 
 examples = [Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(10)]
 evaluator = LLMJudge(criteria="It is in capitals.", judge=Judge())
-experiment = Experiment(Dataset(examples), on_input(str.upper), [evaluator], name="upper")
+experiment = Experiment(Dataset(examples), str.upper, [evaluator], name="upper")
 """
 
 

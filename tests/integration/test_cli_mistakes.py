@@ -11,11 +11,11 @@ from dokimos.cli.main import COMMANDS, cli, run_command
 from dokimos.evaluators import registry
 
 EXPERIMENT = """
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import ExactMatch
 
 nothing = 3
-experiment = Experiment(Dataset([Example.of("q", "Q")]), on_input(str.upper), [ExactMatch()])
+experiment = Experiment(Dataset([Example.of("q", "Q")]), str.upper, [ExactMatch()])
 """
 FILES = {
     "evals.py": EXPERIMENT,

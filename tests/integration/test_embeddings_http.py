@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dokimos import Budget, Dataset, Example, Experiment, on_input
+from dokimos import Budget, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.core.run_scope import counting_usage
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
@@ -133,9 +133,7 @@ def test_a_recorded_run_is_replayed_without_a_server(server, tmp_path, monkeypat
 
     def run(mode):
         similarity = EmbeddingSimilarity(embedder=embedder(address))
-        plan = Experiment(
-            data, on_input(str), [similarity], progress=False, cassette=cassette, cassette_mode=mode
-        )
+        plan = Experiment(data, str, [similarity], progress=False, cassette=cassette, cassette_mode=mode)
         result = plan.run(journal=False)
         return [(item.eval_results[0].score, item.eval_results[0].error) for item in result.item_results]
 
@@ -151,7 +149,7 @@ def test_a_recorded_run_is_replayed_without_a_server(server, tmp_path, monkeypat
 def test_a_resumed_run_pays_for_no_vector_twice(server, tmp_path):
     data = Dataset([Example.of(f"the cat {number}", "a cat sat") for number in range(6)])
     similarity = EmbeddingSimilarity(embedder=embedder(f"{server.url}/v1#tiny"))
-    plan = Experiment(data, on_input(str), [similarity], progress=False, run_dir=tmp_path / "runs")
+    plan = Experiment(data, str, [similarity], progress=False, run_dir=tmp_path / "runs")
 
     first = plan.run(budget=Budget(max_calls=3))
     again = plan.run(resume=first.run_id)

@@ -90,11 +90,11 @@ def test_the_examples_report_even_on_failure_and_run_on_paths_and_nightly(name):
 
 
 NIGHTLY = """
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import ExactMatch
 
 data = Dataset([Example.of(f"q{i}", f"Q{i}", id=f"id{i}") for i in range(20)], name="faq")
-experiment = Experiment(data, on_input(str.upper), [ExactMatch()], name="faq")
+experiment = Experiment(data, str.upper, [ExactMatch()], name="faq")
 """
 
 

@@ -37,7 +37,7 @@ PROGRAM = """
 # Forks a process for each run that it is told of, and prints its number; told to wait for it, how it ended.
 import asyncio, os, sys
 from pathlib import Path
-from dokimos import CallMetrics, Dataset, Example, Experiment, on_input
+from dokimos import CallMetrics, Dataset, Example, Experiment
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators.function import evaluator
 from dokimos.judges.calls import complete
@@ -86,7 +86,7 @@ async def cut(output: str) -> float:
 
 data = Dataset([Example.of(str(i), id=str(i)) for i in range(ITEMS)])
 evaluators = [once, twice, cut]
-plan = Experiment(data, on_input(lambda text: text), evaluators, parallelism=PARALLELISM, progress=False)
+plan = Experiment(data, lambda text: text, evaluators, parallelism=PARALLELISM, progress=False)
 
 def one_run(folder, resume, retry=None):
     global NOTES

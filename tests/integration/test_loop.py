@@ -22,15 +22,15 @@ def answer(question):
 """
 
 EVALS = """
-from dokimos import Dataset, Experiment, on_input
+from dokimos import Dataset, Experiment
 from dokimos.evaluators import ExactMatch
 from app import answer
 
-experiment = Experiment(Dataset.load("rows.jsonl"), on_input(answer), [ExactMatch()], name="upper")
+experiment = Experiment(Dataset.load("rows.jsonl"), answer, [ExactMatch()], name="upper")
 """
 
 JUDGED = """
-from dokimos import CallMetrics, Dataset, Experiment, JudgeReply, on_input
+from dokimos import CallMetrics, Dataset, Experiment, JudgeReply
 from dokimos.evaluators import LLMJudge
 from app import answer
 
@@ -44,7 +44,7 @@ class Judge:
         return JudgeReply('{"score": %d, "reason": "So."}' % passed, CallMetrics(100, 10, cost_usd=0.01))
 
 evaluator = LLMJudge(criteria="It is right.", judge=Judge())
-experiment = Experiment(Dataset.load("rows.jsonl"), on_input(answer), [evaluator], name="judged")
+experiment = Experiment(Dataset.load("rows.jsonl"), answer, [evaluator], name="judged")
 """
 
 SUITE = """

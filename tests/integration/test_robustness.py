@@ -132,7 +132,7 @@ def read():
             raise OSError("the disk is gone")
         yield Example.of(str(i), str(i))
 
-experiment = Experiment(DatasetStream(read, name="numbers"), lambda e: e.input, [ExactMatch()], name="n")
+experiment = Experiment(DatasetStream(read, name="numbers"), lambda text: text, [ExactMatch()], name="n")
 """
 
 

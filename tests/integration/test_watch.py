@@ -17,11 +17,11 @@ def answer(question):
     return Path("prompt.txt").read_text().strip() + question.upper()
 """
 EVALS = """
-from dokimos import Dataset, Experiment, on_input
+from dokimos import Dataset, Experiment
 from dokimos.evaluators import ExactMatch
 from app import answer
 
-experiment = Experiment(Dataset.load("rows.csv"), on_input(answer), [ExactMatch()], name="upper")
+experiment = Experiment(Dataset.load("rows.csv"), answer, [ExactMatch()], name="upper")
 """
 SUITE = """
 name: desk

@@ -6,7 +6,7 @@ pytest --dokimos-report out/report.html
 import pytest
 from app import answer, answer_later
 
-from dokimos import Dataset, Experiment, on_input
+from dokimos import Dataset, Experiment
 from dokimos.evaluators import Contains, ExactMatch, Levenshtein, LLMJudge, TokenF1
 from dokimos.testing import assert_eval, assert_scores, dataset_source
 
@@ -33,7 +33,7 @@ def test_a_judge_whose_replies_were_recorded(example_case):
 
 def test_the_whole_data_set_reaches_its_levels():
     data = Dataset.load("tests/support.jsonl")
-    result = Experiment(data, on_input(answer), [ExactMatch(), TokenF1()], name="support").run(journal=False)
+    result = Experiment(data, answer, [ExactMatch(), TokenF1()], name="support").run(journal=False)
     assert_scores(result, {"F1 Score": 0.9}, pass_rate=0.95)
 
 

@@ -13,7 +13,7 @@ EXPERIMENT: Final = '''"""Evaluate the application in this folder: dokimos run e
 
 from pathlib import Path
 
-from dokimos import Dataset, Experiment, on_input
+from dokimos import Dataset, Experiment
 from dokimos.evaluators import ExactMatch, TokenF1
 
 DATA = Path(__file__).parent / "data" / "questions.jsonl"
@@ -27,7 +27,7 @@ def answer(question: str) -> str:
 
 experiment = Experiment(
     Dataset.load(str(DATA)),
-    on_input(answer),
+    answer,
     [ExactMatch(), TokenF1(threshold=0.5)],
     name="capitals",
     parallelism=4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dokimos.core.example import Example
+from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
 from dokimos.errors import DatasetError
 
@@ -17,6 +18,7 @@ def recorded_task() -> Callable[[Example], TaskResult]:
     return recorded
 
 
+@takes_example
 def recorded(example: Example) -> TaskResult:
     """Return what was recorded for an example. Raises `DatasetError` if nothing was."""
     if example.actual_outputs is None and example.actual_error is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from dokimos.core.visible import print_line
 from dokimos.evaluators import base
 from dokimos.experiment import calls
+from dokimos.experiment.task import task_attribute
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -26,7 +27,7 @@ def block_limits(plan: Experiment, options: RunOptions) -> dict[str, float]:
     """Return, for those of our files that call users' code, how long that may hold up the event loop."""
     reply = options.timeout
     if reply is None:
-        reply = getattr(plan.task, "time_limit", None)
+        reply = task_attribute(plan.task, "time_limit")
     limits = {calls.__file__: reply, base.__file__: options.evaluator_timeout}
     return {file: seconds for file, seconds in limits.items() if seconds is not None}
 

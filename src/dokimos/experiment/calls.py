@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -20,9 +20,13 @@ from dokimos.core.task_progress import tracked_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
 from dokimos.core.tracebacks import describe_exception, located_error_text
-from dokimos.errors import BudgetExceededError, EndpointDownError
+from dokimos.datasets.dataset import Dataset
+from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
+from dokimos.experiment.argument_advice import argument_advice
 from dokimos.experiment.failures import CommonErrors, describe_error
+from dokimos.experiment.source import keys_of
 from dokimos.experiment.task import prepare, where_task_works
+from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ class TaskOutcome(NamedTuple):
     """Why a resumed run calls the task again: an endpoint that it needs was down."""
     detail: ErrorDetail | None = None
     """Where the error came from."""
+    is_final: bool = False
+    """Whether another call would fail like this one: what the task was called with is at fault."""
 
 
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
@@ -58,7 +64,14 @@ class TaskCaller:
 
     def __init__(self, plan: Experiment, options: RunOptions, ledger: Ledger | None) -> None:
         self.errors = CommonErrors()
+        self.advice: str | None = None
+        """What there is to say to the first error of a task that expects to be called with something else."""
+        self._function = plan.task
         self._task = prepare(plan.task)
+        self._arguments: TaskArguments | None = None
+        self._choose(example_arguments(plan.task))
+        if self.needs_keys and isinstance(plan.dataset, Dataset):
+            self.take_keys(keys_of(plan.dataset))
         self._ledger = ledger
         self._timeout = options.timeout
         self._attempts = options.retries + 1
@@ -67,6 +80,24 @@ class TaskCaller:
         self._abandoned = 0
         self._retried = 0
         self._price_problem: str | None = None
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether it has to be told what the inputs of the examples are called, before it calls the task."""
+        return self._arguments is None
+
+    def take_keys(self, keys: Collection[str]) -> None:
+        """Decide how the task is called where the examples have these inputs.
+
+        Raises:
+            ConfigurationError: where it cannot be called with them.
+        """
+        self._choose(input_arguments(self._function, keys))
+
+    def _choose(self, arguments: TaskArguments | None) -> None:
+        if arguments is not None:
+            self._arguments = arguments
+            self._task = replace(self._task, call=arguments.bind(self._function))
 
     async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         """Call the task for an example until it succeeds or there are no attempts left.
@@ -103,7 +134,9 @@ class TaskCaller:
     async def _with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         outcome = await self._attempt(example, sink)
         for attempt in range(1, self._attempts):
-            if outcome.error is None or (outcome.down is not None and outcome.down.history):
+            if outcome.error is None or outcome.is_final:
+                break
+            if outcome.down is not None and outcome.down.history:
                 break
             if outcome.error == example.actual_error:
                 break  # recorded earlier: it would be the same again
@@ -131,13 +164,23 @@ class TaskCaller:
             paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
             down = EndpointDownError.behind(error)
+            text, advice = describe_error(error), self._advice_on(error, example)
+            if advice is not None and self.advice is None:
+                self.advice = advice
+                text = f"{text.rstrip('.')}. {advice}"
+            is_final = advice is not None or isinstance(error, DatasetError)
             known = TaskOutcome(
-                metrics=metrics, error=describe_error(error), down=down, detail=describe_exception(error)
+                metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
             )
             for done in given_up:
                 paid_for = metrics or self._outcome(done).metrics
                 known = known._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
             return known
+
+    def _advice_on(self, error: BaseException, example: Example) -> str | None:
+        if self._arguments is None:
+            return None
+        return argument_advice(error, self._function, self._arguments, example)
 
     async def _within(
         self, seconds: float, example: Example, returned: _Return, given_up: list[TaskResult]

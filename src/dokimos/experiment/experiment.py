@@ -29,6 +29,10 @@ EvaluatorSource: TypeAlias = Sequence[Evaluator] | Callable[[Example], Sequence[
 class Experiment:
     """A frozen plan; `run()` carries it out, and `dataclasses.replace` makes a variant of it.
 
+    The task is called with the input of each example: its value where there is one, by name where there are
+    several (`def answer(question, lang)`). One whose first parameter is annotated with `Example`, or has no
+    annotation and is called `example`, is called with the whole example.
+
     Every field of `RunOptions` may also be given as a keyword, here and to `run()`.
 
     Raises:
@@ -155,6 +159,10 @@ def evaluate(
 ) -> ExperimentResult:
     """Make an `Experiment` of these parts and run it; takes the same keywords.
 
+        evaluate([Example.of("2 + 2", "4")], lambda question: app.ask(question), [ExactMatch()])
+
+    The task is called with the input, or with the whole `Example` where it names that: see `Experiment`.
+
     Where an event loop is running, as in a notebook, that loop waits; `evaluate_async` lets it go on.
     """
     return Experiment(dataset, task, evaluators, **settings).run()
@@ -207,7 +215,7 @@ def _as_dataset(dataset: Any) -> Dataset | DatasetStream:
 
 def _as_task(task: Any) -> Task:
     if task is None:
-        raise ConfigurationError("An experiment needs a task: a callable that takes an Example.")
+        raise ConfigurationError("An experiment needs a task: a function that answers an input.")
     if not callable(task):
         raise ConfigurationError(f"The task must be callable, not {type(task).__name__}.")
     return cast("Task", task)

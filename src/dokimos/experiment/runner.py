@@ -48,6 +48,7 @@ from dokimos.experiment.record import Launch, RunRecord
 from dokimos.experiment.redaction import redacted_item
 from dokimos.experiment.reporting import Reporters
 from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.experiment.task import task_attribute
 from dokimos.experiment.workers import abandon, all_ended
 from dokimos.reporting.protocol import ReportedStatus
 
@@ -91,7 +92,7 @@ class Runner:
     @property
     def counts_own_calls(self) -> bool:
         """Whether the task itself accounts to the budget for each call that it makes."""
-        return bool(getattr(self.plan.task, "counts_own_calls", False))
+        return bool(task_attribute(self.plan.task, "counts_own_calls"))
 
     def run_sync(self) -> ExperimentResult:
         """Run from sync code; Ctrl-C raises `RunInterrupted` with the partial result."""
@@ -115,7 +116,7 @@ class Runner:
         try:
             return await self._carry_out()
         finally:
-            close = getattr(self.plan.task, "aclose", None)
+            close = task_attribute(self.plan.task, "aclose")
             if close is not None:
                 await close()
 
@@ -209,6 +210,9 @@ class Runner:
         if self._first_failure is not None:
             message = first_failure_message(self._first_failure, not_run, self.plan.runs)
             found.insert(0, f"{message} {self._record.how_to_resume()}".rstrip())
+        advice = self._caller.advice
+        if advice is not None and not any(advice in one for one in found):
+            found.append(advice)
         return tuple(found) if redact is None else (*map(redact, found), *redact.warnings())
 
     def _interrupted_message(self, result: ExperimentResult) -> str:
@@ -227,7 +231,9 @@ class Runner:
         return f"{self._calls.refusal} {how}".rstrip()
 
     def _broken_message(self) -> str:
-        return f"{EVERYTHING_ERRORED} {self._caller.errors.common()}"
+        message = f"{EVERYTHING_ERRORED} {self._caller.errors.common()}"
+        advice = self._caller.advice
+        return message if advice is None or advice in message else f"{message.rstrip('.')}. {advice}"
 
 
 class _Pass:
@@ -271,6 +277,8 @@ class _Pass:
 
     async def _work(self) -> RunStatus:
         runner = self.runner
+        if runner._caller.needs_keys:
+            runner._caller.take_keys(await self.source.input_keys())
         self._breath = time.perf_counter()
         workers = [asyncio.create_task(self._worker()) for _ in range(runner.plan.parallelism)]
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
@@ -17,6 +19,9 @@ from dokimos.datasets.fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment.journal import content_hash
 from dokimos.experiment.redaction import Redact, redacted_example
+
+ROWS_AHEAD: Final = 100
+"""Examples of a stream that are looked at before the first is run, to see what their inputs are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class ExampleSource:
         self._shard = shard
         self._with_json = with_json
         self._examples = iter(dataset)
+        self._ahead: deque[Any] = deque()
+        """Examples that were looked at and are still to be handed out."""
         self._waits = isinstance(dataset, DatasetStream) and dataset.waits
         self._turn = asyncio.Lock()
 
@@ -60,6 +67,28 @@ class ExampleSource:
             return len(self._dataset)
         first, step = self._shard
         return len(range(first - 1, len(self._dataset), step))
+
+    async def input_keys(self) -> set[str]:
+        """Return what the inputs of the first 100 examples are called, or of the first if it is awaited."""
+        if self._waits:
+            await call_in_thread(self._look_ahead, 1)
+        else:
+            self._look_ahead(ROWS_AHEAD)
+        return keys_of(example for example in self._ahead if isinstance(example, Example))
+
+    def _look_ahead(self, count: int) -> None:
+        try:
+            self._ahead.extend(islice(self._examples, count))
+        except Exception as error:
+            self._ahead.append(error)
+
+    def _next(self) -> Any:
+        if not self._ahead:
+            return next(self._examples)
+        found = self._ahead.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     async def take(self) -> SourcedExample | None:
         """Return the next example, None at the end; others go on while a slow source is waited for."""
@@ -74,7 +103,7 @@ class ExampleSource:
     def __next__(self) -> SourcedExample:
         while True:
             try:
-                example = next(self._examples)
+                example = self._next()
             except StopIteration:
                 self.exhausted = True
                 if not self.seen:
@@ -98,3 +127,11 @@ class ExampleSource:
             return _new_sourced(index, example)
         text = canonical_json(example)
         return _new_sourced(index, example, text, content_hash(text))
+
+
+def keys_of(examples: Iterable[Example]) -> set[str]:
+    """Return what the inputs of examples are called, all of them together."""
+    keys: set[str] = set()
+    for example in examples:
+        keys.update(example.inputs)
+    return keys

@@ -23,8 +23,8 @@ from dokimos.core.quick_init import quick_maker
 from dokimos.core.stuck_calls import where_thread_works
 from dokimos.core.task_result import TaskResult
 
-Task: TypeAlias = Callable[[Example], Any]
-"""`task(example)`, sync or async.
+Task: TypeAlias = Callable[..., Any]
+"""Sync or async; called with the input, or with the `Example` where it names that (`task_arguments`).
 
 Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping of outputs, an iterator of text
 chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
@@ -36,25 +36,12 @@ _new_metrics: Final = quick_maker(CallMetrics)
 T = TypeVar("T")
 
 
-def on_input(function: Callable[[Any], Any]) -> Task:
-    """Make a task of a plain function of the input's text, sync or async."""
-
-    @functools.wraps(function)
-    def task(example: Example) -> Any:
-        return function(example.input)
-
-    @functools.wraps(function)
-    async def async_task(example: Example) -> Any:
-        return await function(example.input)
-
-    return async_task if _is_async(function) else task
-
-
 @dataclass(frozen=True, slots=True)
 class PreparedTask:
     """A task with what has to be known about it to call it."""
 
-    call: Task
+    call: Callable[[Example], Any]
+    """Calls the task for an example; the task itself unless it takes something else."""
     name: str
     is_async: bool
 
@@ -95,6 +82,11 @@ def task_name(task: Task) -> str:
     return f"{getattr(inner, '__module__', None) or type(inner).__module__}:{name}"
 
 
+def task_attribute(task: Task, name: str) -> Any:
+    """Return what a task has beside being callable, such as `aclose`; None for what only a mock makes up."""
+    return None if inspect.getattr_static(task, name, None) is None else getattr(task, name)
+
+
 def unwrapped(task: Any) -> Any:
     """Return the function inside partials and decorators."""
     while isinstance(task, functools.partial):
@@ -107,7 +99,10 @@ def _is_async(task: Any) -> bool:
     while isinstance(inner, functools.partial):
         inner = inner.func
     call = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004 - it may be async
-    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+    try:
+        return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+    except TypeError:  # a mock in the shape of a function, whose code is a mock
+        return False
 
 
 def where_task_works(example: object) -> TracebackType | None:
@@ -115,7 +110,9 @@ def where_task_works(example: object) -> TracebackType | None:
     return where_thread_works(_call_measured, example=example)
 
 
-def _call_measured(call: Task, example: Example, returned: Callable[[TaskResult], T]) -> T | _Awaiting:
+def _call_measured(
+    call: Callable[[Example], Any], example: Example, returned: Callable[[TaskResult], T]
+) -> T | _Awaiting:
     """Call a sync task in the thread it runs in; a returned awaitable goes back to the event loop."""
     start = time.perf_counter()
     value = call(example)

@@ -20,6 +20,7 @@ from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOLS, input_of
 from dokimos.core.means import exact_mean
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.results import Score
+from dokimos.core.task_marker import takes_example
 from dokimos.core.task_progress import report_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
@@ -160,6 +161,7 @@ class AgentTask:
         # Two agents are two tasks: a run of one is not resumed with the other.
         object.__setattr__(self, "__qualname__", f"as_task({self.bridge.identity})")
 
+    @takes_example
     async def __call__(self, example: Example) -> TaskResult:
         asked = input_of(example.inputs, self.input_key)
         if asked is None and self.input_key not in example.inputs:

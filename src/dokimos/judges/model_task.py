@@ -8,6 +8,7 @@ from typing import Any
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
 from dokimos.errors import EvaluationError
 from dokimos.judges.factory import judge
@@ -53,6 +54,7 @@ class ModelTask:
         # Two models are two tasks: a run of one is not resumed with the other.
         object.__setattr__(self, "__qualname__", f"model_task({self.model.identity})")
 
+    @takes_example
     async def __call__(self, example: Example) -> TaskResult:
         if self.input_key not in example.inputs:
             raise EvaluationError(

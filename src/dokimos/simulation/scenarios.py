@@ -10,6 +10,7 @@ from dokimos.core.conversation import Application, ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.jsonable import camel_case
 from dokimos.core.keys import INPUT
+from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import shortened
 from dokimos.errors import ConfigurationError, SimulationError
@@ -128,6 +129,7 @@ class Simulation:
             parts.append(identity_of(cast("JudgeLM", self.judge)))
         object.__setattr__(self, "__qualname__", f"Simulation({', '.join(parts)})")
 
+    @takes_example
     async def __call__(self, example: Example) -> TaskResult:
         """Simulate the conversation of an example. Raises `SimulationError` where it breaks off."""
         outcome = await self.simulator(example).play()

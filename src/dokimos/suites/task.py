@@ -18,6 +18,7 @@ from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.reply_time import reply_limit
 from dokimos.core.run_scope import current_scope
+from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.core.tool_lists import tool_calls_from
@@ -62,6 +63,7 @@ class SuiteTask:
         """Whether the application accounts to the budget for each of its model calls."""
         return bool(getattr(self.application, "counts_own_calls", False))
 
+    @takes_example
     async def __call__(self, example: Example) -> TaskResult:
         self._active[example.id] += 1
         try:

@@ -70,7 +70,7 @@ print(patterns.find(SLOW, "a" * 20 + "b"))
 def test_one_such_output_does_not_hold_up_a_run():
     out = output_of("""
 data = Dataset([Example.of(TEXT), Example.of("aaaa")])
-result = Experiment(data, lambda e: e.input, [Regex(pattern="(a+)+$")], journal=False, progress=False).run()
+result = Experiment(data, lambda text: text, [Regex(pattern="(a+)+$")], journal=False, progress=False).run()
 bad, good = result.item_results
 print(bad.eval_results[0].error is not None, bad.eval_results[0].score, good.success)
 """)

@@ -50,9 +50,7 @@ def case(output):
 
 def result_of(scores, kind=Stars, runs=1):
     rows = [Example({"n": n}, id=f"q{n}") for n in range(len(scores))]
-    experiment = Experiment(
-        dataset=Dataset(rows), task=lambda row: scores[row.inputs["n"]], evaluators=[kind()], runs=runs
-    )
+    experiment = Experiment(dataset=Dataset(rows), task=lambda n: scores[n], evaluators=[kind()], runs=runs)
     return experiment.run(journal=False, progress=False)
 
 

@@ -270,7 +270,7 @@ def test_a_damaged_reply_of_a_judge_is_asked_for_again_and_nothing_else_is(
 
     def plan() -> Experiment:
         return Experiment(
-            numbers(3), lambda e: e.input, [LLMJudge(criteria="ok", judge=judge)], progress=False
+            numbers(3), lambda text: text, [LLMJudge(criteria="ok", judge=judge)], progress=False
         )
 
     path = journal_of(plan().run())

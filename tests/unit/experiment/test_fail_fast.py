@@ -2,7 +2,7 @@
 
 import pytest
 
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, TooManyErrors
 from dokimos.evaluators import ExactMatch
@@ -11,7 +11,7 @@ from dokimos.experiment.store import load_run
 
 def experiment(answer, **settings):
     examples = [Example.of(str(n), "right", id=f"case-{n}") for n in range(6)]
-    return Experiment(Dataset(examples, name="d"), on_input(answer), [ExactMatch()], **settings)
+    return Experiment(Dataset(examples, name="d"), answer, [ExactMatch()], **settings)
 
 
 def wrong_at(*numbers):

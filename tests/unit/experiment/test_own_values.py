@@ -307,7 +307,7 @@ def test_recorded_outputs_are_not_changed_by_evaluators() -> None:
 
 
 def test_a_rescored_result_leaves_the_old_one_as_it_was() -> None:
-    result = Experiment(dataset(), lambda e: {"output": e.input, "list": []}, [ExactMatch()]).run(
+    result = Experiment(dataset(), lambda text: {"output": text, "list": []}, [ExactMatch()]).run(
         journal=False
     )
     Experiment.rescore(result, [Meddler()])

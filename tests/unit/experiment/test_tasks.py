@@ -16,12 +16,13 @@ from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
+from dokimos.core.task_marker import takes_example, takes_input
 from dokimos.core.task_result import TaskResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.task import on_input, prepare, task_name
+from dokimos.experiment.task import prepare, task_name
 
 
 def run(task: Any, **settings: Any) -> ExperimentResult:
@@ -100,7 +101,7 @@ def blocking_twin(example: Example) -> str:
         pytest.param(async_chunks, id="async generator"),
         pytest.param(returning_async_chunks, id="coroutine returning an async generator"),
         pytest.param(lambda example: async_chunks(example), id="lambda returning an async generator"),
-        pytest.param(on_input(lambda text: text), id="on_input"),
+        pytest.param(lambda text: text, id="function of the input"),
         pytest.param(lambda example: {"output": "hi", "more": 1}, id="mapping"),
         pytest.param(lambda example: TaskResult.of({"output": "hi"}), id="TaskResult"),
         pytest.param(lambda example: AgentTrace((), "hi"), id="AgentTrace"),
@@ -112,11 +113,11 @@ def test_every_kind_of_task_gives_its_output(task: Any) -> None:
     assert result.pass_rate == 1.0
 
 
-def test_on_input_of_an_async_function_is_awaited() -> None:
+def test_an_async_function_of_the_input_is_awaited() -> None:
     async def shout(text: str) -> str:
         return text.upper()
 
-    assert item_of(on_input(shout)).actual_outputs == {"output": "HI"}
+    assert item_of(shout).actual_outputs == {"output": "HI"}
 
 
 def test_any_other_value_becomes_the_output() -> None:
@@ -345,7 +346,8 @@ def test_every_item_that_awaits_a_future_of_another_loop_gets_that_advice() -> N
 def test_the_name_of_a_task_is_where_it_is_defined() -> None:
     assert task_name(sync_task).endswith("test_tasks:sync_task")
     assert task_name(functools.partial(with_suffix, "!")).endswith(":with_suffix")
-    assert task_name(on_input(len)) == "builtins:len"
+    assert task_name(takes_input(len)) == "builtins:len"
+    assert task_name(takes_example(sync_task)) == task_name(sync_task)
     assert task_name(CallableObject()).endswith(":CallableObject")
     assert prepare(async_task).is_async
     assert not prepare(sync_task).is_async
@@ -359,7 +361,7 @@ def fine(output: object) -> bool:
 def test_unicode_of_every_kind_goes_through_a_run_with_a_journal() -> None:
     text = "snow ☃ \U0001f600 lone \ud800 nul \x00 line\u2028"
     data = Dataset([Example.of(text)])
-    result = Experiment(data, on_input(lambda got: got), [fine], progress=False).run()
+    result = Experiment(data, lambda got: got, [fine], progress=False).run()
     assert result.pass_rate == 1.0
     assert result.warnings == ()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos import CallMetrics, Dataset, Example, Experiment, TaskResult, on_input
+from dokimos import CallMetrics, Dataset, Example, Experiment, TaskResult
 from dokimos.core.results import RunStatus
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.evaluators import ExactMatch, Regex
@@ -54,7 +54,7 @@ def experiment(judge, count=20, *, task=None, questions=1, **keywords):
         return all(reply.text == "yes" for reply in replies)
 
     data = Dataset([Example.of(str(number), id=str(number)) for number in range(count)])
-    task = task or on_input(lambda text: text)
+    task = task or (lambda text: text)
     return Experiment(data, task, [asked], progress=False, parallelism=4, **keywords)
 
 
@@ -404,7 +404,7 @@ def test_a_call_inside_a_call_does_not_wait_for_the_same_one_that_waits_for_the_
         return (await asked).text == "yes"
 
     data = Dataset([Example.of("1")])
-    plan = Experiment(data, on_input(lambda text: text), [first, second], progress=False)
+    plan = Experiment(data, lambda text: text, [first, second], progress=False)
     result = finished(plan, Budget(max_cost_usd=1))
 
     assert (result.status, result.pass_rate) == (RunStatus.COMPLETED, 1.0)

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from dokimos import CallMetrics, Dataset, Example, Experiment, on_input
+from dokimos import CallMetrics, Dataset, Example, Experiment
 from dokimos.cli.cache import cache as cache_command
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.function import evaluator
@@ -69,7 +69,7 @@ def experiment(judge, runs=1, samples=1):
         return len({reply.text for reply in replies}) / samples
 
     data = Dataset([Example.of(text) for text in ("one", "two")])
-    return Experiment(data, on_input(lambda text: text), [asked], runs=runs, progress=False)
+    return Experiment(data, lambda text: text, [asked], runs=runs, progress=False)
 
 
 def test_a_second_run_asks_nothing_and_costs_nothing():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dokimos import CallMetrics, Dataset, Example, Experiment, Score, on_input
+from dokimos import CallMetrics, Dataset, Example, Experiment, Score
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
 from dokimos.evaluators.function import evaluator
@@ -51,7 +51,7 @@ def experiment(judge, *inputs, **keywords):
         return Score(1.0 if reply.text == "yes" else 0.0, reply.text)
 
     data = Dataset([Example.of(text) for text in inputs or ("one", "two", "three")])
-    return Experiment(data, on_input(lambda text: text), [asked], progress=False, **keywords)
+    return Experiment(data, lambda text: text, [asked], progress=False, **keywords)
 
 
 def errors_of(result):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
@@ -165,7 +165,7 @@ def test_a_run_is_errored_resumes_as_it_was_and_says_so_in_its_reports(tmp_path)
         LLMJudge(criteria="Right?", judge=replies(DIFFERENT), fail_on_error=False),
     ]
     data = Dataset([Example.of("Q", "Q", id="one")])
-    plan = Experiment(data, on_input(str), evaluators, progress=False)
+    plan = Experiment(data, str, evaluators, progress=False)
     result = plan.run()
     resumed = plan.run(resume=result.run_id)
 

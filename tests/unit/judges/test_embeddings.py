@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos import Budget, CallMetrics, Dataset, Example, Experiment, on_input
+from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.errors import ConfigurationError, JudgeReplyError
@@ -212,7 +212,7 @@ def test_a_budget_counts_requests_and_ends_them():
 
     result = Experiment(
         data,
-        on_input(lambda text: text),
+        lambda text: text,
         [EmbeddingSimilarity(embedder=model)],
         progress=False,
         budget=Budget(max_calls=4),
@@ -229,7 +229,7 @@ def test_an_answer_of_no_use_is_paid_for():
 
     result = Experiment(
         Dataset([Example.of("a", "b")]),
-        on_input(str),
+        str,
         [EmbeddingSimilarity(embedder=Useless())],
         progress=False,
     ).run(journal=False)

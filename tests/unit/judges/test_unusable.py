@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos import Budget, CallMetrics, Dataset, Example, Experiment, on_input
+from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.errors import JudgeReplyError
@@ -49,7 +49,7 @@ class Judge:
 def experiment(judge, count=4):
     data = Dataset([Example.of(str(number), id=str(number)) for number in range(count)])
     evaluators = [LLMJudge(criteria="Is it right?", judge=judge)]
-    return Experiment(data, on_input(lambda text: text), evaluators, progress=False, parallelism=1)
+    return Experiment(data, lambda text: text, evaluators, progress=False, parallelism=1)
 
 
 def asked(judge, calls, *, again=()):
@@ -248,7 +248,7 @@ def test_what_an_evaluator_of_ones_own_got_wrong_is_not_asked_again():
     async def own(output: str) -> float:
         return float((await complete(judge, output)).text)
 
-    plan = Experiment(Dataset([Example.of("1")]), on_input(str), [own], progress=False)
+    plan = Experiment(Dataset([Example.of("1")]), str, [own], progress=False)
     broken = plan.run()
 
     assert plan.run(resume=broken.run_id, retry_errors=True).error_count == broken.error_count == 1

@@ -528,14 +528,14 @@ def test_markers_are_listed(project):
 
 
 GATED = """
-from dokimos import Dataset, Example, Experiment, assert_no_regression, on_input
+from dokimos import Dataset, Example, Experiment, assert_no_regression
 from dokimos.evaluators import ExactMatch
 
 RIGHT = 40
 
 def test_gate():
     data = Dataset([Example.of(str(i), "yes", id=f"q{i}") for i in range(40)])
-    answer = on_input(lambda text: "yes" if int(text) < RIGHT else "no")
+    answer = lambda text: "yes" if int(text) < RIGHT else "no"
     result = Experiment(data, answer, [ExactMatch()], name="support").run(journal=False)
     assert_no_regression(result)
 """

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from dokimos import Dataset, Example, evaluate, on_input
+from dokimos import Dataset, Example, evaluate
 from dokimos.evaluators import ExactMatch
 from dokimos.experiment.store import load_run
 from dokimos.suites.dashboard import packed
@@ -24,7 +24,7 @@ def runs(tmp_path):
         data = Dataset(examples, name="d")
         evaluate(
             data,
-            on_input(lambda _, said=answer: said),
+            lambda _, said=answer: said,
             [ExactMatch()],
             name=name,
             run_dir=root,

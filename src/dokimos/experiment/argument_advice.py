@@ -1,0 +1,69 @@
+"""A sentence for an error that shows that a task expected something else than it was called with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dokimos.core.example import Example
+from dokimos.core.text import listed
+from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, name_of
+
+_OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
+_SUBSCRIPT: Final = ("indices must be integers", "is not subscriptable", "object is not a mapping")
+"""What Python says where text or a number is used like a mapping of inputs."""
+
+
+def argument_advice(
+    error: BaseException, task: Any, arguments: TaskArguments, example: Example
+) -> str | None:
+    """Say what the task was called with, and how to change that, where its error looks like a wrong guess."""
+    match arguments.form:
+        case ArgumentForm.EXAMPLE:
+            return _advice_on_example(error, task)
+        case ArgumentForm.SINGLE_VALUE | ArgumentForm.INPUT_KEY:
+            return _advice_on_value(error, task, arguments, example.inputs.get(arguments.key))
+        case ArgumentForm.MAPPING:
+            return _advice_on_mapping(error, task, example.inputs)
+    return None
+
+
+def _advice_on_example(error: BaseException, task: Any) -> str | None:
+    used = isinstance(error, AttributeError) and isinstance(error.obj, Example)
+    if not used and not _is_type_error_of(error, "Example"):
+        return None
+    name = name_of(task)
+    return (
+        "The task was called with the whole example; to be called with its input, write "
+        f"def {name}(question), or mark it: takes_input({name})."
+    )
+
+
+def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, value: Any) -> str | None:
+    kind = type(value).__name__
+    as_example = isinstance(error, AttributeError) and error.obj is value and error.name in _OF_EXAMPLES
+    as_mapping = isinstance(error, TypeError) and any(sign in str(error) for sign in _SUBSCRIPT)
+    if not as_example and not (as_mapping and not isinstance(value, Mapping)):
+        return None
+    name = name_of(task)
+    return (
+        f"The task was called with the input {arguments.key!r}, of type {kind}; to be called with the whole "
+        f"example, write def {name}(example: Example), or mark it: takes_example({name})."
+    )
+
+
+def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any]) -> str | None:
+    used = isinstance(error, AttributeError) and error.obj is inputs
+    if not used and not _is_type_error_of(error, type(inputs).__name__):
+        return None
+    name, keys = name_of(task), [key for key in inputs if str(key).isidentifier()]
+    return (
+        f"The task was called with a mapping of the inputs {listed(list(inputs))}; name its parameters like "
+        f"them, def {name}({', '.join(keys[:3])}), or take the whole example, def {name}(example: Example)."
+    )
+
+
+def _is_type_error_of(error: BaseException, kind: str) -> bool:
+    """Say whether a TypeError names a type, as in "'Example' object is not subscriptable"."""
+    signs = (f"'{kind}'", f'"{kind}"', f"type {kind} ")
+    return isinstance(error, TypeError) and any(sign in str(error) for sign in signs)
