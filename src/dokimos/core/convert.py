@@ -19,6 +19,7 @@ from typing import (
     is_typeddict,
 )
 
+from dokimos.core.constraints import requirement
 from dokimos.core.jsonable import jsonable
 from dokimos.errors import TypeConversionError
 
@@ -176,7 +177,7 @@ def _explain_one(error: dict[str, Any]) -> str:
     found = repr(error.get("input"))
     if len(found) > 80:
         found = f"{found[:77]}..."
-    return f"{path + ': ' if path else ''}{error['msg']} (got {found})"
+    return f"{path + ': ' if path else ''}{requirement(error)} (got {found})"
 
 
 def _first(items: Iterable[Any], count: int) -> Iterable[Any]:

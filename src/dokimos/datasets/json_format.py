@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias, cast
 
 from dokimos.core.example import Example
+from dokimos.core.excerpt import with_excerpt
+from dokimos.core.json_faults import describe_json_fault
 from dokimos.datasets import limits
 from dokimos.datasets.limits import bounded_lines
 from dokimos.datasets.rows import RowReader
@@ -25,6 +27,8 @@ _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _MAX_DIGITS: Final = 4300
 # An error this close to the end of what was read may only mean that the value goes on there.
+_SHOWN: Final = 200
+"""Characters of a line that are kept for messages."""
 _CUT_OFF: Final = 16
 
 
@@ -117,7 +121,7 @@ def _document(cursor: _Cursor, rows: RowReader, head: Head) -> Iterator[Example]
         cursor.take("}")
     if "examples" not in seen:
         found = f" It has {', '.join(sorted(seen))}." if seen else ""
-        cursor.fail(f'The object has no array "examples".{found}')
+        cursor.refuse(f'The object has no array "examples".{found}')
 
 
 def _member_name(cursor: _Cursor, seen: set[str]) -> str:
@@ -203,9 +207,15 @@ class _Cursor:
                     return value, line
             self._read_on()
 
+    def refuse(self, message: str) -> NoReturn:
+        """Raise an error about the whole, which no line shows."""
+        raise DatasetError(message, path=self.label, line=self._line)
+
     def fail(self, message: str, at: int | None = None) -> NoReturn:
-        line = self._line + (self._text.count("\n", self._at, at) if at is not None else 0)
-        raise DatasetError(message, path=self.label, line=line)
+        place = self._at if at is None else at
+        line = self._line + self._text.count("\n", self._at, place)
+        shown = with_excerpt(message, self._text, place, line)
+        raise DatasetError(shown, path=self.label, line=line)
 
     def _advance(self, to: int) -> None:
         self._line += self._text.count("\n", self._at, to)
@@ -220,7 +230,9 @@ class _Cursor:
             piece = self._stream.read(max(_CHUNK, len(rest)))
         except UnicodeDecodeError:
             raise self._source.utf8_error() from None
-        self._text, self._at, self._ended = rest + piece, 0, not piece
+        begin = self._text.rfind("\n", 0, self._at) + 1  # of the line, which a message shows
+        kept = self._text[max(begin, self._at - _SHOWN) : self._at]
+        self._text, self._at, self._ended = kept + rest + piece, len(kept), not piece
 
     def _may_be_cut_off(self, error: Exception) -> bool:
         if isinstance(error, StopIteration):
@@ -247,8 +259,9 @@ def _second_look(raw: bytes, error: Exception, label: str | None, number: int) -
     try:
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as again:
-        message, _ = _explain(again, text, 0)
-        raise DatasetError(message, path=label, line=number) from None
+        message, at = _explain(again, text, 0)
+        shown = with_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
+        raise DatasetError(shown, path=label, line=number) from None
     if end != len(text):
         _trailing(label, number)
     return value
@@ -261,9 +274,13 @@ def _trailing(label: str | None, number: int) -> NoReturn:
 def _explain(error: Exception, text: str, start: int) -> tuple[str, int]:
     """Return a message and the position of the fault."""
     if isinstance(error, json.JSONDecodeError):
-        return f"Not valid JSON: {error.msg}.", error.pos
+        return f"Not valid JSON: {describe_json_fault(error)}.", error.pos
     if isinstance(error, StopIteration):
-        return "Not valid JSON: Expecting value.", cast("int", error.value)
+        at = cast("int", error.value)
+        return (
+            f"Not valid JSON: {describe_json_fault(json.JSONDecodeError('Expecting value', text, at))}.",
+            at,
+        )
     if isinstance(error, RecursionError):
         return "The JSON is nested too deeply.", start
     if isinstance(error, _Refused):

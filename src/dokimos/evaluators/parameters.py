@@ -12,6 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
+from dokimos.core.constraints import requirement
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import quoted
 from dokimos.core.yaml_scalars import read_boolean
@@ -227,7 +228,7 @@ def _message(detail: Mapping[str, Any]) -> str:
     where = "".join(f"[{place}]" for place in places)
     if detail["type"] == "missing":
         where += f".{detail['loc'][-1]}"
-    return f"{where}: {detail['msg']}" if where else str(detail["msg"])
+    return f"{where}: {requirement(detail)}" if where else requirement(detail)
 
 
 def _wants_text(details: list[Any]) -> bool:

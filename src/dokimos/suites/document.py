@@ -35,10 +35,24 @@ _UNTYPED: Final = _FREE_KEYS - {"env", "headers"} | {"range"}
 _TEXT_MAPS: Final = frozenset({"env", "headers"})
 """Maps whose values are texts even without quotes."""
 
-_HINTS: Final = {
-    "cannot start any token": "; indent with blanks, never with tabs, and quote texts that begin with @ or `",
-    "another document": "; a file holds one suite, so that --- stands at its beginning or nowhere",
+_SYNTAX: Final = {
+    "'\\t' that cannot start any token": "indent with blanks, never with tabs",
+    "cannot start any token": "quote texts that begin with @, ` or %",
+    "another document": "a file holds one suite, so that --- stands at its beginning or nowhere",
+    "tab character": "indent with blanks, never with tabs",
+    "mapping values are not allowed": "a colon cannot stand here; quote a text that has one",
+    "could not find expected ':'": "a colon is missing here or in the line above",
+    "did not find expected key": "this line is indented otherwise than those that it belongs to",
+    "did not find expected '-'": "this line is indented otherwise than those that it belongs to",
+    "expected <block end>": "this line is indented otherwise than those that it belongs to",
+    "expected ',' or ']'": "a comma or the ] of the list is missing before this",
+    "expected ',' or '}'": "a comma or the } of the map is missing before this",
+    "found undefined alias": "this alias has no anchor of its name before it",
+    "found duplicate anchor": "this anchor is given twice",
+    "found unknown escape character": "this escape is unknown; in double quotes a backslash is \\\\",
+    "unexpected end of stream": "the file ends within a value",
 }
+"""What to change, by what the parser says."""
 
 
 @dataclass(slots=True)
@@ -158,10 +172,13 @@ class _TooMuch(Exception):
 
 def _syntax(path: Path, error: Any, first_line: int) -> Problem:
     mark = getattr(error, "problem_mark", None)
-    place = Place(path, mark.line + first_line, mark.column + 1) if mark else Place(path, first_line, 1)
     what = getattr(error, "problem", None) or str(error)
-    hint = next((hint for told, hint in _HINTS.items() if told in what), "")
-    return Problem(f"this is not valid YAML: {what}{hint}", place)
+    context = getattr(error, "context", None) or ""
+    if "quoted scalar" in context and "end of stream" in what:
+        mark, what = error.context_mark, "the quote that is opened here is not closed"
+    place = Place(path, mark.line + first_line, mark.column + 1) if mark else Place(path, first_line, 1)
+    said = next((said for told, said in _SYNTAX.items() if told in what), what)
+    return Problem(f"this is not valid YAML: {said}", place)
 
 
 class _Reader:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from dokimos.core.json_faults import describe_json_fault
 from dokimos.suites.problems import Place, Problem, Steps, path_text, refuse
 
 MOST_LEVELS: Final = 200
@@ -45,7 +46,8 @@ class JsonValues:
             _check_syntax(self._text)
             return self._value(())
         except json.JSONDecodeError as error:
-            self.problems.append(Problem(f"this is not valid JSON: {error.msg}", self.place(error.pos)))
+            message = f"this is not valid JSON: {describe_json_fault(error)}"
+            self.problems.append(Problem(message, self.place(error.pos)))
         except (_TooDeep, RecursionError):
             self.problems.append(Problem("this is nested too deeply", self.place(self._at)))
         return None

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from dokimos.core.constraints import Bounds, bounds_in, bounds_of, requirement
 from dokimos.suites.problems import near
 
 CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
@@ -48,30 +49,44 @@ class Block(BaseModel):
 
     @classmethod
     def _hinted(cls, detail: Any) -> InitErrorDetails:
-        message, kind = detail["msg"].removeprefix("Value error, "), detail["type"]
-        if kind == "extra_forbidden" and len(detail["loc"]) == 1:
+        """Return a fault in our own words, so that each level above tells it as it is."""
+        message, kind = f"this {requirement(detail, cls._bounds(detail))}", detail["type"]
+        if told := detail.get("ctx", {}).get("told"):
+            message = told
+        elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
             names = [field.alias or name for name, field in cls.model_fields.items()]
             unknown = detail["loc"][0]
             message = f"there is no key {unknown!r}.{near(unknown, names)} Keys: {', '.join(names)}."
         elif kind == "literal_error":
-            kind, message = "choice", _choice(message, detail)  # told once, not at every level above
+            kind, message = "choice", _choice(detail)
         elif kind in _KINDS:
-            kind, message = "kind", message + near(_type_in(detail["input"]), _KINDS[kind])
+            kind, message = "kind", detail["msg"] + near(_type_in(detail["input"]), _KINDS[kind])
         elif kind == "string_pattern_mismatch":
             kind, message = "pattern", _pattern(detail)
         elif kind == "string_too_short":
             kind, message = "blank", "this must not be blank."
-        elif kind in _SHAPES:
+        elif kind in ("value_error", "assertion_error"):
+            message = detail["msg"].removeprefix("Value error, ")
+        elif message.startswith("this must "):
             kind = TEXT_WANTED if kind == "string_type" else "shape"
-            message = f"this must be {_SHAPES[detail['type']]}, not {detail['input']!r:.60}."
-        told = PydanticCustomError(kind, "{told}", {"told": message})
-        return InitErrorDetails(type=told, loc=detail["loc"], input=detail["input"])
+            message = f"{message}, not {detail['input']!r:.60}."
+        error = PydanticCustomError(kind, "{told}", {"told": message})
+        return InitErrorDetails(type=error, loc=detail["loc"], input=detail["input"])
+
+    @classmethod
+    def _bounds(cls, detail: Any) -> Bounds | None:
+        """Return all limits of the number that is at fault."""
+        names = {field.alias or name: field for name, field in cls.model_fields.items()}
+        field = names.get(str(detail["loc"][0])) if detail["loc"] else None
+        return None if field is None else bounds_of(field.metadata) or bounds_in(field.annotation, detail)
 
 
-def _choice(message: str, detail: Mapping[str, Any]) -> str:
+def _choice(detail: Mapping[str, Any]) -> str:
     expected = str(detail.get("ctx", {}).get("expected", ""))
     options = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
-    return f"{message}, not {detail['input']!r:.60}.{near(detail['input'], options)}"
+    suggestion = near(detail["input"], options).strip()
+    must = f"this must be {expected}, not {detail['input']!r:.60}."
+    return f"{suggestion} {must[0].upper()}{must[1:]}" if suggestion else must
 
 
 _KINDS: Final = {
@@ -80,20 +95,6 @@ _KINDS: Final = {
 }
 TEXT_WANTED: Final = "text_wanted"
 """The kind of the error where something else than a text is given."""
-_SHAPES: Final = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "a map",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "model_type": "a map",
-    "string_type": "a text",
-}
-"""What a value has to be, by the kind of the error that says that it is not."""
 _FORMS: Final = {
     _NOT_BLANK: "must not be blank",
     CALLABLE: "must be written as module:name, file.py:name or a URL",

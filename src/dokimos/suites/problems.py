@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dokimos.core.excerpt import excerpt
 from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
 
@@ -46,12 +47,22 @@ def refuse(problems: Sequence[Problem]) -> None:
     if not problems:
         return
     unique = sorted(dict.fromkeys(problems), key=lambda problem: problem.place)
-    lines = [str(problem) for problem in unique[:MOST_SHOWN]]
+    lines = [f"{problem}{_source_of(problem.place)}" for problem in unique[:MOST_SHOWN]]
     if len(unique) > MOST_SHOWN:
         lines.append(f"... and {len(unique) - MOST_SHOWN} more")
     if len(lines) == 1:
         raise ConfigurationError(lines[0])
     raise ConfigurationError("\n  ".join([f"{counted(len(unique), 'problem')} in the suite:", *lines]))
+
+
+def _source_of(place: Place) -> str:
+    """Return the line of a file that is meant, with a caret below it; nothing where it cannot be read."""
+    try:
+        text = place.file.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return ""
+    shown = excerpt(text, place.line, place.column)
+    return f"\n{shown}" if shown else ""
 
 
 def path_text(steps: Iterable[str | int]) -> str:

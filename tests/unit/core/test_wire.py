@@ -89,10 +89,10 @@ def test_unknown_fields_are_ignored():
         ('{"inputs": ' + "[" * 100_000, "not JSON"),
         ('{"inputs": {"input": ' + "9" * 5000 + "}}", "not JSON"),
         (b'{"inputs": {"input": "\xff"}}', "not JSON"),
-        ("[1]", "should be a dictionary"),
-        ("null", "should be a dictionary"),
+        ("[1]", "must be a map"),
+        ("null", "must be a map"),
         ('{"inputs": "text"}', "inputs: "),
-        ('{"id": 7}', "id: Input should be a valid string"),
+        ('{"id": 7}', "id: must be a text"),
         ('{"metrics": {"tokensIn": "many"}}', "metrics.tokensIn: "),
         ('{"metrics": {"costUsd": -1}}', "cost_usd must be a finite number of at least 0"),
     ],
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_a_conversion_error_that_says_why(text, reason):
 
 
 def test_a_fault_deep_inside_is_located():
-    with pytest.raises(TypeConversionError, match=r"itemResults\.1\.evalResults\.0\.name: Field required"):
+    with pytest.raises(TypeConversionError, match=r"itemResults\.1\.evalResults\.0\.name: is missing"):
         from_json(
             RunResult,
             {"itemResults": [{"index": 0, "example": {}}, {"index": 1, "example": {}, "evalResults": [{}]}]},

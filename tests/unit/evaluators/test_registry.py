@@ -216,7 +216,7 @@ def test_a_name_that_is_like_no_other_is_refused_with_where_to_look():
         ("regex", {}, r"regex: missing the parameter 'pattern'"),
         ("regex", {"patern": "x"}, r"regex\.patern: there is no such parameter\. Did you mean 'pattern'\?"),
         ("regex", {"pattern": "x", "ignoreCase": True}, r"regex\.ignoreCase: .*Did you mean 'ignore_case'\?"),
-        ("regex", {"pattern": 5}, r"regex\.pattern: .*string \(got 5, int\)\. Put it in quotes"),
+        ("regex", {"pattern": 5}, r"regex\.pattern: .*must be a text \(got 5, int\)\. Put it in quotes"),
         ("regex", {"pattern": "("}, "not a regular expression"),
         (
             "numeric",
@@ -226,7 +226,7 @@ def test_a_name_that_is_like_no_other_is_refused_with_where_to_look():
         ("numeric", {"threshold": True}, r"numeric\.threshold"),
         ("exact_match", {"threshold": 2}, "threshold must be in 0..1"),
         ("contains", {"values": ["a"], "mode": "al"}, r"contains\.mode: .*'any', 'all' or 'none'"),
-        ("contains", {"values": ["a", 1]}, r"contains\.values: .*\[1\]: Input should be a valid string"),
+        ("contains", {"values": ["a", 1]}, r"contains\.values: .*\[1\]: must be a text"),
         ("length", {"max": "ten"}, r"length\.max"),
         ("recall", {"matching": {"feld": "id"}}, "Recall: matching"),
         ("function", {"function": "nowhere:f"}, "cannot be imported"),

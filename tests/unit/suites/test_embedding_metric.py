@@ -87,7 +87,7 @@ def test_without_an_embedder_the_metric_is_refused_with_its_place(suites):
 
 
 def test_a_provider_that_is_wrong_is_refused_with_its_place(suites):
-    with pytest.raises(ConfigurationError, match=r"agent\.yaml:3:.*'opnai'.*Did you mean 'openai'"):
+    with pytest.raises(ConfigurationError, match=r"agent\.yaml:3:.*Did you mean 'openai'.*not 'opnai'"):
         suites.suite(
             suite_of(
                 "metric: embedding_similarity", provider="embedding_provider: {provider: opnai, name: m}"

@@ -237,7 +237,7 @@ def test_equality_forgives_what_it_is_told(folder):
         ("{type: code, grader: 'app:nothing'}", "app has no 'nothing'"),
         ("{type: code, grader: 'app:APP', enabled: false}", "app has no 'APP'"),
         ("{type: code, grader: app}", "grader"),
-        ("{type: standard, metric: numeric, threshold: 2}", "less than or equal to 1"),
+        ("{type: standard, metric: numeric, threshold: 2}", "0 to 1"),
         ("{type: rag, metric_type: faithfullness}", "Did you mean 'faithfulness'"),
     ],
 )

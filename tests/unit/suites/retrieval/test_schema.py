@@ -91,9 +91,9 @@ def test_a_local_database_is_nothing_to_complain_about():
     ("change", "message"),
     [
         ({"sorce": "x"}, r"there is no key 'sorce'\. Did you mean 'source'"),
-        ({"top_k": 0}, "greater than or equal to 1"),
-        ({"top_k": 101}, "less than or equal to 100"),
-        ({"min_similarity_score": 1.5}, "less than or equal to 1"),
+        ({"top_k": 0}, "1 to 100"),
+        ({"top_k": 101}, "1 to 100"),
+        ({"min_similarity_score": 1.5}, "0 to 1"),
         ({"chunk_overlap": 512}, r"chunk_overlap must be smaller than chunk_size \(512\), not 512"),
         ({"source": " "}, "must not be blank"),
         ({"database": {"provider": "qdrnt"}}, "qdrant"),
