@@ -1,6 +1,7 @@
 """Sphinx extension: puts the table of evaluators, made from the registry, where a page asks for it."""
 
 from dokimos.evaluators import registry
+from dokimos.evaluators.needs import needs_of
 
 MARK = "<!-- evaluator table -->"
 HEAD = ["| Name | Class | Purpose | Parameters | Needs | Threshold |", "|---|---|---|---|---|---|"]
@@ -27,7 +28,7 @@ def row(doc):
         class_cell(doc),
         purpose_cell(doc),
         ", ".join(code(p.name) for p in doc.parameters if p.name not in COMMON),
-        ", ".join(code(path) for path in doc.requires),
+        ", ".join(need.name for need in needs_of(doc)),
         threshold_cell(doc),
     )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
@@ -39,8 +40,7 @@ def class_cell(doc):
 
 
 def purpose_cell(doc):
-    extra = f" Needs the extra `{doc.extra}`." if doc.extra else ""
-    return " ".join(doc.purpose.split()) + extra
+    return " ".join(doc.purpose.split())
 
 
 def threshold_cell(doc):

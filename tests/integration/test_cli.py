@@ -240,6 +240,11 @@ def test_evaluators_are_listed_and_explained(capsys):
     assert "exact_match" in capsys.readouterr().out
     assert dokimos("evaluators", "numeric") == 0
     assert "relative_tolerance (number; default 0.0)" in capsys.readouterr().out
+    assert dokimos("evaluators", "recall") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "contexts ids or texts that were retrieved, best first" in shown
+    assert "also called context, retrieved, retrieval_context, retrieved_contexts" in shown
+    assert "expected_outputs={'relevant': ['Goods can be returned within 30 days.']}" in shown
     assert dokimos("evaluators", "numeric", "--schema") == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Numeric"
     assert dokimos("evaluators", "numreic") == 2

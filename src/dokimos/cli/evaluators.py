@@ -112,15 +112,13 @@ def _print_one(doc: EvaluatorDoc) -> None:
     echo(f"{doc.name} ({doc.class_name.partition(':')[2]}): {doc.purpose}\n")
     facts = {
         "result name": doc.result_name,
-        "needs": ", ".join(doc.requires) or "nothing",
         "threshold": "none (informs only)" if doc.threshold is None else f"{doc.threshold:g}",
         "better": "lower" if doc.lower_is_better else "higher",
         "repeatable": "yes" if doc.deterministic else "no",
     }
-    if doc.extra:
-        facts["install"] = f"pip install dokimos[{doc.extra}]"
     for what, fact in facts.items():
         echo(f"  {what:<12} {fact}")
+    _print_needs(doc)
     types = _types(doc)
     echo("\nParameters")
     for parameter in doc.parameters:
@@ -140,3 +138,19 @@ def _types(doc: EvaluatorDoc) -> dict[str, str]:
     if getattr(kind, "score_range", None) == USUAL_RANGE:
         types["threshold"] = "number 0 to 1, or nothing"
     return types
+
+
+def _print_needs(doc: EvaluatorDoc) -> None:
+    from dokimos.evaluators.needs import example_code, needs_of
+
+    needs = needs_of(doc)
+    room = max((len(need.name) for need in needs), default=0)
+    echo("\nNeeds")
+    for need in needs:
+        for line in _entry(need.name.replace("`", ""), need.how.replace("`", ""), room):
+            echo(line)
+    if not needs:
+        echo("  nothing but a case; its parameters say what it looks at")
+    echo("\nA case that has it")
+    for line in example_code(doc).splitlines():
+        echo(f"  {line}")

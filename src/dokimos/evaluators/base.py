@@ -89,6 +89,8 @@ class Evaluator:
     _declared_range: ClassVar[ScoreRange | None] = None  # of an instance, where it is not 0..1
     default_name = ""
     requires: ClassVar[tuple[str, ...]] = ()
+    looks_for: ClassVar[tuple[str, ...]] = ()
+    """Parts beside `requires` that `score` cannot do without; it says itself where they are missing."""
     extra: ClassVar[str | None] = None
     lower_is_better = False
     score_range = USUAL_RANGE

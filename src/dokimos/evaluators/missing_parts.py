@@ -69,8 +69,6 @@ def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
 def listed_parts(case: EvalTestCase) -> str:
     """Return the names of what a case has: `input, output, expected, metadata.topic`."""
     names = [_SHORT.get(path, shortened(path, 60)) for path, value in _entries(case) if value is not None]
-    if case.metrics is not None:
-        names.append("metrics")
     more = len(names) - _MOST_NAMES
     shown = ", ".join(names[:_MOST_NAMES])
     return f"{shown} and {more} more" if more > 0 else shown or "nothing"

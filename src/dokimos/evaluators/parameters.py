@@ -61,6 +61,8 @@ class EvaluatorDoc:
     """The evaluator's own first, then the common ones."""
     requires: tuple[str, ...]
     """The parts of a case that must be there."""
+    looks_for: tuple[str, ...]
+    """Further parts that it cannot do without, unless its parameters say otherwise."""
     threshold: float | None
     lower_is_better: bool
     deterministic: bool
@@ -80,6 +82,7 @@ def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
         details=details.strip(),
         parameters=parameters,
         requires=tuple(kind.requires),
+        looks_for=tuple(kind.looks_for),
         threshold=next(p.default for p in parameters if p.name == "threshold"),
         lower_is_better=bool(kind.lower_is_better),
         deterministic=bool(kind.deterministic),

@@ -33,6 +33,7 @@ class StructuralMatch(Evaluator):
     """
 
     default_name = "Structural Match"
+    looks_for = ("outputs.output", "expected_outputs.output")
 
     mode: Literal["strict", "lenient"] = "strict"
     """Whether extra fields and the order of arrays matter."""

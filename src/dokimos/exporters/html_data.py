@@ -26,7 +26,7 @@ MAX_TEXT: Final = 50_000
 NONE: Final = -1
 
 _OUTCOMES: Final = {outcome: position for position, outcome in enumerate(Outcome)}
-_READS: Final = ("matching", "retrieved_key", "expected_key", "context_key", "retrieval_context_key")
+_READS: Final = ("matching", "expected_key", "contexts_key")
 """Parameters that say where an evaluator finds chunks, and how it compares them."""
 _RETRIEVAL: Final = frozenset(("precision", "recall", "hit_rate", "mrr", "ndcg"))
 _SUCCESS: Final = {True: 1, False: 0, None: NONE}

@@ -223,7 +223,8 @@ const itemsView = (data, address) => {
     const metadata = new Map(pairs(item.metadata));
     const inMetadata = retrievedKeys.length ? [] : keys.retrieved.filter((key) => metadata.has(key));
     const chunks = uniqueChunks([...retrievedKeys.map((key) => actual.get(key)), ...inMetadata.map((key) => metadata.get(key))]);
-    const relevant = uniqueChunks(relevantKeys.map((key) => expected.get(key)));
+    const columns = relevantKeys.length ? [] : keys.relevant.filter((key) => metadata.has(key));
+    const relevant = uniqueChunks([...relevantKeys.map((key) => expected.get(key)), ...columns.map((key) => metadata.get(key))]);
     const taken = new Set([...retrievedKeys, ...relevantKeys]);
     // Expected calls are compared as text only where there are no actual ones to draw.
     const others = [...new Set([...expected.keys(), ...actual.keys()])].filter((key) => !taken.has(key) && (key !== "toolCalls" || !run.calls.length));

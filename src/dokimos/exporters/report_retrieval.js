@@ -1,6 +1,6 @@
 // ---- what was retrieved: each chunk once, and which of the relevant ones were found ----
 
-const CONTEXT_KEYS = ["contexts", "context", "retrieved", "retrievalContext", "retrieved_contexts", "retrievedContexts", "retrieval_context"];
+const CONTEXT_KEYS = ["contexts", "context", "retrieved", "retrievalContext", "retrieved_contexts", "retrievedContexts", "retrieval_context", "retrievedContext", "retrieved_context"];
 const RELEVANT_KEYS = ["relevant", "relevantContexts", "relevant_contexts", "expectedContexts"];
 const NAMES_OF_CHUNKS = ["id", "source", "doc_id", "docId", "document", "name", "title", "url"];
 const TEXTS_OF_CHUNKS = ["text", "content", "page_content", "pageContent", "chunk", "context", "passage"];
@@ -21,8 +21,15 @@ const chunkOf = (value) => {
 /** How a retrieved chunk is compared with a relevant one; null where only the evaluator's own judge could say. */
 const matcherOf = (matching) => {
   const text = (chunk) => (chunk.value !== null && typeof chunk.value === "object" ? JSON.stringify(chunk.value) : String(chunk.value));
-  if (matching === undefined || matching === "equality") return (a, b) => text(a) === text(b);
-  if (matching === "ignore_case") return (a, b) => text(a).toLowerCase() === text(b).toLowerCase();
+  const isDocument = (chunk) => chunk.value !== null && typeof chunk.value === "object";
+  /** A retrieved document is the same as its id and as its text. */
+  const forms = (chunk, other) => {
+    if (!isDocument(chunk) || isDocument(other)) return [text(chunk)];
+    const { id, id_, node_id: node, doc_id: doc } = chunk.value;
+    return [String(id ?? id_ ?? node ?? doc ?? chunk.text), chunk.text];
+  };
+  if (matching === undefined || matching === "equality") return (a, b) => forms(a, b).includes(text(b));
+  if (matching === "ignore_case") return (a, b) => forms(a, b).some((form) => form.toLowerCase() === text(b).toLowerCase());
   if (matching === "containment") return (a, b) => text(a).includes(text(b)) || text(b).includes(text(a));
   const fields = matching && typeof matching === "object" ? matching.fields || (matching.field ? [matching.field] : null) : null;
   if (!Array.isArray(fields)) return null;
@@ -36,7 +43,7 @@ const retrievalKeys = (evaluators, given) => {
   const own = (name) => reads.map((one) => one[name]).filter((key) => typeof key === "string");
   const matchings = reads.filter((one) => one.retrieves).map((one) => one.matching);
   return {
-    retrieved: [...new Set([...own("retrieved_key"), ...own("context_key"), ...own("retrieval_context_key"), ...CONTEXT_KEYS])],
+    retrieved: [...new Set([...own("contexts_key"), ...CONTEXT_KEYS])],
     relevant: [...new Set([...own("expected_key"), ...RELEVANT_KEYS])],
     matches: matcherOf(matchings[0]),
   };

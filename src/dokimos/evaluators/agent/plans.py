@@ -69,6 +69,8 @@ class PlanQuality(RatedRun):
         "complete, workable and no longer than needed",
     )
 
+    looks_for = (f"outputs.{PLAN}",)
+
     plan_key: str = PLAN
     """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
     tools_key: str = TOOLS
@@ -99,6 +101,9 @@ class PlanAdherence(RatedRun):
         "carried out the plan with a small deviation",
         "carried out the plan",
     )
+
+    requires = ("input", f"outputs.{TOOL_CALLS}")
+    looks_for = (f"outputs.{PLAN}",)
 
     plan_key: str = PLAN
     """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
@@ -131,6 +136,8 @@ class StepEfficiency(RatedRun):
         "one needless step",
         "every step was needed",
     )
+
+    requires = ("input", f"outputs.{TOOL_CALLS}")
 
     tool_calls_key: str = TOOL_CALLS
     """The key of the calls in the actual outputs."""

@@ -37,6 +37,8 @@ class ReliabilityEvaluator(Evaluator):
     shape: ClassVar[type]
     """What it replies: a bool for each of them."""
 
+    looks_for = (f"metadata.{TOOLS}",)
+
     judge: Annotated[JudgeLike | None, AsGiven()] = field(
         default=None, metadata={"json_schema": {"type": ["string", "null"]}}
     )

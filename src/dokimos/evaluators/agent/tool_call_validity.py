@@ -45,6 +45,8 @@ class ToolCallValidity(CallsEvaluator):
     that the evaluator is given, else those in the case's metadata, else those in its outputs.
     """
 
+    looks_for = (f"metadata.{TOOLS}",)
+
     tools: Sequence[Any] | None = field(default=None, metadata={"json_schema": TOOLS_SCHEMA})
     """The tools that the agent had, for every case, whatever a case says of its own: definitions, functions,
     models, the descriptions of OpenAI, Anthropic or MCP, or `module:function`."""

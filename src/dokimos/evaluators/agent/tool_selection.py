@@ -39,6 +39,7 @@ class ToolSelection(JudgedEvaluator):
     """
 
     requires = ("input", f"outputs.{TOOL_CALLS}")
+    looks_for = (f"metadata.{TOOLS}",)
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""

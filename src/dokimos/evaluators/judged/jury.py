@@ -75,6 +75,8 @@ class Jury(Evaluator):
 
     deterministic = False
 
+    looks_for = ("input", "actual_output")
+
     judges: Annotated[Sequence[JudgeLike], AsGiven()] = field(
         metadata={"json_schema": {"type": "array", "items": {"type": "string"}, "minItems": 1}}
     )

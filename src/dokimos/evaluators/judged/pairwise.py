@@ -42,6 +42,7 @@ class Pairwise(JudgedEvaluator):
 
     default_name = "Pairwise"
     requires = USUAL_PARTS
+    looks_for = ("metadata.baselineOutput",)
 
     criteria: str = DEFAULT_CRITERIA
     """What makes an answer the better one."""
