@@ -100,6 +100,20 @@ def test_the_life_of_a_gate(run, project, capsys):
     assert (project / ".dokimos" / "verdicts" / "upper.json").is_file()
 
 
+def test_a_gate_writes_its_verdict_in_several_formats(run, project, capsys):
+    run("a")
+    run("b", 8)
+
+    files = ["-o", "out/v.html", "-o", "out/v.json", "-o", "out/v.md"]
+    assert dokimos("gate", "b.json", "-b", "a.json", *files) == 1
+    assert "The gate failed" in (project / "out" / "v.html").read_text()
+    assert json.loads((project / "out" / "v.json").read_text())["status"] == "FAIL"
+    assert "Eval gate failed" in (project / "out" / "v.md").read_text()
+    capsys.readouterr()
+    assert dokimos("gate", "b.json", "-b", "a.json", "-o", "v.csv") == 2
+    assert "-o v.csv: a verdict is written as .html, .json or .md." in capsys.readouterr().err
+
+
 def test_a_gate_against_a_run_needs_no_file(run, project):
     run("a")
     run("b", 8)
@@ -177,7 +191,7 @@ def test_a_missing_baseline_in_ci(run, monkeypatch, project):
 def test_wrong_usage_has_its_own_status(capsys):
     assert dokimos("gate", "nothing.json") == 2
     assert dokimos("gate", "x", "-o", "verdict.txt") == 2
-    assert "written as .json or .md" in capsys.readouterr().err
+    assert "written as .html, .json or .md" in capsys.readouterr().err
 
 
 def test_noise_runs_the_system_several_times(run, project, capsys):

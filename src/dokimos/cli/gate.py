@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,7 +94,10 @@ def gate() -> None:
     help="What an evaluator means that only the baseline has.",
 )  # fmt: skip
 @click.option("--fail-on-removed-items", is_flag=True, help="Fail where items of the baseline are missing.")
-@click.option("-o", "--output", metavar="FILE", help="Write the verdict: .json or .md.")
+@click.option(
+    "-o", "--output", "outputs", metavar="FILE", multiple=True,
+    help="Write the verdict: .html, .json or .md. Repeat it for several files.",
+)  # fmt: skip
 @run_dir_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 def check(
@@ -102,7 +105,7 @@ def check(
     baseline: str | None,
     rerun: str | None,
     noise: str | None,
-    output: str | None,
+    outputs: tuple[str, ...],
     run_dir: str | None,
     quiet: bool,
     **given: Any,
@@ -120,7 +123,7 @@ def check(
     from dokimos.gate.gate import RegressionGate
 
     logging.getLogger("dokimos.gate").addHandler(logging.NullHandler())  # the message says it all
-    _check_output(output)
+    _check_outputs(outputs)
     config = GateConfig(**given)
     again = _rerun(rerun, config)
     candidate = load_result_argument(result, run_dir)
@@ -136,7 +139,7 @@ def check(
         verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again, noise=noise).check(
             candidate
         )
-    if output is not None:
+    for output in outputs:
         _write(verdict, Path(output))
     if quiet:
         echo(verdict.headline)
@@ -145,14 +148,13 @@ def check(
     return _status(verdict)
 
 
-def _check_output(output: str | None) -> None:
+def _check_outputs(outputs: Sequence[str]) -> None:
     from dokimos.cli.options import check_writable
 
-    if output is None:
-        return
-    if not output.lower().endswith((".json", ".md")):
-        raise click.UsageError(f"-o {output}: a verdict is written as .json or .md.")
-    check_writable(Path(output))
+    for output in outputs:
+        if Path(output).suffix.lower() not in _WRITERS:
+            raise click.UsageError(f"-o {output}: a verdict is written as .html, .json or .md.")
+        check_writable(Path(output))
 
 
 def _rerun(target: str | None, config: GateConfig) -> Rerun | None:
@@ -180,15 +182,23 @@ def _accept_command() -> str:
     return join(["dokimos", *arguments, "--update-baseline"])
 
 
-def _write(verdict: GateVerdict, path: Path) -> None:
+def _json_of(verdict: GateVerdict) -> str:
     import json
 
+    return json.dumps(verdict.tree(), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+_WRITERS: Final[dict[str, Callable[[GateVerdict], str]]] = {
+    ".html": lambda verdict: verdict.to_html(),
+    ".json": _json_of,
+    ".md": lambda verdict: verdict.to_markdown(),
+}
+
+
+def _write(verdict: GateVerdict, path: Path) -> None:
     from dokimos.exporters.base import write_report
 
-    if path.suffix.lower() == ".md":
-        write_report(path, verdict.to_markdown())
-    else:
-        write_report(path, json.dumps(verdict.tree(), ensure_ascii=False, allow_nan=False) + "\n")
+    write_report(path, _WRITERS[path.suffix.lower()](verdict))
 
 
 def _status(verdict: GateVerdict) -> int:

@@ -80,7 +80,7 @@ const comparisonView = (data, address) => {
     if (one.before != null && one.before === one.now) return el("td", { class: "num score muted" }, score(one.now));
     return el("td", { class: "num score" }, `${score(one.before)} → ${score(one.now)}`, arrow(one));
   };
-  const line = (label, value) => el("span", { class: "excerpt said-line" }, el("span", { class: "label" }, label), el("span", { class: "foreign" }, value == null ? "–" : oneLine(value, 300)));
+  const line = (label, value) => el("span", { class: "excerpt said-line" }, el("span", { class: "label" }, label), " ", el("span", { class: "foreign" }, value == null ? "–" : oneLine(value, 300)));
   const outputs = (item) => {
     const [before, now] = [item.before?.output, item.now?.output];
     if (before == null && now == null) return null;
@@ -96,7 +96,7 @@ const comparisonView = (data, address) => {
       el("span", { class: "tail plain-tail" }, `${share(item.before ? item.before.passed : null)} → ${share(item.now ? item.now.passed : null)}`),
       item.counts ? el("span", { class: "tail" }, "✗ counts") : null),
     el("td", { class: "item" }, el("button", { class: "open", type: "button", "aria-label": `Open ${item.key}, ${item.change}` },
-      el("span", { class: "excerpt question" }, el("span", { class: "id foreign" }, item.key), el("span", { class: "foreign" }, oneLine(item.input, 300))),
+      el("span", { class: "excerpt question" }, el("span", { class: "id foreign" }, item.key), " ", el("span", { class: "foreign" }, oneLine(item.input, 300))),
       outputs(item), scoreLine(item))),
     columns.map((e) => cell(item, e)));
   const head = (state, column) => [column("Change", "worst"), column("Item", "item"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import logging
 import os
 import secrets
@@ -11,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from dokimos.core.figures import duration
+from dokimos.core.markup import tag
 from dokimos.core.text import counted
 from dokimos.core.visible import print_line
 from dokimos.reporting.notebook import notebook
@@ -190,7 +190,7 @@ class NotebookProgress:
 
     def _draw(self, text: str, *, update: bool = True) -> None:
         """Replace what is shown; a run is not lost where that fails."""
-        shown = {"text/plain": text, "text/html": f"<pre>{html.escape(text)}</pre>" if text else ""}
+        shown = {"text/plain": text, "text/html": tag("pre", text).markup if text else ""}
         try:
             self._ipython.display.display(shown, raw=True, display_id=self._id, update=update)
         except Exception as error:

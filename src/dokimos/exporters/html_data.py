@@ -94,7 +94,7 @@ class Packer:
         return key
 
     def _run(self, item: ItemResult) -> list[JsonValue]:
-        culprits = item.culprits
+        culprits = {id(found) for found in item.culprits}
         calls = _tool_calls(item)
         outputs = dict(item.actual_outputs)
         if calls:
@@ -105,7 +105,7 @@ class Packer:
             [self._call(call) for call in calls],
             self._optional(item.error),
             self._metrics(item.metrics),
-            [self._evaluation(found, found in culprits) for found in item.eval_results],
+            [self._evaluation(found, id(found) in culprits) for found in item.eval_results],
             *self._origin(item.error_detail),
         ]
 

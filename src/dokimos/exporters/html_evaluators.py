@@ -20,6 +20,8 @@ from dokimos.exporters.html_charts import histogram, rate_bar
 from dokimos.exporters.html_page import head_cell, number_cell
 from dokimos.exporters.items import by_tag, pass_interval
 
+FIRST_EVALUATORS: Final = 100
+"""Evaluators that are shown without being asked for; of more, those that most items failed."""
 _SHORT: Final = 60
 """Characters of all parameters of an evaluator that are shown without being asked for."""
 _MODEL: Final = re.compile(r"\S+ (?P<model>\S+) at \S+")
@@ -56,17 +58,33 @@ def evaluator_table(result: ExperimentResult, summary: RunSummary) -> Html:
     infos = {info.name: info for info in result.evaluators}
     found = {one.name: one for one in summary.evaluators}
     columns = _Columns.of(result, summary)
-    rows = [
-        _evaluator_row(place, result, found[name], infos.get(name), columns)
-        for place, name in enumerate(result.evaluator_names)
-    ]
-    table = tag(
-        "table",
-        tag("thead", tag("tr", _head(columns, summary))),
-        tag("tbody", rows),
-        class_="sortable evaluators",
+    places = {name: place for place, name in enumerate(result.evaluator_names)}
+    names = list(places)
+    if len(names) > FIRST_EVALUATORS:
+        # A page of thousands of rows takes seconds to lay out; those in closed details take none.
+        names.sort(key=lambda name: _goodness(found[name]))
+
+    def table(part: list[str]) -> Html:
+        rows = [_evaluator_row(places[name], result, found[name], infos.get(name), columns) for name in part]
+        head = tag("thead", tag("tr", _head(columns, summary)))
+        whole = tag("table", head, tag("tbody", rows), class_="sortable evaluators")
+        return tag("div", whole, class_="scroll")
+
+    more = names[FIRST_EVALUATORS:]
+    return tag(
+        "section",
+        tag("h2", "Evaluators"),
+        table(names[:FIRST_EVALUATORS]),
+        tag("details", tag("summary", f"{len(more):,} more"), table(more), class_="more-rows")
+        if more
+        else None,
     )
-    return tag("section", tag("h2", "Evaluators"), tag("div", table, class_="scroll"))
+
+
+def _goodness(found: EvaluatorSummary) -> tuple[float, float]:
+    """Where an evaluator stands among many: the one that most items failed first."""
+    rate = 1.0 if found.pass_rate is None else found.pass_rate
+    return rate, -found.errors
 
 
 def _head(columns: _Columns, summary: RunSummary) -> Iterable[Content]:

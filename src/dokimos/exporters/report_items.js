@@ -174,7 +174,7 @@ const itemsView = (data, address) => {
     if (e < 0 || usual.includes(e)) return usual;
     return [e, ...usual.slice(0, MAX_SCORE_COLUMNS - 1)];
   };
-  const said = (label, value) => (value ? el("span", { class: "excerpt said-line" }, el("span", { class: "label" }, label), el("span", { class: "foreign" }, oneLine(value, 300))) : null);
+  const said = (label, value) => (value ? el("span", { class: "excerpt said-line" }, el("span", { class: "label" }, label), " ", el("span", { class: "foreign" }, oneLine(value, 300))) : null);
   const rowOf = (item, state) => {
     const reason = why(item);
     const run = worstRun(item);
@@ -183,7 +183,7 @@ const itemsView = (data, address) => {
         item.warned ? el("span", { class: "tail" }, "! warning") : null,
         item.changed ? el("span", { class: "tail" }, "≠ differs") : null),
       el("td", { class: "item" }, el("button", { class: "open", type: "button", "aria-label": `Open ${item.key}, ${item.outcome}` },
-        el("span", { class: "excerpt question" }, el("span", { class: "id foreign" }, item.key), el("span", { class: "foreign" }, oneLine(inputText(item), 300))),
+        el("span", { class: "excerpt question" }, el("span", { class: "id foreign" }, item.key), " ", el("span", { class: "foreign" }, oneLine(inputText(item), 300))),
         said("got", mainText(run.outputs, "output")),
         said("want", mainText(item.expected, "output")),
         reason ? el("span", { class: `why ${item.outcome}` }, oneLine(reason, 400)) : null)),

@@ -145,6 +145,12 @@ class GateVerdict(Printable):
 
         return markdown_of(self.tree())
 
+    def to_html(self) -> str:
+        """Return the verdict as a page of its own, with the items and what they answered."""
+        from dokimos.gate.html import html_of
+
+        return html_of(self)
+
     def tree(self) -> dict[str, Any]:
         """Return the verdict as JSON, rounded to 6 decimals; what is not known is left out."""
         tree: dict[str, Any] = {

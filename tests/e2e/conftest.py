@@ -1,0 +1,65 @@
+"""A browser for the tests of the pages, and a page that notes whatever it should not do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no browser at {CHROMIUM}; set DOKIMOS_CHROMIUM")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """A function that opens a file, and at the end sees that nothing foreign ran or was asked for."""
+    opened = []
+
+    def do(path, *, width=1280, scheme="light", fragment=""):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.complaints = []
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith("file:") else page.complaints.append(asked.url),
+        )
+        opened.append(page)
+        page.goto(f"{path.as_uri()}{fragment}")
+        return page
+
+    yield do
+    for page in opened:
+        assert page.complaints == []
+        assert page.evaluate("window.pwned") is None
+        assert (
+            page.locator(
+                "main img, main iframe, main a[href], .drawer img, .drawer a, .drawer script"
+            ).count()
+            == 0
+        )
+        overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(overflow) <= 0
+        page.context.close()

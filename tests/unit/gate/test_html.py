@@ -1,0 +1,136 @@
+"""A gate's verdict as a page: which guards fired, what to do, and the items with their outputs."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from dokimos.comparison import Snapshot
+from dokimos.gate import GateConfig, GateStatus
+from dokimos.gate.decision import Fired, Guard, decide
+from dokimos.gate.gate import verdict_of
+from dokimos.gate.verdict import GateVerdict
+
+ACCEPT = "DOKIMOS_UPDATE_BASELINE=true pytest tests/test_support.py::test_gate"
+
+
+class Page(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def verdict(before, now, **options):
+    config = GateConfig(**options)
+    decision = decide(Snapshot.of(before), Snapshot.of(now), config)
+    return verdict_of(
+        decision, config, name="support", baseline="tests/baselines/support.json", accept_command=ACCEPT
+    )
+
+
+def data_of(html):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found[1])
+
+
+def section(html, title):
+    return Page(re.search(rf"<h2>{title}</h2>(.*?)</section>", html, re.DOTALL)[1]).text
+
+
+@pytest.fixture
+def failed(result):
+    before = result({"Match": [1] * 20, "Judge": [0.9] * 20}, output="Yes, 28 days.")
+    now = result({"Match": [0] * 9 + [1] * 11, "Judge": [0.9] * 20}, output="Yes, 29 days.")
+    provenance = replace(now.provenance, run_id="20261123-0101-aaaa")
+    return verdict(before, replace(now, provenance=provenance))
+
+
+def test_the_verdict_is_told_before_anything_else(failed):
+    html = failed.to_html()
+    heading = Page(html.partition("<header>")[2].partition("</header>")[0]).text
+
+    assert html.index("<header>") < html.index("<section")
+    assert "✗ The gate failed · pass rate 100.0 % → 55.0 % (-45 pts)" in heading
+    assert "baseline tests/baselines/support.json" in heading
+
+
+def test_the_guards_say_why(failed):
+    guards = section(failed.to_html(), "Guards")
+
+    assert "1 · Broad regression✗ failsThe pass rate fell from 100.0 % to 55.0 %" in guards
+    assert "2 · Single items? cannot tell" in guards
+
+
+def test_guards_that_did_not_fire_are_told_too(result):
+    same = result({"Match": [1] * 20})
+    html = verdict(same, same).to_html()
+    off = verdict(same, same, severity="off").to_html()
+
+    assert "✓ The gate passed" in Page(html).text
+    assert section(html, "Guards").count("✓ quiet") == 2
+    assert "– off" in section(off, "Guards")
+    assert "What to do" not in html
+
+
+def test_the_page_says_how_to_look_to_run_again_and_to_accept(failed):
+    steps = section(failed.to_html(), "What to do")
+
+    assert "dokimos show 20261123-0101-aaaa --item q-0" in steps
+    assert "dokimos run TARGET --failed 20261123-0101-aaaa" in steps
+    assert f"To accept the change (then commit tests/baselines/support.json)\n{ACCEPT}" in steps
+
+
+def test_items_have_their_outputs_and_those_that_decide_are_marked(failed):
+    data = data_of(failed.to_html())
+
+    assert data["decides"] is True
+    counting = [item[0] for item in data["items"] if item[5]]
+    assert counting == [f"q-{i}" for i in range(9)]
+    (before, now) = data["items"][0][3]
+    assert [data["strings"][side[1]] for side in (before, now)] == ["Yes, 28 days.", "Yes, 29 days."]
+
+
+def test_a_gate_without_a_baseline_has_a_page_too():
+    html = GateVerdict(
+        status=GateStatus.NO_BASELINE,
+        name="support",
+        config=GateConfig(on_no_baseline="fail"),
+        candidate_pass_rate=0.5,
+        no_baseline=Fired(Guard.NO_BASELINE, "There is no baseline.", fails=True),
+        accept_command=ACCEPT,
+    ).to_html()
+
+    assert (
+        "– There is no baseline, and one is required · the candidate's pass rate is 50.0 %" in Page(html).text
+    )
+    assert f"To write the baseline\n{ACCEPT}" in Page(html).text
+    assert "script-src 'none'" in html
+
+
+def test_an_inconclusive_gate_says_whether_it_passes(result):
+    small = result({"Match": [1, 1, 1, 1]})
+
+    assert "? The gate is inconclusive ·" in Page(verdict(small, small, require_power=0.8).to_html()).text
+
+
+def test_foreign_text_stays_text(item, joined):
+    evil = '"></script><script>alert(1)</script><!--'
+    one = item(0, {"Match": 1}, output=evil)
+    named = replace(one, example=replace(one.example, id=evil, inputs={"input": evil}))
+    failed = replace(
+        named, eval_results=(replace(named.eval_results[0], score=0.0, success=False, reason=evil),)
+    )
+    found = verdict(joined(named, name=evil), joined(failed, name=evil), severity="any")
+    html = replace(found, name=evil, baseline=evil, note=evil, accept_command=evil).to_html()
+
+    assert Page(html).tags.count("script") == 2
+    assert data_of(html)["items"][0][0] == evil
