@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dokimos.experiment.experiment import evaluate_async as evaluate_async
     from dokimos.experiment.merging import merge_results as merge_results
     from dokimos.experiment.options import RunOptions as RunOptions
+    from dokimos.experiment.task import Task as Task
     from dokimos.exporters.base import export as export
     from dokimos.exporters.base import render as render
     from dokimos.exporters.json import load_result as load_result
@@ -99,6 +100,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "RunResult": "core.results",
     "RunStatus": "core.results",
     "Score": "core.results",
+    "Task": "experiment.task",
     "TaskResult": "core.task_result",
     "ToolCall": "core.agent",
     "ToolDefinition": "core.agent",
@@ -125,7 +127,66 @@ _MODULE_OF: Final[dict[str, str]] = {
 }
 _SUBMODULES: Final = ("errors", "evaluators", "simulation")
 
-__all__ = ["__version__", *_SUBMODULES, *_MODULE_OF]
+__all__ = [  # written out, since type checkers do not run it
+    "AgentTrace",
+    "BaseReporter",
+    "Budget",
+    "CallMetrics",
+    "ConversationTrajectory",
+    "Dataset",
+    "DatasetStream",
+    "EvalResult",
+    "EvalTestCase",
+    "Evaluator",
+    "Example",
+    "Experiment",
+    "ExperimentResult",
+    "GateConfig",
+    "ItemResult",
+    "JudgeLM",
+    "JudgeReply",
+    "MemoryReporter",
+    "Message",
+    "PriceTable",
+    "Provenance",
+    "RegressionGate",
+    "ReportedStatus",
+    "Reporter",
+    "RunComparison",
+    "RunHandle",
+    "RunOptions",
+    "RunResult",
+    "RunStatus",
+    "Score",
+    "Task",
+    "TaskResult",
+    "ToolCall",
+    "ToolDefinition",
+    "__version__",
+    "as_judge",
+    "assert_eval",
+    "assert_no_regression",
+    "assert_scores",
+    "compare_runs",
+    "errors",
+    "evaluate",
+    "evaluate_async",
+    "evaluator",
+    "evaluators",
+    "export",
+    "from_json",
+    "judge",
+    "load_result",
+    "merge_results",
+    "model_task",
+    "recorded_task",
+    "register_resolver",
+    "render",
+    "simulation",
+    "takes_example",
+    "takes_input",
+    "to_json",
+]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
 

@@ -50,6 +50,10 @@ class ConfigurationError(DokimosError):
     """An argument, option or configuration file is wrong; nothing was run."""
 
 
+class UnknownSettingError(ConfigurationError, TypeError):
+    """A keyword argument that does not exist was given; the message names the nearest."""
+
+
 class DatasetError(DokimosError):
     """A data set cannot be found, read or understood.
 

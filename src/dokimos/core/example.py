@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
 
 from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
-from dokimos.core.keys import INPUT, OUTPUT, input_of
+from dokimos.core.keys import INPUT, OUTPUT, input_of, value_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.test_case import EvalTestCase
+from dokimos.core.type_parameters import DefaultsToAny, In, In_co, Out, Out_co
 from dokimos.core.views import Printable
+from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Example(Printable):
-    """What goes into the application, what should come out, and what is known about the row."""
+class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
+    """What goes into the application, what should come out, and what is known about the row.
+
+    `Example[Question, Answer]` tells type checkers what the input and the expected output are.
+    """
 
     __dokimos_view__ = "dokimos.reporting.data_views:EXAMPLE"
 
@@ -46,10 +51,23 @@ class Example(Printable):
             raise TypeError(f"The id of an Example must be text, not {self.id!r:.80}.")
 
     @classmethod
-    def of(cls, input: Any, expected: Any = None, *, id: str | None = None, **metadata: Any) -> Example:
+    def of(
+        cls, input: In, expected: Out | None = None, *, id: str | None = None, **metadata: Any
+    ) -> Example[In, Out]:
         """Make an example of one input and, unless None, one expected output."""
         outputs = {} if expected is None else {OUTPUT: expected}
-        return cls({INPUT: input}, outputs, metadata=metadata, id=id)
+        made: Any = cls({INPUT: input}, outputs, metadata=metadata, id=id)
+        return cast("Example[In, Out]", made)
+
+    @property
+    def input_value(self) -> In_co:
+        """The input as it is: the value under "input", the only one there is, else the mapping of all."""
+        return cast("In_co", value_of(self.inputs, INPUT))
+
+    @property
+    def expected(self) -> Out_co | None:
+        """The expected output as it is: the value under "output", None when absent."""
+        return cast("Out_co | None", self.expected_outputs.get(OUTPUT))
 
     @property
     def input(self) -> str | None:
@@ -81,7 +99,7 @@ class Example(Printable):
         metrics: CallMetrics | None = None,
         run_index: int = 0,
         error: str | None = None,
-    ) -> EvalTestCase:
+    ) -> EvalTestCase[In_co, Out_co]:
         """Join the example with what the application gave: a mapping of outputs, or one value."""
         return EvalTestCase(
             self.inputs,
@@ -93,6 +111,25 @@ class Example(Printable):
             run_index=run_index,
             error=error,
         )
+
+
+def with_types(example: Example, input: type[Any], output: type[Any] | None) -> Example[Any, Any]:
+    """Return an example with its input, and its expected output, converted to types.
+
+    Raises:
+        TypeConversionError: naming the example.
+    """
+    try:
+        found = convert_entry({INPUT: example.input_value}, input, INPUT, what="input")
+        expected = example.expected
+        if expected is None or output is None:
+            return replace(example, inputs={INPUT: found})
+        expected = convert_entry({OUTPUT: expected}, output, OUTPUT, what="expected output")
+    except TypeConversionError as error:
+        where = "" if example.id is None else f"Example {example.id!r:.80}: "
+        raise TypeConversionError(f"{where}{error}", target=error.target, key=error.key) from error
+    expected_outputs = {**example.expected_outputs, OUTPUT: expected}
+    return replace(example, inputs={INPUT: found}, expected_outputs=expected_outputs)
 
 
 def _copied(name: str, content: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The conventional keys inside inputs, outputs and metadata; every other key is the user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 INPUT: Final = "input"
@@ -41,3 +41,30 @@ def input_of(inputs: Mapping[str, Any], key: str = INPUT) -> Any:
     """Return the value under a key of the inputs; without "input" that under "query", as in search."""
     value = inputs.get(key)
     return inputs.get(QUERY) if value is None and key == INPUT else value
+
+
+def outputs_of(
+    outputs: Mapping[str, Any], tool_calls: Iterable[Any] | None, contexts: Iterable[Any] | None
+) -> dict[str, Any]:
+    """Return outputs with the tool calls and contexts that are given beside them.
+
+    Raises:
+        TypeError: where one of them is one text or mapping, or is among the outputs already.
+    """
+    found = dict(outputs)
+    for name, key, values in (("tool_calls", TOOL_CALLS, tool_calls), ("contexts", CONTEXTS, contexts)):
+        if values is None:
+            continue
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise TypeError(f"{name} must be a list, not {type(values).__name__}.")
+        if key in found:
+            raise TypeError(f"{name} is given, and {key!r} is among the outputs; give one of them.")
+        found[key] = list(values)
+    return found
+
+
+def value_of(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value under a key, else the only one there is, else the mapping of all."""
+    if key in values:
+        return values[key]
+    return next(iter(values.values())) if len(values) == 1 else values

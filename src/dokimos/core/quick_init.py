@@ -32,12 +32,20 @@ def quick_maker(kind: Callable[P, T]) -> Callable[P, T]:
     return make
 
 
+def _open_class(kind: Any, slots: tuple[str, ...]) -> type:
+    """Return a class of the same layout as a frozen one, which takes the same bases."""
+    content: dict[str, Any] = {"__slots__": slots}
+    if "__orig_bases__" in kind.__dict__:  # else typing refuses a base that is generic
+        content["__orig_bases__"] = kind.__orig_bases__
+    return type(kind.__name__, kind.__bases__, content)
+
+
 def _written(kind: Any, function: str, positional: list[str], first: str, *last: str) -> Any:
     """Compile a function with the parameters of a dataclass that fills the fields of `self`."""
     members = fields(kind)
     known: dict[str, Any] = {
         "__name__": __name__,  # so that an error in it is not taken for one in the user's code
-        "_Open": type(kind.__name__, kind.__bases__, {"__slots__": tuple(member.name for member in members)}),
+        "_Open": _open_class(kind, tuple(member.name for member in members)),
         "_Frozen": kind,
         "_become": object.__setattr__,
         "_new": object.__new__,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from dokimos.core.agent import ToolCall
 from dokimos.core.error_detail import ErrorDetail
+from dokimos.core.keys import OUTPUT, outputs_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 
@@ -29,6 +31,26 @@ class TaskResult:
     """Where that error came from, if it was an exception: `ErrorDetail.of(exception)`."""
 
     @classmethod
-    def of(cls, outputs: Mapping[str, Any]) -> TaskResult:
-        """Make a result without metrics."""
-        return cls(outputs)
+    def of(
+        cls,
+        output: Any,
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
+        contexts: Iterable[Any] | None = None,
+        metrics: CallMetrics | None = None,
+        error: str | None = None,
+    ) -> TaskResult:
+        """Make a result of one output, or of a mapping of outputs.
+
+        Args:
+            output: What the application answered.
+            tool_calls: The calls that it made, in order; they are under "toolCalls" in the outputs.
+            contexts: What it retrieved, texts or chunks; they are under "contexts" in the outputs.
+            metrics: Its tokens, cost and time.
+            error: Why there is no answer.
+
+        Raises:
+            TypeError: where tool calls or contexts are one text instead of several, or given twice.
+        """
+        outputs = output if isinstance(output, Mapping) else {OUTPUT: output}
+        return cls(outputs_of(outputs, tool_calls, contexts), metrics, error=error)

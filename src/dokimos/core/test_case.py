@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.contexts import OF_ANSWERS, Found, chunks_of, find_contexts
 from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
-from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, input_of
+from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, input_of, outputs_of, value_of
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.core.tool_lists import tool_calls_from
+from dokimos.core.type_parameters import DefaultsToAny, In, In_co, Out, Out_co
 from dokimos.core.views import Printable
+from dokimos.errors import MissingInputError
 
 T = TypeVar("T")
 
 
 @quick_init
 @dataclass(frozen=True, slots=True, repr=False)
-class EvalTestCase(Printable):
+class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     """One case to be scored.
 
     `input`, `actual_output` and `expected_output` are text forms of the conventional keys (strings verbatim,
-    other values as compact JSON, None when absent); the `..._as` accessors give the values themselves.
+    other values as compact JSON, None when absent). `input_value`, `output` and `expected` are the values
+    themselves, of the types of an `EvalTestCase[Question, Answer]`; the `..._as` accessors convert them.
     """
 
     __dokimos_view__ = "dokimos.reporting.data_views:CASE"
@@ -45,10 +48,62 @@ class EvalTestCase(Printable):
     __pydantic_config__ = WIRE_CONFIG
 
     @classmethod
-    def of(cls, input: Any, actual: Any, expected: Any = None) -> EvalTestCase:
-        """Make a case of one input, one actual output and, unless None, one expected output."""
-        outputs = {} if expected is None else {OUTPUT: expected}
-        return cls({INPUT: input}, {OUTPUT: actual}, expected_outputs=outputs)
+    def of(
+        cls,
+        input: In,
+        output: Out,
+        expected: Out | None = None,
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
+        contexts: Iterable[Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> EvalTestCase[In, Out]:
+        """Make a case of one input, one actual output and, unless None, one expected output.
+
+        Args:
+            input: What the application was asked.
+            output: What it answered.
+            expected: What it should have answered.
+            tool_calls: The calls that it made, in order; they are under "toolCalls" in the outputs.
+            contexts: What it had retrieved, texts or chunks; they are under "contexts" in the outputs.
+            metadata: What is known about the case.
+            id: Names the case.
+
+        Raises:
+            TypeError: where tool calls or contexts are one text instead of several.
+        """
+        made: Any = cls(
+            {INPUT: input},
+            outputs_of({OUTPUT: output}, tool_calls, contexts),
+            expected_outputs={} if expected is None else {OUTPUT: expected},
+            metadata=dict(metadata or {}),
+            id=id,
+        )
+        return cast("EvalTestCase[In, Out]", made)
+
+    @property
+    def input_value(self) -> In_co:
+        """The input as it is: the value under "input", the only one there is, else the mapping of all."""
+        return cast("In_co", value_of(self.inputs, INPUT))
+
+    @property
+    def output(self) -> Out_co:
+        """The output as it is: the value under "output".
+
+        Raises:
+            MissingInputError: where there is none, which is an error of an evaluator that asks for it.
+        """
+        if OUTPUT not in self.actual_outputs:
+            raise MissingInputError(
+                f"The case has no {OUTPUT!r}; its outputs are {list(self.actual_outputs)}."
+            )
+        return cast("Out_co", self.actual_outputs[OUTPUT])
+
+    @property
+    def expected(self) -> Out_co | None:
+        """The expected output as it is: the value under "output", None when absent."""
+        return cast("Out_co | None", self.expected_outputs.get(OUTPUT))
 
     @property
     def input(self) -> str | None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, Generic, overload
 
 from dokimos.core import checks
-from dokimos.core.example import Example
+from dokimos.core.example import Example, with_types
 from dokimos.core.text import quoted
+from dokimos.core.type_parameters import In, In_co, Out, Out_co
 from dokimos.core.views import Printable
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
@@ -23,7 +24,7 @@ Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class Dataset(Printable, Sequence[Example]):
+class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co]):
     """Examples in order, all in memory; ids are unique.
 
     The file readers take a path or `text=...`. In all of them, `columns` says what the names of a foreign
@@ -33,12 +34,12 @@ class Dataset(Printable, Sequence[Example]):
 
     __dokimos_view__ = "dokimos.reporting.data_views:DATASET"
 
-    examples: tuple[Example, ...]
+    examples: tuple[Example[In_co, Out_co], ...]
     name: str
     description: str
 
     def __init__(
-        self, examples: Iterable[Example] = (), name: str = "unnamed", description: str = ""
+        self, examples: Iterable[Example[In_co, Out_co]] = (), name: str = "unnamed", description: str = ""
     ) -> None:
         if not isinstance(examples, Iterable):
             raise ConfigurationError(f"A Dataset holds Examples, not {type(examples).__name__}.")
@@ -61,14 +62,14 @@ class Dataset(Printable, Sequence[Example]):
     def __len__(self) -> int:
         return len(self.examples)
 
-    def __iter__(self) -> Iterator[Example]:
+    def __iter__(self) -> Iterator[Example[In_co, Out_co]]:
         return iter(self.examples)
 
     @overload
-    def __getitem__(self, index: int) -> Example: ...
+    def __getitem__(self, index: int) -> Example[In_co, Out_co]: ...
     @overload
-    def __getitem__(self, index: slice) -> Dataset: ...
-    def __getitem__(self, index: int | slice) -> Example | Dataset:
+    def __getitem__(self, index: slice) -> Dataset[In_co, Out_co]: ...
+    def __getitem__(self, index: int | slice) -> Example[In_co, Out_co] | Dataset[In_co, Out_co]:
         """Return one example, or a Dataset of a slice."""
         if isinstance(index, slice):
             return self._with(self.examples[index])
@@ -86,11 +87,11 @@ class Dataset(Printable, Sequence[Example]):
         """Always 0; a `DatasetStream` may have some."""
         return 0
 
-    def filter(self, keep: Callable[[Example], bool]) -> Dataset:
+    def filter(self, keep: Callable[[Example[In_co, Out_co]], bool]) -> Dataset[In_co, Out_co]:
         """Return the examples for which `keep` is true."""
         return self._with(example for example in self.examples if keep(example))
 
-    def sample(self, n: int, seed: int = 0) -> Dataset:
+    def sample(self, n: int, seed: int = 0) -> Dataset[In_co, Out_co]:
         """Return `n` examples chosen at random, the same ones for the same seed, in their order here."""
         if not checks.is_count(n) or not 0 <= n <= len(self):
             raise ConfigurationError(
@@ -100,7 +101,7 @@ class Dataset(Printable, Sequence[Example]):
 
     def split(
         self, parts: float | int | Sequence[float] | Sequence[int], seed: int = 0
-    ) -> tuple[Dataset, ...]:
+    ) -> tuple[Dataset[In_co, Out_co], ...]:
         """Divide the examples at random into data sets that share none.
 
         `split(0.8)` and `split(80)` give that share or number, and the rest. A sequence gives one data set
@@ -113,6 +114,21 @@ class Dataset(Printable, Sequence[Example]):
             chosen, order = order[:size], order[size:]
             pieces.append(self._at(chosen, f"{self.name} {number}/{len(sizes)}"))
         return tuple(pieces)
+
+    @overload
+    def as_types(self, input: type[In]) -> Dataset[In, Any]: ...
+    @overload
+    def as_types(self, input: type[In], output: type[Out]) -> Dataset[In, Out]: ...
+    def as_types(self, input: type[Any], output: type[Any] | None = None) -> Dataset[Any, Any]:
+        """Return the examples with their inputs, and expected outputs, as values of your own types.
+
+        `Dataset.load("questions.jsonl").as_types(Question, Answer)` is a `Dataset[Question, Answer]`. What is
+        converted is `input_value` and `expected`; it is then under "input" and "output".
+
+        Raises:
+            TypeConversionError: naming the first example that cannot be converted, and why.
+        """
+        return self._with(with_types(example, input, output) for example in self.examples)
 
     @classmethod
     def load(cls, uri: Location, columns: Columns | None = None) -> Dataset:
@@ -231,14 +247,14 @@ class Dataset(Printable, Sequence[Example]):
 
         write_parquet(self, path)
 
-    def _with(self, examples: Iterable[Example], name: str | None = None) -> Dataset:
+    def _with(self, examples: Iterable[Example[In, Out]], name: str | None = None) -> Dataset[In, Out]:
         return Dataset(tuple(examples), name or self.name, self.description)
 
-    def _at(self, positions: Iterable[int], name: str | None = None) -> Dataset:
+    def _at(self, positions: Iterable[int], name: str | None = None) -> Dataset[In_co, Out_co]:
         return self._with((self.examples[position] for position in sorted(positions)), name)
 
 
-class DatasetStream(Iterable[Example]):
+class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
     """Examples that are read anew by each iteration and never held in memory together.
 
     A whole iteration costs 8 bytes for each example with an id, to count the ids that occur twice.
@@ -246,7 +262,7 @@ class DatasetStream(Iterable[Example]):
 
     def __init__(
         self,
-        read: Callable[[], Iterable[Example]],
+        read: Callable[[], Iterable[Example[In_co, Out_co]]],
         name: str = "unnamed",
         description: str = "",
         *,
@@ -269,7 +285,7 @@ class DatasetStream(Iterable[Example]):
     def __repr__(self) -> str:
         return f"DatasetStream({self.name!r})"
 
-    def __iter__(self) -> Iterator[Example]:
+    def __iter__(self) -> Iterator[Example[In_co, Out_co]]:
         fingerprint = Fingerprint()
         ids = IdCounter()
         given_out: list[Example] = []

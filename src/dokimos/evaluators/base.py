@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.eval_result import join_parts, with_cost
@@ -19,6 +19,7 @@ from dokimos.core.results import ErrorKind, EvalResult, Score
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text
+from dokimos.core.type_parameters import DefaultsToAny, In_contra, Out_contra
 from dokimos.errors import (
     BudgetExceededError,
     ConfigurationError,
@@ -31,6 +32,7 @@ from dokimos.errors import (
 from dokimos.evaluators.case_parts import check_params, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
+from dokimos.evaluators.settings import check_settings
 from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
 from dokimos.evaluators.thread_advice import thread_advice
 
@@ -56,7 +58,7 @@ COMMON_FIELDS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluator:
+class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     """Scores a case in 0..1, or in the `score_range` that its class declares, such as `score_range = (1, 5)`.
 
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
@@ -65,6 +67,8 @@ class Evaluator:
 
     It may also return a mapping of keys to these: each is a result of its own, called `<name>.<key>`, with
     the threshold that `thresholds` gives for the key. None under a key says that it does not apply.
+
+    `Evaluator[Question, Answer]` scores an `EvalTestCase[Question, Answer]`, for type checkers.
 
     A sync `score` runs in a thread, at most as many at once as there are items at once, so that it holds
     nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
@@ -115,9 +119,11 @@ class Evaluator:
         if not is_ours(cls):
             cls.gets_copies = cls.gives_several = True
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Evaluator:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} needs the decorator @dataclass(frozen=True, kw_only=True).")
+        if kwargs:  # copies are made without
+            check_settings(cls, len(args), kwargs)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -143,12 +149,14 @@ class Evaluator:
                 object.__setattr__(self, "blocking", True)
         self._check_serial()
 
-    def score(self, case: EvalTestCase) -> ScoreLike | Scores | Awaitable[ScoreLike | Scores]:
+    def score(
+        self, case: EvalTestCase[In_contra, Out_contra]
+    ) -> ScoreLike | Scores | Awaitable[ScoreLike | Scores]:
         """Score one case: the hook that subclasses implement, as `def` or `async def`."""
         raise NotImplementedError(f"{type(self).__name__} must implement score(case).")
 
     @final
-    def evaluate(self, case: EvalTestCase) -> EvalResult:
+    def evaluate(self, case: EvalTestCase[In_contra, Out_contra]) -> EvalResult:
         """Score one case; what goes wrong is in the result's `error`, several scores are in its `parts`."""
         if self.is_async:
             from dokimos.core.concurrency import run_sync  # asyncio is loaded only where it is needed
@@ -165,7 +173,7 @@ class Evaluator:
             return self._errored(error)
 
     @final
-    async def evaluate_async(self, case: EvalTestCase) -> EvalResult:
+    async def evaluate_async(self, case: EvalTestCase[In_contra, Out_contra]) -> EvalResult:
         """Score one case without blocking the event loop.
 
         Raises:

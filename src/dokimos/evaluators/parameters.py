@@ -18,7 +18,8 @@ from dokimos.core.text import quoted
 from dokimos.core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator, default_name_of
-from dokimos.evaluators.registry import is_required, settable_fields
+from dokimos.evaluators.registry import settable_fields
+from dokimos.evaluators.settings import is_required
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators.settings import describe_missing, is_required
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -202,9 +203,9 @@ def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) ->
             hint = _nearest(str(key), known)
             own = ", ".join(sorted(known, key=lambda field: field in COMMON_FIELDS))
             raise ConfigurationError(f"{name}.{key}: there is no such parameter.{hint} Parameters: {own}.")
-    missing = [key for key, f in known.items() if is_required(f) and key not in params]
+    missing = [f for key, f in known.items() if is_required(f) and key not in params]
     if missing:
-        raise ConfigurationError(f"{name}: missing the parameter {', '.join(map(repr, missing))}.")
+        raise ConfigurationError(f"{name}: missing the parameter {describe_missing(missing)}.")
 
 
 def _validated(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,11 +219,6 @@ def _validated(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> d
 def settable_fields(kind: type[Evaluator]) -> dict[str, Field[Any]]:
     """Return the fields that are parameters; `thresholds` is one only of those that give several scores."""
     return {f.name: f for f in fields(kind) if f.init and (f.name != "thresholds" or kind.gives_several)}
-
-
-def is_required(parameter: Field[Any]) -> bool:
-    """Say whether a field of an evaluator has no default."""
-    return parameter.default is MISSING and parameter.default_factory is MISSING
 
 
 @lru_cache(maxsize=1)

@@ -11,8 +11,9 @@ from dokimos.core import checks
 from dokimos.core.example import Example
 from dokimos.core.metrics import PriceTable
 from dokimos.core.results import ExperimentResult
+from dokimos.core.type_parameters import In, Out
 from dokimos.datasets.dataset import Dataset, DatasetStream
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, UnknownSettingError
 from dokimos.evaluators.base import Evaluator, evaluator_instead
 from dokimos.experiment.options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment.task import Task
@@ -21,7 +22,9 @@ from dokimos.reporting.protocol import Reporter
 if TYPE_CHECKING:
     from dokimos.experiment.record import Launch
 
-EvaluatorSource: TypeAlias = Sequence[Evaluator] | Callable[[Example], Sequence[Evaluator]]
+EvaluatorSource: TypeAlias = (
+    Sequence[Evaluator[In, Out]] | Callable[[Example[In, Out]], Sequence[Evaluator[In, Out]]]
+)
 """Evaluators for every example, or a function that gives each example its own."""
 
 
@@ -54,9 +57,9 @@ class Experiment:
 
     def __init__(  # noqa: PLR0913 - the plan has these parts; all but three are keywords
         self,
-        dataset: Dataset | DatasetStream | Iterable[Example],
-        task: Task,
-        evaluators: EvaluatorSource | Evaluator,
+        dataset: Dataset[In, Any] | DatasetStream[In, Any] | Iterable[Example[In, Any]],
+        task: Task[In, Out],
+        evaluators: EvaluatorSource[In, Out] | Evaluator[In, Out],
         *,
         name: str = "unnamed",
         description: str = "",
@@ -151,11 +154,24 @@ class Experiment:
         return run_sync(rescore_async(result, chosen, parallelism=parallelism, options=options))
 
 
+class ExperimentKeywords(RunOptionKeywords, total=False):
+    """The settings of an `Experiment`, with those of its run, as keyword arguments."""
+
+    name: str
+    description: str
+    metadata: Mapping[str, Any] | None
+    runs: int
+    parallelism: int
+    reporters: Sequence[Reporter] | Reporter
+    prices: PriceTable | None
+    options: RunOptions | None
+
+
 def evaluate(
-    dataset: Dataset | DatasetStream | Iterable[Example],
-    task: Task,
-    evaluators: EvaluatorSource | Evaluator,
-    **settings: Any,
+    dataset: Dataset[In, Any] | DatasetStream[In, Any] | Iterable[Example[In, Any]],
+    task: Task[In, Out],
+    evaluators: EvaluatorSource[In, Out] | Evaluator[In, Out],
+    **settings: Unpack[ExperimentKeywords],
 ) -> ExperimentResult:
     """Make an `Experiment` of these parts and run it; takes the same keywords.
 
@@ -164,15 +180,19 @@ def evaluate(
     The task is called with the input, or with the whole `Example` where it names that: see `Experiment`.
 
     Where an event loop is running, as in a notebook, that loop waits; `evaluate_async` lets it go on.
+
+    Raises:
+        ConfigurationError: as `Experiment` does.
+        UnknownSettingError: for a keyword that does not exist; it is a `TypeError` too.
     """
     return Experiment(dataset, task, evaluators, **settings).run()
 
 
 async def evaluate_async(
-    dataset: Dataset | DatasetStream | Iterable[Example],
-    task: Task,
-    evaluators: EvaluatorSource | Evaluator,
-    **settings: Any,
+    dataset: Dataset[In, Any] | DatasetStream[In, Any] | Iterable[Example[In, Any]],
+    task: Task[In, Out],
+    evaluators: EvaluatorSource[In, Out] | Evaluator[In, Out],
+    **settings: Unpack[ExperimentKeywords],
 ) -> ExperimentResult:
     """Evaluate on the event loop that is running; takes what `evaluate` takes.
 
@@ -185,7 +205,7 @@ async def evaluate_async(
 
 
 def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOptions:
-    """Return the options with some replaced. Raises `ConfigurationError` for one that does not exist."""
+    """Return the options with some replaced. Raises `UnknownSettingError` for one that does not exist."""
     if not keywords:
         return options
     known = {f.name for f in fields(RunOptions)}
@@ -195,7 +215,7 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
 
             close = difflib.get_close_matches(name, [*known, *(f.name for f in fields(Experiment))], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ConfigurationError(f"Experiment has no option {name!r}.{hint}")
+            raise UnknownSettingError(f"Experiment has no option {name!r}.{hint}")
     return replace(options, **keywords)
 
 

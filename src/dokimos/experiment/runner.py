@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -60,7 +60,7 @@ YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop breathe this often."""
 
 
-_new_case: Final = quick_maker(EvalTestCase)
+_new_case: Final[Callable[..., EvalTestCase]] = quick_maker(EvalTestCase)
 _new_item: Final = quick_maker(ItemResult)
 
 

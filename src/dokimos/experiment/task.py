@@ -6,10 +6,10 @@ import contextlib
 import functools
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import CoroutineType, TracebackType
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
 from dokimos.core.calling import is_pending, resolve
@@ -22,9 +22,28 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.stuck_calls import where_thread_works
 from dokimos.core.task_result import TaskResult
+from dokimos.core.type_parameters import In, Out
 
-Task: TypeAlias = Callable[..., Any]
+TaskOutput: TypeAlias = (
+    Out
+    | TaskResult
+    | AgentTrace
+    | ConversationTrajectory
+    | Mapping[str, Any]
+    | Iterator[str]
+    | AsyncIterator[str]
+)
+Task: TypeAlias = (
+    Callable[[In], Awaitable[TaskOutput[Out]]]
+    | Callable[[In], TaskOutput[Out]]
+    | Callable[[Example[In, Any]], Awaitable[TaskOutput[Out]]]
+    | Callable[[Example[In, Any]], TaskOutput[Out]]
+    | Callable[Concatenate[Any, Any, ...], Any]
+)
 """Sync or async; called with the input, or with the `Example` where it names that (`task_arguments`).
+
+`Task[Question, Answer]` takes a `Question` and gives an `Answer`, for type checkers. A function of several
+inputs by name is a task of any types.
 
 Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping of outputs, an iterator of text
 chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
@@ -72,7 +91,8 @@ class _Awaiting:
 
 def prepare(task: Task) -> PreparedTask:
     """Look at a callable once: its name, and whether to call it on the event loop or in a thread."""
-    return PreparedTask(task, task_name(task), _is_async(task))
+    call = cast("Callable[[Example], Any]", task)
+    return PreparedTask(call, task_name(task), _is_async(task))
 
 
 def task_name(task: Task) -> str:

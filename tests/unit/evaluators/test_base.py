@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.function import FunctionEvaluator
+from dokimos.evaluators.judged.g_eval import GEval
+from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity
 from dokimos.evaluators.text import ExactMatch
 
 CASE = EvalTestCase.of("question", "answer")
@@ -165,3 +168,38 @@ def test_a_score_that_is_a_result_is_refused_with_the_line_to_write():
     assert line in GivesAResult().evaluate(CASE).error
     made = FunctionEvaluator(function=lambda case: EvalResult.of("Mine", 0.8, 0.5, "It's good"))
     assert line in made.evaluate(CASE).error
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ExactMatch(treshold=0.5), "ExactMatch has no setting 'treshold'. Did you mean 'threshold'?"),
+        (lambda: ExactMatch(colour="red"), "ExactMatch has no setting 'colour'. It has: name, "),
+        (
+            lambda: GEval(criteria="Good."),
+            "GEval needs 'judge', such as judge='openai:gpt-5-mini'.",
+        ),
+        (lambda: GEval(), "judge"),
+        (lambda: EmbeddingSimilarity(name="x"), "EmbeddingSimilarity needs 'embedder', such as embedder="),
+    ],
+)
+def test_a_setting_that_does_not_exist_or_is_missing_is_a_type_error_that_says_so(make, message):
+    with pytest.raises(TypeError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_evaluators_with_a_constructor_of_their_own_take_what_it_takes():
+    @dataclass(frozen=True, init=False)
+    class Own(Evaluator):
+        limit: int
+
+        def __init__(self, most: int, **more: object) -> None:
+            object.__setattr__(self, "limit", most)
+            super().__init__()
+
+        def score(self, case):
+            return 1.0
+
+    assert Own(most=3, other=4).limit == 3
+    assert copy.copy(Own(3)).limit == 3

@@ -77,6 +77,8 @@ def test_an_embedder_that_fails_is_an_error_and_no_score():
 
 def test_it_needs_an_embedder():
     with pytest.raises(ConfigurationError, match="needs an embedder, such as"):
+        EmbeddingSimilarity(embedder=None)
+    with pytest.raises(TypeError, match="embedder"):
         EmbeddingSimilarity()
 
 

@@ -13,6 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
+from dokimos.evaluators.settings import EXAMPLE
 from dokimos.judges.ask import gather_answers
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.judges.shapes import AsGiven
@@ -24,10 +25,10 @@ AGGREGATES: Final = ("mean", "majority", "median")
 class JudgedEvaluator(Evaluator):
     """Scores a case by asking a judge. A subclass implements `judged`."""
 
-    judge: Annotated[JudgeLike | None, AsGiven()] = field(
-        default=None, metadata={"json_schema": {"type": "string"}}
+    judge: Annotated[JudgeLike, AsGiven()] = field(
+        metadata={"json_schema": {"type": "string"}, EXAMPLE: "'openai:gpt-5-mini'"}
     )
-    """Whom to ask: a model such as `openai:gpt-5-mini`, a `JudgeLM` or a function of the prompt. Required."""
+    """Whom to ask: a model such as `openai:gpt-5-mini`, a `JudgeLM` or a function of the prompt."""
     samples: int = 1
     """How many independent samples to take; their spread is in the metadata."""
     aggregate: Literal["mean", "majority", "median"] = "mean"
@@ -38,7 +39,8 @@ class JudgedEvaluator(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.judge is None:
+        given: Any = self.judge
+        if given is None:
             raise ConfigurationError(f"{self.name} needs a judge, such as judge='openai:gpt-5-mini'.")
         check_whole(self, "samples", self.samples, least=1)
         check_option(self, "aggregate", self.aggregate, AGGREGATES)

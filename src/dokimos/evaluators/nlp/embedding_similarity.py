@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
+from dokimos.evaluators.settings import EXAMPLE
 from dokimos.judges.embeddings import Embedder, EmbedderLike, as_embedder, cosine, embed
 from dokimos.judges.shapes import AsGiven
 
-_NEEDED: Final = "embedder='openai:text-embedding-3-small'"
+_MODEL: Final = "'openai:text-embedding-3-small'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +31,16 @@ class EmbeddingSimilarity(Evaluator):
     is_async = True
     deterministic = False
 
-    embedder: Annotated[EmbedderLike | None, AsGiven()] = field(
-        default=None, metadata={"json_schema": {"type": "string"}}
+    embedder: Annotated[EmbedderLike, AsGiven()] = field(
+        metadata={"json_schema": {"type": "string"}, EXAMPLE: _MODEL}
     )
-    """A model such as `openai:text-embedding-3-small`, an `Embedder` or a function of texts. Required."""
+    """A model such as `openai:text-embedding-3-small`, an `Embedder` or a function of texts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.embedder is None:
-            raise ConfigurationError(f"{self.name} needs an embedder, such as {_NEEDED}.")
+        given: Any = self.embedder
+        if given is None:
+            raise ConfigurationError(f"{self.name} needs an embedder, such as embedder={_MODEL}.")
         object.__setattr__(self, "embedder", as_embedder(self.embedder))
 
     async def score(self, case: EvalTestCase) -> Score:

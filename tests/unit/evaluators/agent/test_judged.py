@@ -213,6 +213,8 @@ class TestRatedRuns:
 
     def test_a_judge_is_required(self, kind):
         with pytest.raises(ConfigurationError, match="needs a judge"):
+            kind(judge=None)
+        with pytest.raises(TypeError, match="'judge'"):
             kind()
 
     def test_the_judge_reads_the_request(self, scripted, kind):

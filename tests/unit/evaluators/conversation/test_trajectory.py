@@ -226,7 +226,7 @@ class TestCriteria:
             Trajectory(judge=scripted(), criteria=(KIND,), aggregation="median")
 
     def test_there_is_no_default_judge(self):
-        with pytest.raises(ConfigurationError, match="Trajectory needs a judge"):
+        with pytest.raises(TypeError, match="Trajectory needs 'judge', such as judge='openai:gpt-5-mini'"):
             Trajectory(criteria=(KIND,))
 
 
