@@ -151,14 +151,14 @@ def _watched(model: Any, offered: list[ToolDefinition]) -> Any:
 
     class WatchedModel(wrapper):  # type: ignore[misc,valid-type] # known only where it is installed
         async def request(self, messages: Any, model_settings: Any, parameters: Any) -> Any:
-            offered.extend(map(_definition, parameters.function_tools))
+            offered.extend(map(describe_tool, parameters.function_tools))
             return await super().request(messages, model_settings, parameters)
 
         @asynccontextmanager
         async def request_stream(
             self, messages: Any, model_settings: Any, parameters: Any, run_context: Any = None
         ) -> AsyncIterator[Any]:
-            offered.extend(map(_definition, parameters.function_tools))
+            offered.extend(map(describe_tool, parameters.function_tools))
             async with super().request_stream(messages, model_settings, parameters, run_context) as response:
                 yield response
 
@@ -244,10 +244,11 @@ def _tools_in(toolset: Any) -> Iterator[ToolDefinition]:
     if not isinstance(tools, Mapping):
         return
     for name, tool in tools.items():
-        yield replace(_definition(get(tool, "tool_def", default=tool)), name=name)
+        yield replace(describe_tool(get(tool, "tool_def", default=tool)), name=name)
 
 
-def _definition(tool: Any) -> ToolDefinition:
+def describe_tool(tool: Any) -> ToolDefinition:
+    """Return a tool as Pydantic AI offers it to a model, as a definition of ours."""
     schema = get(tool, "parameters_json_schema", default={})
     return ToolDefinition(tool.name, get(tool, "description", default=""), input_schema=schema)
 

@@ -10,7 +10,7 @@ from dokimos.core.contexts import OF_RETRIEVERS, find_contexts, items_of
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import jsonable
-from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOL_CALLS
+from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, TOOL_CALLS, TOOLS
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
@@ -128,7 +128,10 @@ def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> M
     if plan.index >= len(turns) or not isinstance(turns[plan.index], Mapping):
         return None
     outputs: Mapping[str, Any] = turns[plan.index]
-    return None if outputs.get(TURN_ERROR) is not None else outputs
+    if outputs.get(TURN_ERROR) is not None:
+        return None
+    tools = case.actual_outputs.get(TOOLS)
+    return outputs if tools is None else {TOOLS: tools, **outputs}
 
 
 def failed_turn(text: str, error: str, detail: ErrorDetail | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import OUTPUT, TOOL_CALLS, TRAJECTORY
+from dokimos.core.keys import OUTPUT, TOOL_CALLS, TOOLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.reply_time import reply_limit
 from dokimos.core.run_scope import current_scope
@@ -102,6 +102,8 @@ class _Session:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     said: ConversationTrajectory = field(default_factory=ConversationTrajectory)
     memory: dict[str, Any] = field(default_factory=dict)
+    tools: dict[str, Any] = field(default_factory=dict)
+    """Those of the agent, as it tells them with its replies; empty where it does not."""
 
     async def ask(self, turn: TurnPlan) -> TaskResult:
         """Ask for one reply. Raises what the application raises, or `TimeoutError`."""
@@ -158,11 +160,11 @@ class _Session:
                     failures += 1
                     stop = NOT_SENT if failures >= MOST_FAILURES else None
                     failed = failed_turn(turn.input, result.error, result.error_detail)
-                    turns.append({**failed, **result.outputs, **failed})
+                    turns.append({**failed, **self._take_tools(result.outputs), **failed})
                     continue
                 failures = 0
-                turns.append({"input": turn.input, **result.outputs})
-                stop = await _fatal_grade(case, example, turn, turns)
+                turns.append({"input": turn.input, **self._take_tools(result.outputs)})
+                stop = await _fatal_grade(case, example, turn, {TURNS: turns, **self.tools})
         if all(TURN_ERROR in turn for turn in turns):
             message = f"no turn had a reply; the first: {turns[0][TURN_ERROR]}"
             raise AgentError(message, metrics=metrics) from first
@@ -171,7 +173,13 @@ class _Session:
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
         calls = [call for turn in turns for call in turn.get(TOOL_CALLS) or ()]
         last = turns[-1].get(OUTPUT, "")
-        return {OUTPUT: last, TOOL_CALLS: calls, TURNS: turns, TRAJECTORY: self.said}
+        return {OUTPUT: last, TOOL_CALLS: calls, TURNS: turns, TRAJECTORY: self.said, **self.tools}
+
+    def _take_tools(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs of a turn without the agent's tools, which are kept once for the whole case."""
+        if outputs.get(TOOLS) is not None:
+            self.tools = {TOOLS: outputs[TOOLS]}
+        return {key: value for key, value in outputs.items() if key != TOOLS}
 
     def _remember(self, turn: TurnPlan, result: TaskResult) -> None:
         given = result.outputs.get(TOOL_CALLS)
@@ -181,12 +189,12 @@ class _Session:
 
 
 async def _fatal_grade(
-    case: CasePlan, example: Example, turn: TurnPlan, turns: list[dict[str, Any]]
+    case: CasePlan, example: Example, turn: TurnPlan, outputs: Mapping[str, Any]
 ) -> str | None:
     """Return why the conversation does not go on: a grader of this turn with `fail_on_error` raised."""
     if turn.index + 1 == len(case.turns):
         return None
-    so_far = example.to_test_case({TURNS: turns}, run_index=current_scope().run_index)
+    so_far = example.to_test_case(outputs, run_index=current_scope().run_index)
     for part in fatal_graders(case.evaluators, turn):
         if (await part.evaluate_early(so_far)).error is not None:
             return f"not sent: the grader {part.name!r} raised in turn {turn.index + 1}"

@@ -22,7 +22,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import UsageLimits
 
 from dokimos.core.concurrency import DaemonThreads
-from dokimos.core.keys import CONTEXTS, OUTPUT
+from dokimos.core.keys import CONTEXTS, OUTPUT, TOOLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text, shortened
@@ -175,7 +175,8 @@ class Conversation:
             await meter.reject(str(told))
             raise told from error
         self.history = result.all_messages()
-        return TaskResult(self._outputs(result), meter.total)
+        tools = {TOOLS: list(meter.offered.values())} if meter.offered else {}
+        return TaskResult({**self._outputs(result), **tools}, meter.total)
 
     async def _run(self, content: Any, meter: Meter, sample: int) -> Any:
         backend = self.backend

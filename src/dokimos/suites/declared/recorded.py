@@ -16,6 +16,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from dokimos.core.agent import ToolDefinition
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
@@ -23,6 +24,7 @@ from dokimos.http.breaker import Trouble, current_breakers
 from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url
 from dokimos.http.waits import retry_after
+from dokimos.integrations.pydantic_ai import describe_tool
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
@@ -45,6 +47,8 @@ class Meter:
     total: CallMetrics | None = None
     asked: list[tuple[_Call, str, int]] = field(default_factory=list)
     """Calls with their canonical requests and samples."""
+    offered: dict[str, ToolDefinition] = field(default_factory=dict)
+    """The tools that the model could call, by name; those of servers are known in no other place."""
 
     def add(self, metrics: CallMetrics) -> None:
         self.total = metrics if self.total is None else self.total + metrics
@@ -72,6 +76,8 @@ class RecordedModel(WrapperModel):
     ) -> ModelResponse:
         call = _Call(self.wrapped, self.endpoint, messages, model_settings, model_request_parameters)
         asked = canonical_request(messages, model_settings, model_request_parameters)
+        for tool in model_request_parameters.function_tools:
+            self.meter.offered.setdefault(tool.name, describe_tool(tool))
         reply = await complete(call, asked, sample=self.sample)
         self.meter.asked.append((call, asked, self.sample))
         response = _read(reply.text)

@@ -96,6 +96,40 @@ def test_tools_are_called_and_told(script, item):
     assert found.metrics.tokens_in == 40
 
 
+VALID = "evaluations: {metrics: [{type: evaluator, name: tool_call_validity}]}\n"
+
+
+@pytest.mark.parametrize(("arguments", "score"), [({"a": 3, "b": 1}, 1.0), ({"a": 3}, 0.0)])
+def test_evaluators_know_the_tools_of_the_agent(script, item, arguments, score):
+    script.then([("subtract", arguments)], "reply")
+
+    found = item(f"tools: [{function('subtract')}]\n{VALID}test_cases: [{{input: question}}]\n")
+
+    assert found.error is None
+    assert found.eval_results[0].score == score
+    (tool,) = found.actual_outputs["tools"]
+    assert (tool.name, tool.description, tool.required) == ("subtract", "Take b from a.", ("a", "b"))
+
+
+def test_they_know_them_in_each_turn_of_a_conversation_and_they_are_kept_once(script, item):
+    script.then([("subtract", {"a": 3, "b": 1})], "one", [("subtract", {"a": 3})], "two")
+
+    turns = "test_cases: [{turns: [{input: first}, {input: second}]}]\n"
+    found = item(f"tools: [{function('subtract')}]\n{VALID}{turns}")
+
+    (validity,) = (result for result in found.eval_results if result.name == "Tool Call Validity")
+    assert (validity.score, validity.error) == (0.5, None)
+    assert 'turn 2: 1 of 1 tool call not valid: subtract: $: "b" is a required property' in validity.reason
+    assert [tool.name for tool in found.actual_outputs["tools"]] == ["subtract"]
+    assert not any("tools" in turn for turn in found.actual_outputs["turns"])
+
+
+def test_an_agent_without_tools_hands_none_over(script, item):
+    script.then("reply")
+
+    assert "tools" not in item(CASE).actual_outputs
+
+
 def test_a_tool_that_fails_is_told_to_the_model_and_marked(script, item):
     script.then([("broken", {})], "reply")
 
