@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dokimos.core.agent import ToolDefinition as ToolDefinition
     from dokimos.core.conversation import ConversationTrajectory as ConversationTrajectory
     from dokimos.core.conversation import Message as Message
+    from dokimos.core.error_detail import ErrorDetail as ErrorDetail
     from dokimos.core.example import Example as Example
     from dokimos.core.metrics import CallMetrics as CallMetrics
     from dokimos.core.metrics import PriceTable as PriceTable
@@ -77,6 +78,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "ConversationTrajectory": "core.conversation",
     "Dataset": "datasets.dataset",
     "DatasetStream": "datasets.dataset",
+    "ErrorDetail": "core.error_detail",
     "EvalResult": "core.results",
     "EvalTestCase": "core.test_case",
     "Evaluator": "evaluators.base",
