@@ -453,3 +453,42 @@ def test_an_application_may_open_what_is_not_there_and_change_its_folder(tmp_pat
     asked()
     dokimos("run", "evals.py", "--reuse", "-q")
     assert asked() == ["q1"], "what was opened there cannot be told"
+
+
+ALL_IN_ONE = """
+from dokimos import Dataset, Example, Experiment, on_input
+from dokimos.evaluators import Contains, ExactMatch
+
+PROMPT = "Well: "
+rows = [Example.of("a", "A", id="a"), Example.of("b", "B", id="b")]
+
+def answer(question):
+    with open("asked.txt", "a") as file:
+        print(question, file=file)
+    return PROMPT + question.upper()
+
+experiment = Experiment(Dataset(rows), on_input(answer), [Contains(values=["Well"])], name="one")
+"""
+
+
+def test_evaluators_and_rows_beside_the_task_keep_its_outputs():
+    Path("evals.py").write_text(ALL_IN_ONE)
+    dokimos("run", "evals.py", "-q")
+    asked()
+    edit("evals.py", "Contains(values", "ExactMatch(), Contains(values")
+    edit("evals.py", 'Example.of("b", "B"', 'Example.of("b", "Well: B"')
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["b"]
+    edit("evals.py", '"Well: "\n', '"So: "\n')
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["a", "b"]
+
+
+def test_rows_that_another_module_imports_count():
+    Path("app.py").write_text(APP + "\ndef shots():\n    from evals import rows\n    return rows\n")
+    Path("evals.py").write_text(ALL_IN_ONE.replace("PROMPT =", "import app\nPROMPT ="))
+    dokimos("run", "evals.py", "-q")
+    asked()
+    edit("evals.py", 'Example.of("b", "B"', 'Example.of("b", "C"')
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["a", "b"]

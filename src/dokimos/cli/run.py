@@ -219,11 +219,13 @@ def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
 
 
 def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
-    from dokimos.cli.targets import absolute_target
+    from dokimos.cli.targets import absolute_target, evaluation_file
+    from dokimos.core.files_read import files_read
     from dokimos.experiment.part import Part
     from dokimos.experiment.record import Launch
 
     experiment = adjusted_experiment(target, settings)
+    files_read.evaluation = evaluation_file(target)
     if not callable(experiment.evaluators):
         from dokimos.core.score_range import USUAL_RANGE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -72,6 +73,17 @@ def absolute_target(target: str) -> str:
         return str(Path(target).resolve()) if Path(target).exists() else target
     place, attribute = found
     return f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else target
+
+
+def evaluation_file(target: str) -> str | None:
+    """Return the file of an imported target, None where it is no Python."""
+    found = split_target(target)
+    if found is None:
+        return None
+    place = found[0]
+    return (
+        os.path.abspath(place) if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+    )
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -26,6 +26,8 @@ class FilesRead:
         self.written: dict[str, None] = {}
         self.data: dict[str, None] = {}
         """Data sets and suites: what is asked, and not what answers."""
+        self.evaluation: str | None = None
+        """The module that holds the experiment."""
         self.is_full = False
         """Whether there were more than could be recorded."""
         self._is_hooked = False
@@ -33,6 +35,7 @@ class FilesRead:
     def start(self) -> None:
         """Forget what was recorded and begin anew."""
         self.read, self.written, self.data = {}, {}, {}
+        self.evaluation = None
         self.is_full = False
         self.started_ns = time.time_ns()
         if not self._is_hooked:

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from dokimos.core.files_read import FilesRead, files_read
 from dokimos.core.jsonable import WIRE_CONFIG
+from dokimos.experiment.evaluation_code import answering_part
 from dokimos.version import __version__
 
 MOST_FILES: Final = 5_000
@@ -47,6 +48,8 @@ class CodeRecord:
     """Hashes of data sets and suites."""
     environment: str = ""
     """A hash of the packages that are installed and of the variables that the code names."""
+    evaluation: str | None = None
+    """The file of the experiment, of which evaluators and rows do not count."""
     edited: tuple[str, ...] = ()
     """Files that changed while the run was going on, so that nobody knows what it had read of them."""
 
@@ -60,8 +63,10 @@ class CodeRecord:
         code = [path for path in project_files(files) if path not in files.data]
         if files.is_full or len(code) > MOST_FILES:
             return None
+        evaluation = _evaluation_of(files, code)
         return cls(
-            code=_hashes(code),
+            code=_hashes(code, evaluation),
+            evaluation=evaluation,
             data=_hashes(files.data),
             environment=_environment(code),
             edited=tuple(path for path in (*code, *files.data) if _changed_since(path, files.started_ns)),
@@ -69,7 +74,7 @@ class CodeRecord:
 
     def code_changes(self) -> list[str]:
         """Name what an application is made of and has changed since, nothing if it is the same."""
-        changed = [*self.edited, *_differing(self.code)]
+        changed = [*self.edited, *_differing(self.code, self.evaluation)]
         if not changed and self.environment != _environment(self.code):
             changed.append("the installed packages or variables of the environment")
         return list(dict.fromkeys(changed))
@@ -126,8 +131,33 @@ def _not_of_project() -> tuple[str, ...]:
     return tuple(f"{place.rstrip(os.sep)}{os.sep}" for place in places)
 
 
-def _hashes(paths: Iterable[str]) -> dict[str, str]:
-    return {path: content_mark(path) for path in paths}
+def _evaluation_of(files: FilesRead, code: Iterable[str]) -> str | None:
+    """Return the file of the experiment, unless another module imports it, and may use its rows."""
+    path = files.evaluation
+    if path is None:
+        return None
+    name = re.escape(os.path.splitext(os.path.basename(path))[0].encode())
+    importing = re.compile(rb"^\s*(from|import)\b.*\b" + name + rb"\b", re.MULTILINE)
+    others = (other for other in code if other != path and other.endswith(".py"))
+    return None if any(importing.search(_content_or_nothing(other)) for other in others) else path
+
+
+def _hashes(paths: Iterable[str], evaluation: str | None = None) -> dict[str, str]:
+    return {path: _mark(path, evaluation) for path in paths}
+
+
+def _mark(path: str, evaluation: str | None) -> str:
+    """Return a hash of a file's content; of the experiment's own, of what bears upon the answers."""
+    if path != evaluation:
+        return content_mark(path)
+    return hashlib.blake2b(answering_part(_content_or_nothing(path)), digest_size=8).hexdigest()
+
+
+def _content_or_nothing(path: str) -> bytes:
+    try:
+        return _content(path)
+    except OSError:
+        return b""
 
 
 def content_mark(path: str) -> str:
@@ -148,8 +178,8 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def _differing(hashes: Mapping[str, str]) -> list[str]:
-    return [path for path, before in hashes.items() if content_mark(path) != before]
+def _differing(hashes: Mapping[str, str], evaluation: str | None = None) -> list[str]:
+    return [path for path, before in hashes.items() if _mark(path, evaluation) != before]
 
 
 def _changed_since(path: str, start_ns: int) -> bool:
@@ -165,10 +195,7 @@ def _environment(code: Iterable[str]) -> str:
     names: set[bytes] = set()
     for path in code:
         if path.endswith(".py"):
-            try:
-                names.update(_VARIABLE.findall(_content(path)))
-            except OSError:
-                continue
+            names.update(_VARIABLE.findall(_content_or_nothing(path)))
     variables = {
         name: value for name, value in os.environ.items() if name.encode("utf-8", "replace") in names
     }
