@@ -456,7 +456,7 @@ def test_an_application_may_open_what_is_not_there_and_change_its_folder(tmp_pat
 
 
 ALL_IN_ONE = """
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import Contains, ExactMatch
 
 PROMPT = "Well: "
@@ -467,7 +467,7 @@ def answer(question):
         print(question, file=file)
     return PROMPT + question.upper()
 
-experiment = Experiment(Dataset(rows), on_input(answer), [Contains(values=["Well"])], name="one")
+experiment = Experiment(Dataset(rows), answer, [Contains(values=["Well"])], name="one")
 """
 
 
@@ -492,3 +492,21 @@ def test_rows_that_another_module_imports_count():
     edit("evals.py", 'Example.of("b", "B"', 'Example.of("b", "C"')
     dokimos("run", "evals.py", "--reuse", "-q")
     assert asked() == ["a", "b"]
+
+
+def test_a_change_of_a_grader_keeps_the_outputs_unless_the_application_uses_it():
+    graded = SUITE.replace("{type: standard, metric: equality}", "{type: code, grader: 'grading:right'}")
+    Path("agent.yaml").write_text(graded)
+    grading = "def right(ctx):\n    return ctx.agent_response == ctx.ground_truth\n"
+    Path("grading.py").write_text(grading)
+    dokimos("test", "-q")
+    asked()
+    Path("grading.py").write_text(grading.replace("==", "!="))
+    dokimos("test", "--reuse", "-q")
+    assert asked() == []
+    edit("app.py", "def answer", "import grading\n\ndef answer")
+    dokimos("test", "--reuse", "-q")
+    assert len(asked()) == 4
+    Path("grading.py").write_text(grading)
+    dokimos("test", "--reuse", "-q")
+    assert len(asked()) == 4

@@ -28,6 +28,10 @@ class FilesRead:
         """Data sets and suites: what is asked, and not what answers."""
         self.evaluation: str | None = None
         """The module that holds the experiment."""
+        self.graders: dict[str, str] = {}
+        """Files of functions that only grade, with the modules that suites name them by."""
+        self.applications: set[str] = set()
+        """Modules of applications, as suites name them."""
         self.is_full = False
         """Whether there were more than could be recorded."""
         self._is_hooked = False
@@ -35,7 +39,7 @@ class FilesRead:
     def start(self) -> None:
         """Forget what was recorded and begin anew."""
         self.read, self.written, self.data = {}, {}, {}
-        self.evaluation = None
+        self.evaluation, self.graders, self.applications = None, {}, set()
         self.is_full = False
         self.started_ns = time.time_ns()
         if not self._is_hooked:
@@ -46,6 +50,16 @@ class FilesRead:
         """Record a file that holds rows or cases."""
         if self.started_ns:
             self.data[os.path.abspath(path)] = None
+
+    def note_grader(self, reference: str, grader: object) -> None:
+        """Record where a function is that grades, and does not answer."""
+        code = getattr(grader, "__code__", None)
+        if self.started_ns and code is not None:
+            self.graders[os.path.abspath(code.co_filename)] = reference.rpartition(":")[0]
+
+    def note_application(self, reference: str) -> None:
+        """Record by which module a suite names its application."""
+        self.applications.add(reference.rpartition(":")[0])
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":

@@ -45,7 +45,7 @@ class CodeRecord:
     code: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the project's modules and of the files that they read, by absolute path."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """Hashes of data sets and suites."""
+    """Hashes of data sets, suites and graders."""
     environment: str = ""
     """A hash of the packages that are installed and of the variables that the code names."""
     evaluation: str | None = None
@@ -63,13 +63,15 @@ class CodeRecord:
         code = [path for path in project_files(files) if path not in files.data]
         if files.is_full or len(code) > MOST_FILES:
             return None
-        evaluation = _evaluation_of(files, code)
+        evaluation, graders = _evaluation_of(files, code), _graders_of(files, code)
+        code = [path for path in code if path not in graders]
+        data = [*files.data, *graders]
         return cls(
             code=_hashes(code, evaluation),
             evaluation=evaluation,
-            data=_hashes(files.data),
+            data=_hashes(data),
             environment=_environment(code),
-            edited=tuple(path for path in (*code, *files.data) if _changed_since(path, files.started_ns)),
+            edited=tuple(path for path in (*code, *data) if _changed_since(path, files.started_ns)),
         )
 
     def code_changes(self) -> list[str]:
@@ -134,12 +136,24 @@ def _not_of_project() -> tuple[str, ...]:
 def _evaluation_of(files: FilesRead, code: Iterable[str]) -> str | None:
     """Return the file of the experiment, unless another module imports it, and may use its rows."""
     path = files.evaluation
-    if path is None:
-        return None
+    return path if path is not None and not _is_imported(path, code) else None
+
+
+def _graders_of(files: FilesRead, code: Iterable[str]) -> set[str]:
+    """Return the files that only grade: no module imports them, and the application is not in them."""
+    return {
+        path
+        for path, module in files.graders.items()
+        if module not in files.applications and not _is_imported(path, code)
+    }
+
+
+def _is_imported(path: str, code: Iterable[str]) -> bool:
+    """Say whether another module may import this one, going by its name."""
     name = re.escape(os.path.splitext(os.path.basename(path))[0].encode())
     importing = re.compile(rb"^\s*(from|import)\b.*\b" + name + rb"\b", re.MULTILINE)
     others = (other for other in code if other != path and other.endswith(".py"))
-    return None if any(importing.search(_content_or_nothing(other)) for other in others) else path
+    return any(importing.search(_content_or_nothing(other)) for other in others)
 
 
 def _hashes(paths: Iterable[str], evaluation: str | None = None) -> dict[str, str]:

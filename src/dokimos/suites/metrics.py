@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.contexts import RETRIEVAL_CONTEXT
+from dokimos.core.files_read import files_read
 from dokimos.core.keys import CONTEXTS
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
@@ -234,6 +235,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     if metric.model is not None or metric.response_path is not None:
         raise ConfigurationError("a code grader has neither a model nor a response_path.")
     grader = load_callable(metric.grader, folder)
+    files_read.note_grader(metric.grader, grader)
     name = metric.name or metric.grader.rpartition(":")[2]
     evaluator = GraderEvaluator(
         name=name,

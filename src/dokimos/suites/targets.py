@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos.core.calling import is_async
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.files_read import files_read
 from dokimos.core.keys import OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
@@ -99,6 +100,7 @@ def application_of(agent: Agent, folder: Path, timeout: float) -> Application:
 
 def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Application:
     found = load_callable(reference, folder)
+    files_read.note_application(reference)
     _check_params(found, reference, params)
     if not inspect.isclass(found):
         asked = _with_parts(partial(found, **params) if params else found, reference)

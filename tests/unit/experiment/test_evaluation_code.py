@@ -5,7 +5,7 @@ import pytest
 from dokimos.experiment.evaluation_code import answering_part
 
 MODULE = """
-from dokimos import Dataset, Example, Experiment, on_input
+from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import Evaluator, ExactMatch, LLMJudge, evaluator
 
 PROMPT = "Be kind."
@@ -27,7 +27,7 @@ def answer(question):
     return PROMPT + question
 
 
-experiment = Experiment(Dataset(rows), on_input(answer), [judged, Own(), short, ExactMatch()], name="x")
+experiment = Experiment(Dataset(rows), answer, [judged, Own(), short, ExactMatch()], name="x")
 """
 
 
@@ -59,7 +59,7 @@ def test_a_change_of_the_evaluation_leaves_it_the_same(before, after):
     [
         ("Be kind.", "Be brief."),
         ("PROMPT + question", "question + PROMPT"),
-        ("on_input(answer)", "on_input(str.upper)"),
+        ("answer", "str.upper"),
         ("\n\nexperiment", "\n\nimport desk\ndesk.MODEL = 'large'\nexperiment"),
         ("\n\nexperiment", "\n\nPROMPT = 'x'\nexperiment"),
     ],
