@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.text import listed
-from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, name_of
+from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, written
 
 _OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
 _SUBSCRIPT: Final = ("indices must be integers", "is not subscriptable", "object is not a mapping")
@@ -32,10 +32,9 @@ def _advice_on_example(error: BaseException, task: Any) -> str | None:
     used = isinstance(error, AttributeError) and isinstance(error.obj, Example)
     if not used and not _is_type_error_of(error, "Example"):
         return None
-    name = name_of(task)
     return (
         "The task was called with the whole example; to be called with its input, write "
-        f"def {name}(question), or mark it: takes_input({name})."
+        f"{written(task, 'question')}, or mark it with takes_input."
     )
 
 
@@ -45,10 +44,9 @@ def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, 
     as_mapping = isinstance(error, TypeError) and any(sign in str(error) for sign in _SUBSCRIPT)
     if not as_example and not (as_mapping and not isinstance(value, Mapping)):
         return None
-    name = name_of(task)
     return (
         f"The task was called with the input {arguments.key!r}, of type {kind}; to be called with the whole "
-        f"example, write def {name}(example: Example), or mark it: takes_example({name})."
+        f"example, write {written(task, 'example: Example')}, or mark it with takes_example."
     )
 
 
@@ -56,10 +54,11 @@ def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any
     used = isinstance(error, AttributeError) and error.obj is inputs
     if not used and not _is_type_error_of(error, type(inputs).__name__):
         return None
-    name, keys = name_of(task), [key for key in inputs if str(key).isidentifier()]
+    keys = [key for key in inputs if str(key).isidentifier()]
     return (
         f"The task was called with a mapping of the inputs {listed(list(inputs))}; name its parameters like "
-        f"them, def {name}({', '.join(keys[:3])}), or take the whole example, def {name}(example: Example)."
+        f"them, {written(task, ', '.join(keys[:3]))}, or take the whole example, "
+        f"{written(task, 'example: Example')}."
     )
 
 

@@ -228,16 +228,22 @@ def _misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[s
     return (
         f"The task {_shown(task, parameters)} {needs}, and the examples have {known}. Call its parameters "
         "like the inputs, bind the others with functools.partial, or let it take the whole example: "
-        f"def {name_of(task)}(example: Example)."
+        f"{written(task, 'example: Example')}."
     )
 
 
 def _shown(task: Callable[..., Any], parameters: Parameters) -> str:
-    return f"{name_of(task)}({', '.join(parameters.names)})"
-
-
-def name_of(task: Any) -> str:
-    """Return the name of a task's function, or one that could be its name."""
     inner = unwrapped(task)
     name = getattr(inner, "__name__", None) or type(inner).__name__
-    return name if name.isidentifier() else "answer"
+    return f"{name}({', '.join(parameters.names)})"
+
+
+def written(task: Any, parameters: str) -> str:
+    """Return the head of a task's function as it would be written with other parameters."""
+    inner = unwrapped(task)
+    name = getattr(inner, "__name__", None)
+    if name == "<lambda>":
+        return f"lambda {parameters.partition(':')[0]}: ..."
+    if name is None:
+        return f"def __call__(self, {parameters})"
+    return f"def {name if name.isidentifier() else 'answer'}({parameters})"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos.core.calling import is_async
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.example import Example
 from dokimos.core.files_read import files_read
-from dokimos.core.keys import OUTPUT, TOOL_CALLS
+from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
@@ -27,6 +28,7 @@ from dokimos.errors import (
     EndpointDownError,
     JudgeUnavailableError,
 )
+from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
 from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import near
 
@@ -49,6 +51,8 @@ class Request:
     files: tuple[Mapping[str, Any], ...] = ()
     sample: int = 0
     """Tells the repeats of a case apart, and its attempts."""
+    example: Example = field(default_factory=Example)
+    """The case as an example of a data set; in a conversation, its turn."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -68,8 +72,10 @@ Reply: TypeAlias = Callable[[Request], Any]
 Application: TypeAlias = Callable[[], Reply | Awaitable[Reply]]
 """Opens a session: gives what answers the turns of one case; what it awaits is no time of a reply."""
 
+EXAMPLE: Final = "example"
 _PARTS: Final[dict[str, Callable[[Request], Any]]] = {
-    "input": lambda request: request.input,
+    INPUT: lambda request: request.input,
+    EXAMPLE: lambda request: request.example,
     "messages": lambda request: request.messages,
     "conversation": lambda request: request.conversation,
     "session": lambda request: request.session,
@@ -132,45 +138,55 @@ def _check_params(found: Any, reference: str, params: Mapping[str, Any]) -> None
 def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply:
     """Return the function of a request that gives a callable the parts that it names.
 
-    A first parameter of another name gets the input.
+    A first parameter that is not called like a part gets the input, or the example where it asks for that
+    as the first parameter of a task does.
     """
-    parts = _parts_wanted(function, reference, method=method)
-    positional, named = parts
+    first, named = _parts_wanted(function, reference, method=method)
 
     def arguments(request: Request) -> tuple[list[Any], dict[str, Any]]:
-        first = [request.input] if positional else []
-        return first, {name: _PARTS[name](request) for name in named}
+        return [_PARTS[name](request) for name in first], {name: _PARTS[name](request) for name in named}
 
     def ask(request: Request) -> Any:
-        first, rest = arguments(request)
-        return function(*first, **rest)
+        positional, rest = arguments(request)
+        return function(*positional, **rest)
 
     async def ask_async(request: Request) -> Any:
-        first, rest = arguments(request)
-        return await function(*first, **rest)
+        positional, rest = arguments(request)
+        return await function(*positional, **rest)
 
     return ask_async if is_async(function) else ask
 
 
-def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[bool, tuple[str, ...]]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return True, ()
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    wanted = [p for p in (parameters[1:] if method else parameters) if p.kind not in variadic]
-    if not wanted:
-        raise ConfigurationError(f"{reference!r} takes nothing; its first parameter gets the input.")
-    positional = wanted[0].name not in _PARTS or wanted[0].kind is wanted[0].POSITIONAL_ONLY
-    rest = wanted[1:] if positional else wanted
-    for parameter in rest:
-        if parameter.name not in _PARTS and parameter.default is parameter.empty:
-            known = ", ".join(_PARTS)
-            raise ConfigurationError(
-                f"{reference!r}: nothing of a turn is called {parameter.name!r}."
-                f"{near(parameter.name, _PARTS)} There are {known}."
-            )
-    return positional, tuple(p.name for p in rest if p.name in _PARTS)
+def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the parts of a request that are given positionally, and those that are given by name.
+
+    Raises:
+        ConfigurationError: where a parameter cannot be filled.
+    """
+    parameters = read_parameters(partial(function, None) if method else function)
+    first, taken = parameters.first, _taken_first(parameters)
+    if first is None:
+        if parameters.is_known and not parameters.takes_something:
+            raise ConfigurationError(f"{reference!r} takes nothing; its first parameter gets the input.")
+        return (taken,), ()
+    is_part = first.name in _PARTS and (first.name == EXAMPLE) == (taken == EXAMPLE)
+    positional = keyword_of(first) is None and (not is_part or first.kind is first.POSITIONAL_ONLY)
+    rest = [parameter for parameter in parameters.all if not (positional and parameter is first)]
+    named = tuple(parameter.name for parameter in rest if parameter.name in _PARTS)
+    unknown = [p.name for p in rest if p.name not in _PARTS and p.default is p.empty]
+    if unknown and parameters.is_wrapped:  # its wrapper may give it something of its own
+        return (taken,), ()
+    if unknown:
+        raise ConfigurationError(
+            f"{reference!r}: nothing of a turn is called {unknown[0]!r}."
+            f"{near(unknown[0], _PARTS)} There are {', '.join(_PARTS)}."
+        )
+    return (taken,) if positional else (), named
+
+
+def _taken_first(parameters: Parameters) -> str:
+    """Return which part a first parameter gets that is not called like one."""
+    return EXAMPLE if parameters.takes_example else INPUT
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from dokimos.core.calling import resolve
@@ -14,7 +14,7 @@ from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.keys import OUTPUT, TOOL_CALLS, TOOLS, TRAJECTORY
+from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TOOLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.reply_time import reply_limit
 from dokimos.core.run_scope import current_scope
@@ -82,7 +82,7 @@ class SuiteTask:
         session = _Session(reply, self.timeout, sample=self._sample(case, example))
         if case.is_conversation:
             return await session.conversation(case, example)
-        return await session.ask(case.turns[0])
+        return await session.ask(case.turns[0], example)
 
     def _sample(self, case: CasePlan, example: Example) -> int:
         """Return a number that each repeat of a case and each attempt at it has for itself."""
@@ -105,7 +105,7 @@ class _Session:
     tools: dict[str, Any] = field(default_factory=dict)
     """Those of the agent, as it tells them with its replies; empty where it does not."""
 
-    async def ask(self, turn: TurnPlan) -> TaskResult:
+    async def ask(self, turn: TurnPlan, example: Example) -> TaskResult:
         """Ask for one reply. Raises what the application raises, or `TimeoutError`."""
         request = Request(
             input=turn.input,
@@ -115,6 +115,7 @@ class _Session:
             turn_index=turn.index,
             files=copy_containers(turn.files),
             sample=self.sample,
+            example=_example_of(turn, example),
         )
         asked = prepare(cast("Task", self.reply))
         try:
@@ -145,7 +146,7 @@ class _Session:
                 turns.append(failed_turn(turn.input, stop))
                 continue
             try:
-                result = await self.ask(turn)
+                result = await self.ask(turn, example)
             except (BudgetExceededError, EndpointDownError):
                 raise
             except Exception as error:  # the application is somebody else's code
@@ -201,6 +202,14 @@ async def _fatal_grade(
     return None
 
 
+def _example_of(turn: TurnPlan, example: Example) -> Example:
+    """Return what an application is given that takes an example: the case, in a conversation its turn."""
+    if TURNS not in example.inputs:
+        return example
+    expected = {} if turn.ground_truth is None else {OUTPUT: turn.ground_truth}
+    return replace(example, inputs={INPUT: turn.input}, expected_outputs=expected)
+
+
 def _complete(result: TaskResult) -> TaskResult:
     """Return a reply with its outputs under their usual names."""
     value = result.outputs
@@ -215,6 +224,4 @@ def _complete(result: TaskResult) -> TaskResult:
 
 
 def _with_latency(metrics: CallMetrics, latency_ms: float | None) -> CallMetrics:
-    from dataclasses import replace
-
     return replace(metrics, latency_ms=latency_ms)
