@@ -132,7 +132,9 @@ MISTAKES = [
 )
 def test_a_mistake_is_one_line_and_status_2(arguments, message, capsys):
     assert run_command(list(arguments)) == 2
-    lines = capsys.readouterr().err.splitlines()
+    lines = [
+        line for line in capsys.readouterr().err.splitlines() if not line.startswith("     ")
+    ]  # of a file
     assert message in lines[-1]
     assert lines[-1].startswith("Error: ")
     assert len(lines) == 1 or lines[0].startswith("Usage: dokimos")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from dokimos.cli.echo import echo
 from dokimos.cli.options import run_dir_option
+
+if TYPE_CHECKING:
+    from dokimos.experiment.store import RunListing
+    from dokimos.reporting.tables import Table
 
 KEPT: Final = 20
 
@@ -38,9 +43,29 @@ def list_runs(prune: bool, keep: int | None, run_dir: str | None) -> int:
     if not listings:
         echo(f"There are no runs in {root}.")
         return 0
-    room = max(len(listing.run_id) for listing in listings)
-    for listing in listings:
-        status = "unreadable" if listing.problem else listing.status or "unfinished"
-        size = f"{listing.size_bytes / 1e6:.1f} MB"
-        echo(f"{listing.run_id:<{room}}  {status:<12}  {size:>9}  {listing.name}")
+    from dokimos.reporting.console import make_console
+    from dokimos.reporting.tables import print_table
+
+    print_table(_table(listings), make_console())
     return 0
+
+
+def _table(listings: Sequence[RunListing]) -> Table:
+    from dokimos.reporting.tables import Column, Table
+
+    columns = [
+        Column("", left=True, whole=True),
+        Column("", left=True),
+        Column(""),
+        Column("", left=True, rest=True),
+    ]
+    rows = [
+        [
+            listing.run_id,
+            "unreadable" if listing.problem else listing.status or "unfinished",
+            f"{listing.size_bytes / 1e6:.1f} MB",
+            listing.name,
+        ]
+        for listing in listings
+    ]
+    return Table(columns, rows)

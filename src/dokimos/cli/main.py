@@ -105,11 +105,13 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
+    from dokimos.cli.warn import warnings_in_one_line
     from dokimos.core.interrupts import end_on_signals, signal_received
 
     end_on_signals(_let_go_of_dead_terminals)
     try:
-        status = run_command(sys.argv[1:] if arguments is None else arguments)
+        with warnings_in_one_line():
+            status = run_command(sys.argv[1:] if arguments is None else arguments)
     except Exception:  # only with --debug
         _tell(traceback.format_exc().rstrip())
         status = 1

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from dokimos.core.constraints import requirement
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -46,9 +48,9 @@ def adapter_of(shape: Any) -> TypeAdapter[Any]:
 
 
 def explain(problem: ValueError) -> str:
-    """Say what is wrong with a value, in the words of pydantic where it said so."""
+    """Say what is wrong with a value, and where in it."""
     errors = getattr(problem, "errors", None)
     if not callable(errors):
         return str(problem)
     found: Iterable[Any] = errors()[:3]
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in found)
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {requirement(e)}" for e in found)

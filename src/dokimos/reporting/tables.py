@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 INDENT: Final = 2
 QUIET: Final = "dim"
 _WIDE_GAP, _NARROW_GAP = 2, 1
+_READABLE: Final = 24
+"""Characters of a name that are worth more than a drawing."""
 _LEAST_OF_TEXTS: Final = 16
 _SHORTEST: Final = 12
 """Fewer characters say too little of a name: then it gets a line of its own."""
@@ -39,6 +41,8 @@ class Column:
     """Whether it is left out where it does not fit, since it only draws what others say."""
     group: str = ""
     """A word above the titles of neighbours."""
+    whole: bool = False
+    """Of the first column: whether its texts are never cut, since they are copied."""
     rest: bool = False
     """Of the last column: whether it holds texts, which are cut off where the line ends."""
 
@@ -69,9 +73,11 @@ def table_lines(table: Table, width: int) -> Iterator[Text]:
     variants = _variants(table)
     for candidate in variants:
         widths = _widths(candidate)
+        shortest = _SHORTEST if candidate is variants[-1] else _READABLE
+        shortest = widths[0] if candidate.columns[0].whole else shortest
         for gap in (_WIDE_GAP, _NARROW_GAP):
             room = width - INDENT - sum(gap + one for one in widths[1:])
-            if room >= min(widths[0], _SHORTEST):
+            if room >= min(widths[0], shortest):
                 names = min(widths[0], room)
                 yield from _beside(candidate, _filled((names, *widths[1:]), candidate, room - names), gap)
                 return

@@ -221,7 +221,7 @@ def test_it_is_built_from_data(scripted):
     assert evaluator.evaluate(CASE).score == 0.5
     assert "- 1: wrong\n- 5: right" in judge.prompts[0]
     assert evaluator.examples == (GradedExample(output="x", score=1),)
-    with pytest.raises(ConfigurationError, match=r"llm_judge\.examples: \[0\]\.score: Field required"):
+    with pytest.raises(ConfigurationError, match=r"llm_judge\.examples: \[0\]\.score: is missing"):
         registry.build("llm_judge", {"criteria": "x", "judge": judge, "examples": [{"output": "x"}]})
     with pytest.raises(ConfigurationError, match="Did you mean 'criteria'"):
         registry.build("llm_judge", {"criterion": "x", "judge": judge})

@@ -84,7 +84,7 @@ class TestContextualRelevance:
             (scores(1.0, 0.5, 1.5), r"chunk \[3\]: the score 1.5 is not between 0 and 1"),
             (scores(1.0, None, 0.5), "scores.1.score"),
             ("all relevant", "no JSON"),
-            ({"score": 1.0, "reason": "One for all."}, "scores: Field required"),
+            ({"score": 1.0, "reason": "One for all."}, "scores: is missing"),
         ],
     )
     def test_a_reply_that_does_not_fit_is_an_error(self, scripted, reply, problem):

@@ -1,0 +1,44 @@
+"""Warnings of Python, as commands show them: each once, in one line."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from dokimos.core.figures import one_line
+from dokimos.core.frames import short_path
+from dokimos.core.visible import print_line
+
+_LONGEST = 300
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show what an application and its packages warn of without their source, and nothing of it twice.
+
+    Which warnings are shown, and which are errors, stays as Python is told: `-W`, `PYTHONWARNINGS`.
+    """
+    told: set[tuple[str, str]] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        kind, text = category.__name__, one_line(str(message), _LONGEST)
+        if (kind, text) not in told:
+            told.add((kind, text))
+            print_line(f"! {kind}: {text} ({short_path(filename, os.getcwd())}:{lineno})")
+
+    before = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
