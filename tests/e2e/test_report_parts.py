@@ -287,3 +287,35 @@ def test_the_gates_page_has_the_verdict_first_and_the_items_that_count(open_page
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     assert page.locator(".drawer .pair pre").all_inner_texts() == [f"Yes {HOSTILE}", "No"]
+
+
+def test_chunks_under_a_key_of_the_users_own_are_found_by_the_evaluators_settings(open_page, tmp_path):
+    settings = {"contexts_key": "hits", "expected_key": "gold", "matching": {"field": "id"}}
+    infos = (EvaluatorInfo(name="Recall", registry_name="recall", parameters=settings),)
+    example = Example({"input": "q"}, {"gold": [{"id": "a"}, {"id": "z"}]}, id="own")
+    hits = [{"id": "a", "text": "Tents."}, {"id": "b", "text": "Stoves."}]
+    recall = EvalResult("Recall", 0.5, threshold=0.5, success=True)
+    item = ItemResult(0, example, actual_outputs={"hits": hits}, eval_results=(recall,))
+    page = opened(open_page, tmp_path, result_of(item, evaluators=infos), fragment="#item=own")
+    assert page.locator(".drawer .chunk .sign").all_inner_texts() == ["✓ found", "· not relevant", "✗ missed"]
+
+
+def test_what_only_a_judge_can_match_is_not_marked(open_page, tmp_path):
+    infos = (EvaluatorInfo(name="Recall", registry_name="recall", threshold=0.5,
+                           parameters={"matching": {"llm": "openai:gpt-5-mini"}}),)  # fmt: skip
+    example = Example({"input": "q"}, {"relevant": ["Tents may be returned."]}, id="own")
+    recall = EvalResult("Recall", 1.0, threshold=0.5, success=True)
+    item = ItemResult(0, example, actual_outputs={"contexts": ["Return tents."]}, eval_results=(recall,))
+    page = opened(open_page, tmp_path, result_of(item, evaluators=infos), fragment="#item=own")
+    assert page.locator(".drawer .chunk").count() == 2
+    assert page.locator(".drawer .chunk .sign").count() == 0
+
+
+def test_chunks_of_the_data_set_are_shown_once_and_not_as_metadata(open_page, tmp_path):
+    about = {"contexts": ["Tents."], "relevant": ["Tents.", "Zips."], "topic": "returns"}
+    example = Example({"input": "q"}, {"output": "a"}, metadata=about, id="row")
+    item = ItemResult(0, example, actual_outputs={"output": "a"})
+    page = opened(open_page, tmp_path, result_of(item), fragment="#item=row")
+    assert page.locator(".drawer .chunk .sign").all_inner_texts() == ["✓ found", "✗ missed"]
+    assert page.locator(".drawer").inner_text().count("Tents.") == 1
+    assert "topic: returns" in page.locator(".drawer").inner_text()

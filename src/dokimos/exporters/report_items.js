@@ -212,20 +212,31 @@ const itemsView = (data, address) => {
     }
     return found;
   };
+  /** What was retrieved and what is relevant, in the outputs and expected outputs, else in the metadata. */
+  const retrievalOf = (item, run) => {
+    const [actual, expected, metadata] = [run.outputs, item.expected, item.metadata].map((flat) => new Map(pairs(flat)));
+    const keys = retrievalKeys(data.evaluators, run.evaluations.map((one) => one.e));
+    const found = (names, first) => {
+      const own = names.filter((key) => first.has(key));
+      const values = own.length ? first : metadata;
+      const used = own.length ? own : names.filter((key) => metadata.has(key));
+      return { used, chunks: uniqueChunks(used.map((key) => values.get(key))) };
+    };
+    const [retrieved, relevant] = [found(keys.retrieved, actual), found(keys.relevant, expected)];
+    return { retrieved: retrieved.chunks, relevant: relevant.chunks, matches: keys.matches, taken: new Set([...retrieved.used, ...relevant.used]) };
+  };
+  const metadataBlock = (item, run) => {
+    const isConversation = turnsIn(new Map(pairs(run.outputs)).get("turns")) !== null;
+    const taken = isConversation ? new Set() : retrievalOf(item, run).taken;
+    const shown = pairs(item.metadata).filter(([key]) => !taken.has(key));
+    return shown.length ? [el("h3", null, "Metadata"), plainText(shown.map(([key, value]) => `${key}: ${value}`).join("\n"))] : null;
+  };
   const outputBlocks = (item, run) => {
     const expected = new Map(pairs(item.expected));
     const actual = new Map(pairs(run.outputs));
     const turns = turnsIn(actual.get("turns"));
     if (turns) return conversation(turns, turnsIn(expected.get("turns"), false) || [], run.evaluations, data.evaluators);
-    const keys = retrievalKeys(data.evaluators, run.evaluations.map((one) => one.e));
-    const retrievedKeys = keys.retrieved.filter((key) => actual.has(key));
-    const relevantKeys = keys.relevant.filter((key) => expected.has(key));
-    const metadata = new Map(pairs(item.metadata));
-    const inMetadata = retrievedKeys.length ? [] : keys.retrieved.filter((key) => metadata.has(key));
-    const chunks = uniqueChunks([...retrievedKeys.map((key) => actual.get(key)), ...inMetadata.map((key) => metadata.get(key))]);
-    const columns = relevantKeys.length ? [] : keys.relevant.filter((key) => metadata.has(key));
-    const relevant = uniqueChunks([...relevantKeys.map((key) => expected.get(key)), ...columns.map((key) => metadata.get(key))]);
-    const taken = new Set([...retrievedKeys, ...relevantKeys]);
+    const { retrieved, relevant, matches, taken } = retrievalOf(item, run);
     // Expected calls are compared as text only where there are no actual ones to draw.
     const others = [...new Set([...expected.keys(), ...actual.keys()])].filter((key) => !taken.has(key) && (key !== "toolCalls" || !run.calls.length));
     const verdict = ["failed", "passed"].find((wanted) => run.evaluations.some((one) => outcomeOf(one) === wanted));
@@ -234,7 +245,7 @@ const itemsView = (data, address) => {
       if (!actual.has(key) && !produced.has(key)) return block(`Expected ${key}`, expected.get(key));
       return comparison(key, expected.get(key), actual.get(key), verdict);
     });
-    const retrieval = chunkList(chunks, relevant, keys.matches, judgedChunks(run));
+    const retrieval = chunkList(retrieved, relevant, matches, judgedChunks(run));
     if (!run.calls.length) return [blocks, retrieval];
     const calls = run.calls.map(([name, args, result]) => ({ name: text(name), args: indented(text(args)), result: result < 0 ? null : text(result) }));
     const wanted = expected.get("toolCalls");
@@ -282,7 +293,7 @@ const itemsView = (data, address) => {
       outputBlocks(item, run),
       el("h3", null, "Evaluators"),
       run.evaluations.length ? run.evaluations.map((one) => judgement(one, data.evaluators[one.e])) : el("p", { class: "muted" }, "No evaluator was applied."),
-      item.metadata.length ? [el("h3", null, "Metadata"), plainText(pairs(item.metadata).map(([key, value]) => `${key}: ${value}`).join("\n"))] : null,
+      metadataBlock(item, run),
     ] };
   };
 

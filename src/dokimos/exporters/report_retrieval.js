@@ -2,7 +2,7 @@
 
 const CONTEXT_KEYS = ["contexts", "context", "retrieved", "retrievalContext", "retrieved_contexts", "retrievedContexts", "retrieval_context", "retrievedContext", "retrieved_context"];
 const RELEVANT_KEYS = ["relevant", "relevantContexts", "relevant_contexts", "expectedContexts"];
-const NAMES_OF_CHUNKS = ["id", "source", "doc_id", "docId", "document", "name", "title", "url"];
+const NAMES_OF_CHUNKS = ["id", "id_", "node_id", "source", "doc_id", "docId", "document", "name", "title", "url"];
 const TEXTS_OF_CHUNKS = ["text", "content", "page_content", "pageContent", "chunk", "context", "passage"];
 
 const listIn = (value) => {

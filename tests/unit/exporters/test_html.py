@@ -7,9 +7,12 @@ from html.parser import HTMLParser
 import pytest
 
 from dokimos.core.agent import ToolCall
+from dokimos.core.contexts import NAMES
 from dokimos.core.example import Example
+from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.exporters.base import render
+from dokimos.exporters.base import export, render
+from dokimos.exporters.html_page import asset
 
 
 class Tags(HTMLParser):
@@ -147,3 +150,48 @@ def test_breakdowns_are_means_over_the_runs_like_the_verdict(make_result):
     text = render(make_result(items=24, runs=3), "html")
     by_category = text[text.index("By category") :]
     assert re.findall(r'class="num error" data-sort="[\d.]+">(\d+) !', by_category)[:3] == ["2", "2", "2"]
+
+
+def test_the_page_knows_every_name_of_what_was_retrieved():
+    names = re.search(r"const CONTEXT_KEYS = (\[.*?\]);", asset("report_retrieval.js"))
+    assert set(json.loads(names[1])) == NAMES
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "nul \x00 escape \x1b[2J next line \x85",
+    "override \u202e isolate \u2066",
+    "separators \u2028 \u2029",
+    "lone surrogate \ud800",
+    "unfinished &lt; &amp &#0;",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_every_page_can_be_written_and_holds_no_foreign_element(text, tmp_path):
+    example = Example({"input": text, text: text}, {"output": text}, metadata={"tag": text}, id=text)
+    results = (EvalResult.failed(text, reason=text), EvalResult("error", error=text))
+    items = tuple(
+        ItemResult(index, example, actual_outputs={"output": text, "context": [text]}, eval_results=results)
+        for index in range(2)
+    )
+    info = EvaluatorInfo(name=text, parameters={text: text, "judge": text})
+    result = ExperimentResult(
+        name=text,
+        description=text,
+        metadata={text: text, "model": text},
+        runs=(RunResult(item_results=items),),
+        evaluators=(info,),
+        warnings=(text,),
+        provenance=Provenance(run_id="r", dataset_name=text, command=(text,)),
+    )
+    page = export(result, tmp_path / "report.html").read_text(encoding="utf-8")
+    tags = Tags(page)
+    assert tags.tags.count("script") == 2
+    assert {"img", "iframe"}.isdisjoint(tags.tags)
+    assert tags.tags.count("a") == 1
+    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", outside)
+    assert len(data_of(page)["items"]) == 2

@@ -2,15 +2,19 @@
 
 const factList = (facts) => el("dl", null, Object.entries(facts).map(([label, fact]) => [el("dt", { class: "foreign" }, label), el("dd", { class: "foreign" }, fact)]));
 
-const evaluatorTable = (run, pick) => el("div", { class: "scroll" }, el("table", { class: "evaluators" },
-  el("thead", null, el("tr", null, ["Metric", "Kind"].map((label) => el("th", { scope: "col" }, label)), ["Mean", "Passed", "Errors", "Skipped"].map((label) => el("th", { scope: "col", class: "num" }, label)))),
+const evaluatorTable = (run, pick) => {
+  const [verdicts, errors, skipped] = ["judged", "errors", "skipped"].map((key) => run.evaluators.some((one) => one[key]));
+  const heads = ["Mean", verdicts && "Passed", errors && "Errors", skipped && "Skipped"].filter(Boolean);
+  return el("div", { class: "scroll" }, el("table", { class: "evaluators" },
+  el("thead", null, el("tr", null, ["Metric", "Kind"].map((label) => el("th", { scope: "col" }, label)), heads.map((label) => el("th", { scope: "col", class: "num" }, label)))),
   el("tbody", null, run.evaluators.map((one) => el("tr", null,
     el("th", { scope: "row" }, el("button", { type: "button", class: "link foreign", title: "Show its cases, worst first", onclick: () => pick(one.name) }, one.name),
       el("span", { class: "rule" }, ruleOf(one))),
     el("td", null, one.kind), el("td", { class: "num" }, score(one.mean)),
-    el("td", { class: "num" }, one.judged ? `${count(one.passed)}/${count(one.judged)}` : UNKNOWN),
-    el("td", { class: `num${one.errors ? " error" : ""}` }, one.errors ? `${count(one.errors)} !` : UNKNOWN),
-    el("td", { class: "num" }, one.skipped ? count(one.skipped) : UNKNOWN))))));
+    verdicts ? el("td", { class: "num" }, one.judged ? `${count(one.passed)}/${count(one.judged)}` : UNKNOWN) : null,
+    errors ? el("td", { class: `num${one.errors ? " error" : ""}` }, one.errors ? `${count(one.errors)} !` : UNKNOWN) : null,
+    skipped ? el("td", { class: "num" }, one.skipped ? count(one.skipped) : UNKNOWN) : null)))));
+};
 
 const configuration = (run) => el("details", { class: "provenance" }, el("summary", null, "Configuration of this run"), factList(run.facts),
   run.evaluators.some((one) => Object.keys(one.parameters).length) ? el("h3", null, "Parameters of its metrics") : null,
