@@ -111,7 +111,10 @@ def unwrapped(task: Any) -> Any:
     """Return the function inside partials and decorators."""
     while isinstance(task, functools.partial):
         task = task.func
-    return inspect.unwrap(task)
+    try:
+        return inspect.unwrap(task)
+    except ValueError:  # a ring of wrappers, or an object that has every attribute
+        return task
 
 
 def _is_async(task: Any) -> bool:
