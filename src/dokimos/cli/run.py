@@ -342,9 +342,8 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
 def selected_rows(dataset: Any, settings: RunSettings) -> Any:
     """Return the rows that the settings ask for. Raises `ConfigurationError` where none is left."""
     from dokimos.cli.specs import example_filter
-    from dokimos.datasets.dataset import Dataset
     from dokimos.errors import ConfigurationError
-    from dokimos.experiment.part import Part
+    from dokimos.experiment.part import Part, subset_of
 
     if settings.filters or settings.limit is not None:
         keep = example_filter(settings.filters)
@@ -353,5 +352,5 @@ def selected_rows(dataset: Any, settings: RunSettings) -> Any:
             raise ConfigurationError(
                 f"The filter {' '.join(settings.filters)} leaves none of the examples of {dataset.name!r}."
             )
-        dataset = Dataset(chosen, name=dataset.name, description=dataset.description)
+        dataset = subset_of(dataset, chosen)
     return dataset if settings.part is None else Part.of_tree(settings.part).select(dataset)

@@ -87,6 +87,17 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         """Always 0; a `DatasetStream` may have some."""
         return 0
 
+    @cached_property
+    def input_keys(self) -> frozenset[str]:
+        """What the inputs of the examples are called, all of them together."""
+        return frozenset(key for example in self.examples for key in example.inputs)
+
+    def subset(self, examples: Iterable[Example[In, Out]]) -> Dataset[In, Out]:
+        """Return some of the examples as a data set for which a task is called as it is for all of them."""
+        chosen = self._with(examples)
+        chosen.__dict__["input_keys"] = self.input_keys
+        return chosen
+
     def filter(self, keep: Callable[[Example[In_co, Out_co]], bool]) -> Dataset[In_co, Out_co]:
         """Return the examples for which `keep` is true."""
         return self._with(example for example in self.examples if keep(example))

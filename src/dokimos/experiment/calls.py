@@ -24,7 +24,6 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
 from dokimos.experiment.argument_advice import argument_advice
 from dokimos.experiment.failures import CommonErrors, describe_error
-from dokimos.experiment.source import keys_of
 from dokimos.experiment.task import prepare, where_task_works
 from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
@@ -71,7 +70,7 @@ class TaskCaller:
         self._arguments: TaskArguments | None = None
         self._choose(example_arguments(plan.task))
         if self.needs_keys and isinstance(plan.dataset, Dataset):
-            self.take_keys(keys_of(plan.dataset))
+            self.take_keys(plan.dataset.input_keys)
         self._ledger = ledger
         self._timeout = options.timeout
         self._attempts = options.retries + 1

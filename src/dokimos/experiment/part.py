@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -47,7 +47,14 @@ class Part:
         """Return the chosen examples of a data set, in its order."""
         wanted = set(self.hashes)
         chosen = [example for example, mark in hashed_examples(dataset) if mark in wanted]
-        return Dataset(chosen, name=dataset.name, description=dataset.description)
+        return subset_of(dataset, chosen)
+
+
+def subset_of(dataset: Dataset | DatasetStream, chosen: Iterable[Example]) -> Dataset:
+    """Return examples of a data set as one of its own, of the same name, whose items are run as they were."""
+    if isinstance(dataset, Dataset):
+        return dataset.subset(chosen)
+    return Dataset(chosen, name=dataset.name, description=dataset.description)
 
 
 def hashed_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:

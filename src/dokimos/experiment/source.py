@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -74,7 +74,7 @@ class ExampleSource:
             await call_in_thread(self._look_ahead, 1)
         else:
             self._look_ahead(ROWS_AHEAD)
-        return keys_of(example for example in self._ahead if isinstance(example, Example))
+        return {key for row in self._ahead if isinstance(row, Example) for key in row.inputs}
 
     def _look_ahead(self, count: int) -> None:
         try:
@@ -127,11 +127,3 @@ class ExampleSource:
             return _new_sourced(index, example)
         text = canonical_json(example)
         return _new_sourced(index, example, text, content_hash(text))
-
-
-def keys_of(examples: Iterable[Example]) -> set[str]:
-    """Return what the inputs of examples are called, all of them together."""
-    keys: set[str] = set()
-    for example in examples:
-        keys.update(example.inputs)
-    return keys

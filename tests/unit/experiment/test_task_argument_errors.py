@@ -9,10 +9,11 @@ import pytest
 
 from dokimos.core.example import Example
 from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.datasets.dataset import DatasetStream
+from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
+from dokimos.experiment.part import Part, hashed_examples
 
 ONE = [Example.of("What?", "That", id="a"), Example.of("Who?", "She", id="b")]
 TWO = [
@@ -232,3 +233,23 @@ def test_the_form_is_the_same_in_repeats_and_after_a_resume(tmp_path: Any) -> No
     again = plan.run(resume=folder, retry_errors=True)
     assert [item.error for one in again.runs for item in one.item_results] == [None] * 4
     assert again.pass_rate == 1.0
+
+
+def test_a_part_of_a_data_set_is_called_like_the_whole(tmp_path: Any) -> None:
+    data = Dataset(TWO)
+    assert data.input_keys == {"question", "lang"}
+
+    def answer(inputs):
+        return sorted(inputs)
+
+    for part in (data.subset(data.examples[1:]), part_with(data, 1)):
+        [item] = run(answer, part).item_results
+        assert item.actual_outputs == {"output": ["question"]}
+    [item] = run(answer, data[1:]).item_results
+    assert item.actual_outputs == {"output": sorted("Was?")}
+
+
+def part_with(data: Dataset, position: int) -> Dataset:
+    """Return what `dokimos run --failed` runs again where one item had failed."""
+    [*hashes] = [mark for _, mark in hashed_examples(data)]
+    return Part(reason="failed", total=len(data), hashes=(hashes[position],)).select(data)
