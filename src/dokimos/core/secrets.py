@@ -67,4 +67,7 @@ def _may_hold_key(text: str) -> bool:
             if text.endswith(_KEY_STARTS, 0, place + 1):
                 return True
             place = text.find(separator, place + 1)
-    return any(mark in text for mark in _OTHER_MARKS)
+    for mark in _OTHER_MARKS:  # noqa: SIM110 - a generator takes three times as long
+        if mark in text:
+            return True
+    return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from dokimos.core.jsonable import jsonable
+from dokimos.core.jsonable import compact_json, jsonable
 from dokimos.core.secrets import Clean
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
@@ -84,7 +84,7 @@ class Recording:
             "prompt": self.prompt,
             "reply": reply,
         }
-        text = _encoded_sorted(tree) if stable else _encoded(tree)
+        text = _encoded_sorted(tree) if stable else compact_json(tree)
         # Half a surrogate pair cannot be encoded; its escape is valid JSON and reads back as the same.
         return text.encode("utf-8", "backslashreplace") + b"\n"
 

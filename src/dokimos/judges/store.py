@@ -70,8 +70,11 @@ class RunCalls:
         return recording.reply
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        if request.again or bytes.fromhex(key) not in self._places:
-            await self._write(Recording.of(request, reply, self._clean).to_line())
+        place = bytes.fromhex(key)
+        if request.again or place not in self._places:
+            synced = self._append(Recording.of(request, reply, self._clean).to_line(), place)
+            if synced is not None:
+                await synced
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
         if unusable.metrics is not None:
@@ -151,15 +154,14 @@ class RunCalls:
         return True
 
     async def _write(self, line: bytes) -> None:
-        if self._closed or self.problem is not None:
-            return
         synced = self._append(line)
         if synced is not None:
             await synced
 
-    def _append(self, line: bytes) -> asyncio.Future[None] | None:
+    def _append(self, line: bytes, replied: bytes | None = None) -> asyncio.Future[None] | None:
+        """Write a line, which has the reply to the call `replied` or says itself what it is of."""
         with self._mutex:
-            if self._closed:
+            if self._closed or self.problem is not None:
                 return None
             try:
                 syncer = self._syncer or self._open()
@@ -167,7 +169,11 @@ class RunCalls:
             except OSError as error:
                 self._give_up(error)
                 return None
-            self._note(line, self._size)
+            if replied is None:
+                self._note(line, self._size)
+            else:
+                self._places[replied] = self._size
+                self._unusable.discard(replied)
             self._size += len(line)
             return syncer.synced()
 
