@@ -137,6 +137,7 @@ __all__ = [  # written out, since type checkers do not run it
     "ConversationTrajectory",
     "Dataset",
     "DatasetStream",
+    "ErrorDetail",
     "EvalResult",
     "EvalTestCase",
     "Evaluator",

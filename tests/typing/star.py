@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dokimos import *
+from dokimos.evaluators import *
+from dokimos.simulation import *
 
-assert_type_of_result: ExperimentResult = evaluate(
-    [Example.of("a", "a")], str.upper, [evaluators.ExactMatch()]
-)
+assert_type_of_result: ExperimentResult = evaluate([Example.of("a", "a")], str.upper, [ExactMatch()])
 score: Score = Score(1.0)
+check: Evaluator = Contains(values=["a"])
+user = persona_user("confused_user", "openai:gpt-5-mini")
 undefined_name  # error

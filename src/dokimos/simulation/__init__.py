@@ -35,7 +35,19 @@ _MODULE_OF: Final[dict[str, str]] = {
     "persona_user": "personas",
 }
 
-__all__ = sorted(_MODULE_OF)
+__all__ = [  # written out, since type checkers do not run it
+    "PERSONAS",
+    "ConversationSimulator",
+    "EndReason",
+    "GoalDrivenUser",
+    "LLMSimulatedUser",
+    "Persona",
+    "Scenario",
+    "ScriptedUser",
+    "SimulatedUser",
+    "Simulation",
+    "persona_user",
+]
 
 if not TYPE_CHECKING:  # so that type checkers still report a name that does not exist
 

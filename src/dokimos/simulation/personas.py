@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final, TypedDict, Unpack
 
 from dokimos.errors import ConfigurationError
 from dokimos.judges.protocol import JudgeLike
 from dokimos.simulation.users import LLMSimulatedUser
+
+
+class UserSettings(TypedDict, total=False):
+    """What a simulated user has beside its character, as keyword arguments."""
+
+    system_prompt: str | None
+    fixed_responses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class Persona:
     description: str
     guidelines: str
 
-    def user(self, judge: JudgeLike, **settings: Any) -> LLMSimulatedUser:
+    def user(self, judge: JudgeLike, **settings: Unpack[UserSettings]) -> LLMSimulatedUser:
         """Return a simulated user of this character; settings are those of `LLMSimulatedUser`."""
         return LLMSimulatedUser(judge=judge, persona=self.description, guidelines=self.guidelines, **settings)
 
@@ -77,7 +84,7 @@ PERSONAS: Final[Mapping[str, Persona]] = {
 """The characters by name: customers, levels of knowledge, and those that test the limits."""
 
 
-def persona_user(name: str, judge: JudgeLike, **settings: Any) -> LLMSimulatedUser:
+def persona_user(name: str, judge: JudgeLike, **settings: Unpack[UserSettings]) -> LLMSimulatedUser:
     """Return a simulated user of a ready-made character. Raises `ConfigurationError` for an unknown name."""
     persona = PERSONAS.get(name)
     if persona is None:
