@@ -231,6 +231,41 @@ def test_judges_choices_and_reporters_have_their_place(project, capsys):
     assert f"OSError: no server (app.py:{line_of('no server')} in Reporter.start_run)" in latest().warnings[0]
 
 
+SIMULATED = """\
+from dokimos import Experiment
+from dokimos.evaluators.function import evaluator
+from dokimos.simulation import Scenario, Simulation
+
+
+@evaluator
+def fine(case):
+    return True
+
+
+def application(conversation):
+    raise LookupError("no such order")
+
+
+class User:
+    async def __call__(self, conversation):
+        raise OSError("the user is gone")
+
+
+scenarios = [Scenario(description="late", script=("One", "Two")).to_example()]
+experiment = Experiment(scenarios, Simulation(application=application), [fine])
+other = Experiment(scenarios, Simulation(application=application, user=User()), [fine])
+"""
+
+
+@pytest.mark.parametrize(("name", "where"), [("experiment", "in application"), ("other", "in User.__call__")])
+def test_both_sides_of_a_simulated_conversation_have_their_place(project, name, where):
+    (project / "simulated.py").write_text(SIMULATED)
+    run(f"simulated.py:{name}", "-q")
+    (item,) = latest().item_results
+    assert item.error_detail.place.startswith("simulated.py:")
+    assert item.error_detail.place.endswith(where)
+
+
 def test_a_killed_run_keeps_the_places_of_what_had_failed(project):
     command = [sys.executable, "-m", "dokimos", "run", "app.py:killing", "-q"]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL

@@ -127,7 +127,9 @@ def test_a_failing_agent_is_an_error_of_the_item():
 
     result = evaluate(Dataset([Example.of("x")]), task, [Contains(values="x")])
 
-    assert result.runs[0].item_results[0].error.startswith("RuntimeError: out of order")
+    item = result.runs[0].item_results[0]
+    assert item.error.startswith("RuntimeError: out of order")
+    assert item.error_detail.place.endswith(" in answer")
     assert result.average_score("Contains") is None
 
 
