@@ -234,6 +234,8 @@ def test_a_part_of_a_run_is_no_whole_run(capsys):
     assert dokimos("gate", part, "--baseline", whole) == 2
     assert "A gate compares whole runs" in capsys.readouterr().err
     assert dokimos("gate", whole, "--baseline", part) == 2
+    assert dokimos("noise", part) == 2
+    assert dokimos("plan", part) == 2
     capsys.readouterr()
     assert dokimos("compare", whole, part) == 0
     assert "The candidate is not a whole run (3 of 5 items that failed in" in " ".join(
@@ -510,3 +512,19 @@ def test_a_change_of_a_grader_keeps_the_outputs_unless_the_application_uses_it()
     Path("grading.py").write_text(grading)
     dokimos("test", "--reuse", "-q")
     assert len(asked()) == 4
+
+
+def test_an_earlier_run_that_is_damaged_gives_no_outputs():
+    rows(q1="Q1", q2="Q2")
+    dokimos("run", "evals.py", "-q")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    first, second = runs()
+    journal = Path(".dokimos/runs", second, "journal.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([b"x" + lines[0], *lines[1:]]))
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == [], "the run before has what this one has lost"
+    Path(".dokimos/runs", first, "run.json").write_text("{")
+    dokimos("run", "evals.py", "--reuse", second, "-q")
+    assert asked() == ["q1"]

@@ -79,7 +79,7 @@ class Loop:
                 echo(line)
 
 
-def settle_target(
+def resolve_target(
     target: str | None, settings: RunSettings, *, of_suites: bool = False
 ) -> tuple[str, RunSettings]:
     """Return the target and the settings, taken from the run that failed where they are not given.

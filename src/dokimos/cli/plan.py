@@ -83,8 +83,14 @@ def plan(
 
 def _past(result: str, run_dir: str | None) -> ExperimentResult:
     from dokimos.cli.options import load_result_argument
+    from dokimos.errors import ConfigurationError
 
-    return load_result_argument(result, run_dir)
+    past = load_result_argument(result, run_dir)
+    if past.provenance.partial is not None:
+        raise ConfigurationError(
+            f"A plan rests on a whole run, and {result} is a part ({past.provenance.partial})."
+        )
+    return past
 
 
 def _assumptions(past: ExperimentResult | None, given: dict[str, Any]) -> list[Assumption]:

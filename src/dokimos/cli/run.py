@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_first, estimate_options
-from dokimos.cli.loop import LOOP_OPTIONS, loop_options, prepare_loop, settle_target
+from dokimos.cli.loop import LOOP_OPTIONS, loop_options, prepare_loop, resolve_target
 from dokimos.cli.options import (
     allow_errors_option,
     call_keywords,
@@ -152,7 +152,7 @@ def run(
         *ESTIMATE_OPTIONS,
     )
     extra = {name: given.pop(name) for name in names}
-    target, settings = settle_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
+    target, settings = resolve_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
     check_estimate(settings.extra)
     if settings.extra["watch"]:
         check_watch(settings.extra, target)

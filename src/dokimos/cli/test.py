@@ -12,7 +12,7 @@ import click
 
 from dokimos.cli.echo import echo, is_debugging
 from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_first, estimate_options
-from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, settle_target
+from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, resolve_target
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
     allow_errors_option,
@@ -129,7 +129,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     named = any(names_target(extra[name]) for name in ("failed", "reuse"))
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
-    suite, settings = settle_target(suite, settings, of_suites=True)
+    suite, settings = resolve_target(suite, settings, of_suites=True)
     check_estimate(extra)
     if extra["watch"]:
         check_watch(extra, suite)

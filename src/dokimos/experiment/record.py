@@ -152,8 +152,6 @@ class RunRecord:
     def open(self) -> None:
         """Start a journal, or take up the one to resume. Raises `JournalError` or `RunLockedError`."""
         root = runs_root(self._options.run_dir)
-        if self.earlier is not None:
-            self.earlier.open()
         if self._options.resume is not None:
             self._resume(find_run(self._options.resume, root))
         elif self._options.journal:

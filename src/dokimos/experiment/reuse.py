@@ -65,27 +65,37 @@ class EarlierOutputs:
     taken: dict[str, int] = field(default_factory=dict, init=False)
     """How many were handed out, by run."""
     _runs: dict[str, StoredRun] = field(default_factory=dict, init=False)
+    _unreadable: int = field(default=0, init=False)
     _places: dict[tuple[int, str], deque[tuple[str, Position]]] = field(default_factory=dict, init=False)
-
-    def open(self) -> None:
-        """Index the outputs; a run that cannot be read is left out."""
-        for folder in self.folders:
-            with contextlib.suppress(JournalError, OSError):
-                stored = self._runs[folder.name] = StoredRun(folder)
-                for position in stored.positions:
-                    places = self._places.setdefault((position[0], stored.hash_of(position)), deque())
-                    places.append((folder.name, position))
 
     def take(self, run_index: int, mark: str) -> TaskOutcome | None:
         """Return the output of an example in a repeat, None where the task has to be called."""
-        places = self._places.get((run_index, mark))
-        while places:
-            name, position = places.popleft()
-            item = self._runs[name].item(position)
-            if item is not None and item.error is None:
-                self.taken[name] = self.taken.get(name, 0) + 1
-                return TaskOutcome(item.outputs or {}, item.metrics)
-        return None
+        key = (run_index, mark)
+        while True:
+            places = self._places.get(key)
+            while places:
+                name, position = places.popleft()
+                item = self._runs[name].item(position)
+                if item is not None and item.error is None:
+                    self.taken[name] = self.taken.get(name, 0) + 1
+                    return TaskOutcome(item.outputs or {}, item.metrics)
+            if not self._open_next():
+                return None
+
+    def _open_next(self) -> bool:
+        """Index the outputs of one more run; False where there is none. One that cannot be read has none."""
+        if len(self._runs) + self._unreadable == len(self.folders):
+            return False
+        folder = self.folders[len(self._runs) + self._unreadable]
+        try:
+            stored = self._runs[folder.name] = StoredRun(folder)
+        except (JournalError, OSError):
+            self._unreadable += 1
+            return True
+        for position in stored.positions:
+            places = self._places.setdefault((position[0], stored.hash_of(position)), deque())
+            places.append((folder.name, position))
+        return True
 
     def call_stores(self) -> list[EarlierCalls]:
         """Open the replies of models in those runs."""

@@ -160,10 +160,15 @@ def noise(result: ExperimentResult, *, config: GateConfig | None = None) -> Nois
     such pair is one in which nothing changed.
 
     Raises:
-        ConfigurationError: for a result with fewer than two runs, or without scores.
+        ConfigurationError: for a result with fewer than two runs, without scores, or of chosen items only.
     """
     config = config or GateConfig()
     snapshot = Snapshot.of(result)
+    if snapshot.partial is not None:
+        raise ConfigurationError(
+            f"Noise is measured on a whole run, and this one is a part ({snapshot.partial}). Run the whole "
+            "data set."
+        )
     repeats = min((len(scores) for item in snapshot.items for scores in item.scores.values()), default=0)
     if snapshot.runs < 2 or repeats < 1:
         raise ConfigurationError(
