@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dokimos import load_result
+from dokimos import Dataset, Example, Experiment, load_result
 from dokimos.cli.main import run_command
+from dokimos.core.wire import to_json
+from dokimos.evaluators import ExactMatch
 
 APP = """\
 import asyncio
@@ -25,7 +27,7 @@ import time
 from pathlib import Path
 
 from dokimos import Dataset, Example, Experiment, Score
-from dokimos.evaluators import ExactMatch, LLMJudge
+from dokimos.evaluators import ExactMatch, Jury, LLMJudge
 from dokimos.evaluators.function import evaluator
 from dokimos.reporting.memory import MemoryReporter
 
@@ -110,6 +112,7 @@ with_async = plan(answer_async)
 stuck_one = plan(stuck, names=("q0",))
 waiting = plan(waits, names=("q0",))
 judged = plan(answer, [LLMJudge(criteria="Is it right?", judge=ask)], names=("good",))
+in_jury = plan(answer, [Jury(criteria="Is it right?", judges=[ask, ask])], names=("good",))
 chosen = plan(answer, choose, names=("good",))
 slow_ones = plan(answer, [slow, patient], names=("good",))
 reported = plan(answer, names=("good",), reporters=[Reporter()])
@@ -220,9 +223,10 @@ def test_evaluators_that_take_too_long_have_the_place_where_they_were(project):
 
 
 def test_judges_choices_and_reporters_have_their_place(project, capsys):
-    run("app.py:judged", "-q")
-    (result,) = latest().item_results[0].eval_results
-    assert result.error_detail.place == f"app.py:{line_of('no judge here')} in ask"
+    for name in ("judged", "in_jury"):
+        run(f"app.py:{name}", "-q")
+        (result,) = latest().item_results[0].eval_results
+        assert result.error_detail.place == f"app.py:{line_of('no judge here')} in ask"
     run("app.py:chosen", "-q")
     (result,) = latest().item_results[0].eval_results
     assert result.error_detail.type == "AttributeError"
@@ -385,6 +389,24 @@ def test_a_suite_whose_agent_takes_too_long_says_where_it_was(project, capsys):
         run_command(["test", "suite.yaml", "-q"])
         (item,) = latest().item_results
         assert item.error_detail.place == f"slowbot.py:{line} in {name}"
+
+
+def test_what_is_redacted_is_redacted_in_places_too(project):
+    (project / "private.py").write_text(
+        "def answer(example):\n    name = 'Ada'; raise ValueError('Ada is not a customer')\n"
+    )
+    sys.path.insert(0, str(project))
+    try:
+        from private import answer
+    finally:
+        del sys.path[0]
+    data = Dataset([Example.of("x", "y")])
+    plan = Experiment(name="x", dataset=data, task=answer, evaluators=[ExactMatch()])
+    result = plan.run(redact=lambda text: text.replace("Ada", "***"), quiet=True)
+    for shown in (result.item_results[0], latest().item_results[0]):
+        assert shown.error_detail.place == "private.py:2 in answer"
+        assert shown.error_detail.frames[-1].source.startswith("name = '***'")
+        assert "Ada" not in to_json(shown)
 
 
 def test_a_module_that_cannot_be_imported_says_where(project, capsys):

@@ -37,18 +37,15 @@ _OTHER_LOOP_ADVICE: Final = (
 
 def describe_error(error: BaseException) -> str:
     """Return `Type: message`, with advice where the error comes from mixing event loops."""
-    return _with_advice(error_text(error))
+    text = error_text(error)
+    if any(sign in text.lower() for sign in _OTHER_LOOP_SIGNS):
+        text += f" ({_OTHER_LOOP_ADVICE})"
+    return text
 
 
 def describe_located_error(error: BaseException) -> str:
     """Return what `describe_error` does, with the place in the user's code where it is known."""
     return with_place(describe_error(error), ErrorDetail.of(error))
-
-
-def _with_advice(text: str) -> str:
-    if any(sign in text.lower() for sign in _OTHER_LOOP_SIGNS):
-        text += f" ({_OTHER_LOOP_ADVICE})"
-    return text
 
 
 def status_of(runs: Sequence[RunResult]) -> RunStatus:

@@ -12,7 +12,14 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from dokimos.core.results import UNAVAILABLE, ErrorKind, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
-from dokimos.errors import ConfigurationError, EndpointDownError, JudgeError, JudgeReplyError, RunError
+from dokimos.errors import (
+    ConfigurationError,
+    DokimosError,
+    EndpointDownError,
+    JudgeError,
+    JudgeReplyError,
+    RunError,
+)
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
@@ -44,6 +51,8 @@ class Vote:
     score: Score | None = None
     error: str | None = None
     error_kind: ErrorKind | None = None
+    cause: Exception | None = field(default=None, repr=False, compare=False)
+    """What a judge raised that is a function of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class Jury(Evaluator):
         votes = await asyncio.gather(*(_vote(juror, case) for juror in self._jurors))
         scores = [vote.score for vote in votes if vote.score is not None]
         if len(scores) < (len(votes) if self.quorum is None else self.quorum):
-            raise _too_few(votes, self.quorum)
+            raise _too_few(votes, self.quorum) from next((vote.cause for vote in votes if vote.cause), None)
         return self._joined(votes, scores)
 
     def __post_init__(self) -> None:
@@ -165,7 +174,8 @@ async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
         raise  # the budget of the run is spent: no juror's fault
     except Exception as error:  # a judge may be anybody's function
         kind = error.kind if isinstance(error, JudgeReplyError | EndpointDownError) else None
-        return Vote(name, error=error_text(error), error_kind=kind)
+        cause = None if isinstance(error, DokimosError) else error
+        return Vote(name, error=error_text(error), error_kind=kind, cause=cause)
 
 
 def _recorded(vote: Vote) -> dict[str, Any]:
