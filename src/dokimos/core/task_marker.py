@@ -25,7 +25,7 @@ def takes_example(task: F) -> F:
     """Mark a task that is called with the whole `Example`, whatever its parameters are called.
 
     A decorator of functions, methods and classes whose objects are tasks; it returns what it is given, or a
-    partial of it where nothing can be written on that, as on built-in functions and bound methods.
+    partial of it where nothing can be written on that, as on built-in functions and bound methods::
 
         @takes_example
         def answer(row):
@@ -40,7 +40,7 @@ def takes_input(task: F) -> F:
     """Mark a task that is called with the input, even where a parameter is called `example`.
 
     Like `takes_example` it is a decorator, and returns what it is given or a partial of it. A task that says
-    nothing is called with the input, too.
+    nothing is called with the input, too::
 
         @takes_input
         def shout(example):

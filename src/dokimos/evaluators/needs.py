@@ -144,7 +144,7 @@ def _models(doc: EvaluatorDoc) -> Iterator[Need]:
     names = {parameter.name: parameter for parameter in doc.parameters}
     if "judges" in names:
         yield Need("judges", 'models: `judges=["openai:gpt-5-mini", ...]`, or functions of the prompt')
-    elif "judge" in names and "Required" in names["judge"].description:
+    elif "judge" in names and names["judge"].required:
         yield Need("judge", 'a model: `judge="openai:gpt-5-mini"`, or a function of the prompt')
     if "embedder" in names:
         yield Need("embedder", '`embedder="openai:text-embedding-3-small"`, or a function of texts')

@@ -10,12 +10,13 @@ from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
-from dokimos.errors import EvaluationError
+from dokimos.errors import MissingInputError
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.conversation.transcript import transcript
 from dokimos.evaluators.judged.material import section
 from dokimos.evaluators.judged.verdicts import Verdict, explained, verdict_prompt, verdicts_on
+from dokimos.evaluators.missing_parts import listed_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +134,8 @@ class RoleAdherence(RepliesEvaluator):
     def more(self, trajectory: ConversationTrajectory, case: EvalTestCase) -> tuple[str, ...]:
         role = self.role or case.metadata.get("role") or trajectory.system_prompt
         if not isinstance(role, str) or not role.strip():
-            raise EvaluationError(
-                f"{self.name} needs a role: a parameter, 'role' in the metadata, or a system message."
+            raise MissingInputError(
+                f"{self.name} requires a role; the case has: {listed_parts(case)}. Give role=..., a "
+                "'role' in the metadata, or a conversation with a system message."
             )
         return (section("Role", role),)

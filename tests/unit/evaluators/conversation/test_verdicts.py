@@ -136,7 +136,7 @@ class TestRole:
 
         result = RoleAdherence(judge=judge).evaluate(case_of(talk))
 
-        assert "Role Adherence needs a role" in result.error
+        assert "Role Adherence requires a role; the case has: " in result.error
         assert judge.asked == []
 
 
