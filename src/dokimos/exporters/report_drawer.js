@@ -9,12 +9,12 @@ const outcomeOf = (evaluation) => {
 };
 
 /** What is expected beside what came out; differences are marked only where an evaluator found it wrong. */
-const comparison = (label, expected, actual, verdict) => {
+const comparison = (label, expected, actual, verdict, missing = "No such output.") => {
   if (expected == null) return block(label === "output" ? "Output" : label, actual);
   const suffix = label === "output" ? "" : ` ${label}`;
   return sideBySide(
     { title: `Expected${suffix}`, value: expected, hint: "underlined: missing from the output" },
-    { title: `Actual${suffix}`, value: actual, hint: "dashed: not expected", missing: "No such output." },
+    { title: `Actual${suffix}`, value: actual, hint: "dashed: not expected", missing },
     { mark: verdict === "failed", note: verdict === "passed" ? "It passed as it is." : "Nothing judged it wrong." });
 };
 

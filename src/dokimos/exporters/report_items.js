@@ -243,7 +243,7 @@ const itemsView = (data, address) => {
     const blocks = others.map((key) => {
       // What only evaluators look at has no output to stand beside.
       if (!actual.has(key) && !produced.has(key)) return block(`Expected ${key}`, expected.get(key));
-      return comparison(key, expected.get(key), actual.get(key), verdict);
+      return comparison(key, expected.get(key), actual.get(key), verdict, run.error == null ? undefined : "The task gave no output.");
     });
     const retrieval = chunkList(retrieved, relevant, matches, judgedChunks(run));
     if (!run.calls.length) return [blocks, retrieval];
