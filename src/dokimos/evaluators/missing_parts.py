@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from dokimos.core.contexts import OF_ANSWERS, OF_RANKINGS, are_ids
@@ -128,18 +128,25 @@ def _near(path: str, case: EvalTestCase) -> str:
     section = CONTEXTS if section == RETRIEVED else section
     names = OF_ANSWERS if section == CONTEXTS and not dot else (key or section,)
     entries = {p: v for p, v in _entries(case) if p.partition(".")[0] in _PLACES.get(section, ())}
+    nothing = _uncounted(path, names, entries, case)
+    if nothing:
+        return nothing
+    found = _resembling([p for p, value in entries.items() if value is not None], names)
+    parameter = _PARAMETERS.get(section)
+    advice = f" Then say so: {parameter}={found[0].partition('.')[2]!r}." if found and parameter else ""
+    return f"Is {' or '.join(found)} meant?{advice}" if found else ""
+
+
+def _uncounted(path: str, names: Sequence[str], entries: Mapping[str, Any], case: EvalTestCase) -> str:
+    """Say why a part that is there under its name does not count: it is null, or ids instead of texts."""
+    of_contexts = path.partition(".")[0] in (CONTEXTS, RETRIEVED)
     for there, value in entries.items():
-        if value is None and (there == path or section == CONTEXTS) and there.partition(".")[2] in names:
+        if value is None and (there == path or of_contexts) and there.partition(".")[2] in names:
             return f"{there} is null."
     ids = case.find_contexts(OF_RANKINGS, texts=False) if path == CONTEXTS else None
-    if ids is not None and are_ids(ids.value):
-        return f"{ids.path} has what look like ids rather than texts: {quoted(ids.value)}."
-    found = _resembling([p for p, value in entries.items() if value is not None], names)
-    if not found:
+    if ids is None or not are_ids(ids.value):
         return ""
-    parameter = _PARAMETERS.get(section)
-    advice = f" Then say so: {parameter}={found[0].partition('.')[2]!r}." if parameter else ""
-    return f"Is {' or '.join(found)} meant?{advice}"
+    return f"{ids.path} has what look like ids rather than texts: {quoted(ids.value)}."
 
 
 def _resembling(paths: Sequence[str], names: Sequence[str]) -> list[str]:
