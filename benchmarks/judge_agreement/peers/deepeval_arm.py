@@ -14,9 +14,9 @@ os.environ |= {
 }
 answers, sys.stdout = sys.stdout, sys.stderr  # libraries may print; only answers go out
 
-from deepeval.metrics import AnswerRelevancyMetric, FaithfulnessMetric, GEval  # noqa: E402
-from deepeval.models import LocalModel  # noqa: E402
-from deepeval.test_case import LLMTestCase, SingleTurnParams  # noqa: E402
+from deepeval.metrics import AnswerRelevancyMetric, FaithfulnessMetric, GEval  # noqa: E402 - once only answers go to stdout
+from deepeval.models import LocalModel  # noqa: E402 - once only answers go to stdout
+from deepeval.test_case import LLMTestCase, SingleTurnParams  # noqa: E402 - once only answers go to stdout
 
 MODEL = LocalModel(model="judge", base_url=sys.argv[1], api_key="none", temperature=0)
 SHOWN = [SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT]

@@ -8,12 +8,12 @@ import sys
 os.environ |= {"RAGAS_DO_NOT_TRACK": "true", "LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING": "false"}
 answers, sys.stdout = sys.stdout, sys.stderr  # libraries may print; only answers go out
 
-from openai import AsyncOpenAI  # noqa: E402
-from ragas.dataset_schema import SingleTurnSample  # noqa: E402
-from ragas.embeddings import OpenAIEmbeddings  # noqa: E402
-from ragas.llms import llm_factory  # noqa: E402
-from ragas.metrics import AspectCritic  # noqa: E402
-from ragas.metrics.collections import AnswerAccuracy, AnswerRelevancy, Faithfulness  # noqa: E402
+from openai import AsyncOpenAI  # noqa: E402 - once only answers go to stdout
+from ragas.dataset_schema import SingleTurnSample  # noqa: E402 - once only answers go to stdout
+from ragas.embeddings import OpenAIEmbeddings  # noqa: E402 - once only answers go to stdout
+from ragas.llms import llm_factory  # noqa: E402 - once only answers go to stdout
+from ragas.metrics import AspectCritic  # noqa: E402 - once only answers go to stdout
+from ragas.metrics.collections import AnswerAccuracy, AnswerRelevancy, Faithfulness  # noqa: E402 - once only answers go to stdout
 
 CLIENT = AsyncOpenAI(base_url=sys.argv[1], api_key="none", timeout=900, max_retries=0)
 LLM = llm_factory("judge", client=CLIENT, temperature=0)

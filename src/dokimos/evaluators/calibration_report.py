@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dokimos.core.figures import UNKNOWN, one_line, percent, score
 from dokimos.core.text import counted
 from dokimos.core.visible import visible
-from dokimos.evaluators.labelled_verdicts import Estimate, LabelledVerdict
+from dokimos.evaluators.labelled_verdicts import AgreementFigure, LabelledVerdict
 
 if TYPE_CHECKING:
     from dokimos.evaluators.calibration_result import Calibration
@@ -39,7 +39,7 @@ def _figures(found: Calibration) -> Iterator[str]:
     yield _row("Specificity: fails that the judge fails", found.specificity, percent) + "\n"
 
 
-def _row(name: str, estimate: Estimate, write: Callable[[float], str]) -> str:
+def _row(name: str, estimate: AgreementFigure, write: Callable[[float], str]) -> str:
     value = UNKNOWN if estimate.value is None else write(estimate.value)
     interval = estimate.interval
     between = UNKNOWN if interval is None else f"{write(interval.low)} to {write(interval.high)}"

@@ -16,7 +16,7 @@ from dokimos.core.text import counted
 from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.calibration_report import markdown
-from dokimos.evaluators.labelled_verdicts import Confusion, Estimate, LabelledVerdict, ThresholdAdvice
+from dokimos.evaluators.labelled_verdicts import AgreementFigure, Confusion, LabelledVerdict, ThresholdAdvice
 from dokimos.stats.agreement import Level, cohen_kappa, krippendorff_alpha
 from dokimos.stats.bootstrap import RESAMPLES, bootstrap_interval
 from dokimos.stats.corrected_rate import CorrectedRate, VerdictCounts, corrected_rate
@@ -71,16 +71,16 @@ class Calibration(Printable):
     errors: tuple[tuple[str, str], ...]
     """Rows that the evaluator could not judge, each with its error; they count in no figure."""
     confusion: Confusion
-    agreement: Estimate
+    agreement: AgreementFigure
     """Share of rows on which judge and people say the same."""
-    kappa: Estimate
+    kappa: AgreementFigure
     """Cohen's kappa of the verdicts."""
-    alpha: Estimate
+    alpha: AgreementFigure
     """Krippendorff's alpha: of the verdicts, or of scores and grades where labels are graded."""
     alpha_level: Level
-    sensitivity: Estimate
+    sensitivity: AgreementFigure
     """Share of what people pass that the judge passes."""
-    specificity: Estimate
+    specificity: AgreementFigure
     """Share of what people fail that the judge fails."""
     best_threshold: ThresholdAdvice
     confidence: float
@@ -225,12 +225,12 @@ def _fault(row: Any) -> str | None:
 
 class _Figures(TypedDict):
     confusion: Confusion
-    agreement: Estimate
-    kappa: Estimate
-    alpha: Estimate
+    agreement: AgreementFigure
+    kappa: AgreementFigure
+    alpha: AgreementFigure
     alpha_level: Level
-    sensitivity: Estimate
-    specificity: Estimate
+    sensitivity: AgreementFigure
+    specificity: AgreementFigure
 
 
 def _figures(rows: Sequence[LabelledVerdict], options: FigureOptions, goodness: _Goodness) -> _Figures:
@@ -259,20 +259,20 @@ def _confusion(rows: Sequence[LabelledVerdict]) -> Confusion:
     )
 
 
-def _rate(count: int, n: int, options: FigureOptions, *, exact: bool) -> Estimate:
+def _rate(count: int, n: int, options: FigureOptions, *, exact: bool) -> AgreementFigure:
     interval = clopper_pearson_interval if exact else wilson_interval
-    return Estimate(count / n, interval(count, n, confidence=options.confidence))
+    return AgreementFigure(count / n, interval(count, n, confidence=options.confidence))
 
 
 def _resampled(
     rows: Sequence[LabelledVerdict],
     statistic: Callable[[Sequence[LabelledVerdict]], float | None],
     options: FigureOptions,
-) -> Estimate:
+) -> AgreementFigure:
     interval = bootstrap_interval(
         rows, statistic, confidence=options.confidence, resamples=options.resamples, seed=options.seed
     )
-    return Estimate(statistic(rows), interval)
+    return AgreementFigure(statistic(rows), interval)
 
 
 def _kappa(rows: Sequence[LabelledVerdict]) -> float | None:

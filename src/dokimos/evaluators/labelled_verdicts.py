@@ -8,7 +8,7 @@ from dokimos.stats.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class AgreementFigure:
     """A figure with its interval; None where it is not defined."""
 
     value: float | None

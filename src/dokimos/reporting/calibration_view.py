@@ -12,7 +12,7 @@ from dokimos.reporting.tables import Cell, Column, Table
 
 if TYPE_CHECKING:
     from dokimos.evaluators.calibration_result import Calibration
-    from dokimos.evaluators.labelled_verdicts import Estimate, LabelledVerdict
+    from dokimos.evaluators.labelled_verdicts import AgreementFigure, LabelledVerdict
 
 LOOK_FIRST: Final = 10
 _SAID: Final = {True: "pass", False: "fail"}
@@ -57,7 +57,7 @@ def _figures_table(found: Calibration) -> Table:
     return Table(columns, rows)
 
 
-def _figure(name: str, estimate: Estimate, write: Callable[[float], str]) -> list[Cell]:
+def _figure(name: str, estimate: AgreementFigure, write: Callable[[float], str]) -> list[Cell]:
     interval = estimate.interval
     between = UNKNOWN if interval is None else f"{write(interval.low)} to {write(interval.high)}"
     return [name, UNKNOWN if estimate.value is None else write(estimate.value), between]
