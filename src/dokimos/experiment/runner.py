@@ -20,7 +20,6 @@ from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunRe
 from dokimos.core.run_scope import enter_scope
 from dokimos.core.summary import Tally
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import (
     BudgetExceededError,
@@ -32,6 +31,7 @@ from dokimos.errors import (
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.blocked_loop import LoopBlockedError, block_limits, end_process
 from dokimos.experiment.calls import TaskCaller
+from dokimos.experiment.end_messages import EndMessages
 from dokimos.experiment.evaluating import (
     all_inline,
     choose_evaluators,
@@ -39,8 +39,8 @@ from dokimos.experiment.evaluating import (
     evaluate_inline,
     unchosen,
 )
-from dokimos.experiment.failures import EVERYTHING_ERRORED, ErrorLimit, describe_located_error, status_of
-from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, first_failure_message, unfinished
+from dokimos.experiment.failures import ErrorLimit, status_of
+from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, unfinished
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
 from dokimos.experiment.progress import Progress, make_progress
@@ -77,6 +77,7 @@ class Runner:
         self._calls = ModelCalls(options, self._record.redact)
         self._outage = Outage(plan, self._calls.breakers)
         self._caller = TaskCaller(plan, options, None if self.counts_own_calls else self._calls.ledger)
+        self._ends = EndMessages(self._record, self._caller, self._calls, self._outage, plan.runs)
         self._infos: dict[str, EvaluatorInfo] = {}
         self._fixed = None if callable(plan.evaluators) else tuple(plan.evaluators)
         self._inline = self._fixed is not None and all_inline(self._fixed)
@@ -106,7 +107,7 @@ class Runner:
         if not self._begun:
             return KeyboardInterrupt()
         result = self._finish(RunStatus.INTERRUPTED)
-        return RunInterrupted(self._interrupted_message(result), result)
+        return RunInterrupted(self._ends.of_interrupted_run(result), result)
 
     async def run(self) -> ExperimentResult:
         """Run all repeats. Raises `TooManyErrors`; a cancellation leaves the partial result in `result`.
@@ -135,11 +136,11 @@ class Runner:
                 error.result = result
             raise
         except BaseException as error:
-            error.add_note(self._interrupted_message(self._finish(RunStatus.INTERRUPTED)))
+            error.add_note(self._ends.of_interrupted_run(self._finish(RunStatus.INTERRUPTED)))
             raise
         result = self._finish(status)
         if status is RunStatus.STOPPED and self._first_failure is None:
-            raise TooManyErrors(self._stopped_message(), result)
+            raise TooManyErrors(self._ends.of_too_many_errors(self.options.max_errors), result)
         return result
 
     async def _run_all(self) -> RunStatus:
@@ -196,44 +197,14 @@ class Runner:
         self, status: RunStatus, broken_by: Exception | None, not_run: list[str]
     ) -> tuple[str, ...]:
         redact = self._record.redact
-        found = [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
+        found = [*self._ends.reasons(status, broken_by, self._first_failure, not_run)]
+        found += [*self._record.warnings, *self._caller.warnings(), *self._reporters.warnings()]
         found += [*self._calls.warnings(), *self._watch.warnings()]
         found += self._record.reuse_notes(sum(run.total_count for run in self._runs))
-        if broken_by is not None:
-            found.insert(0, f"The run broke off: {describe_located_error(broken_by)}")
-        elif status is RunStatus.BROKEN:
-            found.insert(0, self._broken_message())
-        if status is RunStatus.BUDGET_SPENT:
-            found.insert(0, self._budget_message())
-        if status is RunStatus.ENDPOINT_DOWN:
-            found.insert(0, f"{self._outage.reason} {self._record.how_to_resume()}".rstrip())
-        if self._first_failure is not None:
-            message = first_failure_message(self._first_failure, not_run, self.plan.runs)
-            found.insert(0, f"{message} {self._record.how_to_resume()}".rstrip())
         advice = self._caller.advice
         if advice is not None and not any(advice in one for one in found):
             found.append(advice)
         return tuple(found) if redact is None else (*map(redact, found), *redact.warnings())
-
-    def _interrupted_message(self, result: ExperimentResult) -> str:
-        message = f"Interrupted after {counted(result.summary.total, 'item')}."
-        return f"{message} {self._record.how_to_resume()}".rstrip()
-
-    def _stopped_message(self) -> str:
-        limit = self.options.max_errors
-        message = (
-            f"Stopped: more items errored than max_errors={limit} allows. {self._caller.errors.common()}"
-        )
-        return f"{message.rstrip('.')}. {self._record.how_to_resume(retry_errors=True)}".rstrip()
-
-    def _budget_message(self) -> str:
-        how = self._record.how_to_resume(larger_budget=True)
-        return f"{self._calls.refusal} {how}".rstrip()
-
-    def _broken_message(self) -> str:
-        message = f"{EVERYTHING_ERRORED} {self._caller.errors.common()}"
-        advice = self._caller.advice
-        return message if advice is None or advice in message else f"{message.rstrip('.')}. {advice}"
 
 
 class _Pass:

@@ -435,7 +435,9 @@ def test_a_share_of_errors_is_looked_at_from_20_items_on(numbers: Numbers) -> No
 
 def test_a_share_that_is_not_exceeded_does_not_stop_the_run(numbers: Numbers) -> None:
     result = plan(
-        numbers(30), lambda e: fails_from_3_on(e) if int(echo(e)) < 6 else "x", max_errors=0.15
+        numbers(30),
+        lambda example: fails_from_3_on(example) if int(echo(example)) < 6 else "x",
+        max_errors=0.15,
     ).run()
     assert (result.error_count, result.status) == (3, RunStatus.COMPLETED)
 

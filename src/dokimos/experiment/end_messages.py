@@ -1,0 +1,66 @@
+"""What there is to say when a run ends before its time: why, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dokimos.core.results import ExperimentResult, RunStatus
+from dokimos.core.text import counted
+from dokimos.experiment.calls import TaskCaller
+from dokimos.experiment.failures import EVERYTHING_ERRORED, describe_located_error
+from dokimos.experiment.left_out import first_failure_message
+from dokimos.experiment.model_calls import ModelCalls
+from dokimos.experiment.outage import Outage
+from dokimos.experiment.record import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class EndMessages:
+    """Words the ends of one run."""
+
+    record: RunRecord
+    caller: TaskCaller
+    calls: ModelCalls
+    outage: Outage
+    runs: int
+
+    def reasons(
+        self,
+        status: RunStatus,
+        broken_by: Exception | None,
+        first_failure: str | None,
+        not_run: Sequence[str],
+    ) -> Iterator[str]:
+        """Yield why a run ended as it did, what decided it first.
+
+        Args:
+            status: How it ended.
+            broken_by: What it broke off by, if it did.
+            first_failure: The item at which `fail_fast` stopped it, if it did.
+            not_run: The items that this left out.
+        """
+        if first_failure is not None:
+            message = first_failure_message(first_failure, list(not_run), self.runs)
+            yield f"{message} {self.record.how_to_resume()}".rstrip()
+        if status is RunStatus.ENDPOINT_DOWN:
+            yield f"{self.outage.reason} {self.record.how_to_resume()}".rstrip()
+        if status is RunStatus.BUDGET_SPENT:
+            yield f"{self.calls.refusal} {self.record.how_to_resume(larger_budget=True)}".rstrip()
+        if broken_by is not None:
+            yield f"The run broke off: {describe_located_error(broken_by)}"
+        elif status is RunStatus.BROKEN:
+            yield self._of_broken_run()
+
+    def of_interrupted_run(self, result: ExperimentResult) -> str:
+        message = f"Interrupted after {counted(result.summary.total, 'item')}."
+        return f"{message} {self.record.how_to_resume()}".rstrip()
+
+    def of_too_many_errors(self, limit: object) -> str:
+        message = f"Stopped: more items errored than max_errors={limit} allows. {self.caller.errors.common()}"
+        return f"{message.rstrip('.')}. {self.record.how_to_resume(retry_errors=True)}".rstrip()
+
+    def _of_broken_run(self) -> str:
+        message = f"{EVERYTHING_ERRORED} {self.caller.errors.common()}"
+        advice = self.caller.advice
+        return message if advice is None or advice in message else f"{message.rstrip('.')}. {advice}"
