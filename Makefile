@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install -qq --di
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help demo test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
+.PHONY: help demo pictures test test-local-model test-frameworks coverage check format lint types layers sizes docs bench validity budget clean
 
 help:  ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ help:  ## Show the targets.
 demo: $(VENV)/.demo  ## Evaluate recorded answers of a real model and write the reports.
 	@$(BIN)/python examples/quickstart/run.py
 	@$(BIN)/python examples/finance/run.py
+
+pictures: $(VENV)/.dev  ## Make the pictures of the README from the demo; needs a browser.
+	@$(BIN)/python tools/pictures.py
 
 test: $(VENV)/.dev  ## Run the tests.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
