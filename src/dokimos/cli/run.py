@@ -227,13 +227,8 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     experiment = adjusted_experiment(target, settings)
     files_read.evaluation = evaluation_file(target)
     if not callable(experiment.evaluators):
-        from dokimos.core.score_range import USUAL_RANGE
-
-        ranges = {one.name: one.declared_range() or USUAL_RANGE for one in experiment.evaluators}
         for level in wanted:
-            level.check_name(list(ranges))
-            if level.evaluator is not None:
-                level.check_level(ranges[level.evaluator])
+            level.check_evaluator(experiment.evaluators)
     extra = settings.extra
     options: dict[str, Any] = {
         "journal": not extra.get("no_journal"),

@@ -32,6 +32,7 @@ from dokimos.errors import (
 from dokimos.evaluators.case_parts import check_params, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
+from dokimos.evaluators.scores import check_explanation, number_of
 from dokimos.evaluators.settings import check_settings
 from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
 from dokimos.evaluators.thread_advice import thread_advice
@@ -352,12 +353,12 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         return self.threshold if key is None or several is None else several.get(key, self.threshold)
 
     def _one(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
-        score = outcome if isinstance(outcome, Score) else Score(_number(self.name, outcome))
+        score = outcome if isinstance(outcome, Score) else Score(number_of(self.name, outcome))
         value = score.value
         if type(value) is not float or not 0.0 <= value <= 1.0 or self._declared_range is not None:
             value = self._in_range(outcome, value)
         if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
-            _check_explanation(self.name, score)
+            check_explanation(self.name, score)
         threshold = self.threshold if key is None else self._threshold_of(key)
         return _new_result(
             self.name if key is None else self._name_of(key),
@@ -374,7 +375,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
         """Return the score as a float of the range; a bool is one of its ends."""
-        number, (low, high) = _number(self.name, value), self._declared_range or USUAL_RANGE
+        number, (low, high) = number_of(self.name, value), self._declared_range or USUAL_RANGE
         if isinstance(outcome, bool):
             return high if outcome else low
         if not low <= number <= high:  # NaN is not either
@@ -468,43 +469,6 @@ def _described(value: Any) -> Any:
     if isinstance(value, dict):
         return {text_form(key): _described(element) for key, element in value.items()}
     return jsonable(value)
-
-
-def _check_explanation(name: str, score: Score) -> None:
-    """Refuse what could not be read back later: a run must not become unreadable by one wrong reason."""
-    if not isinstance(score.reason, str):
-        raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
-    if not isinstance(score.metadata, Mapping):
-        raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
-    label: Any = score.label
-    if label is not None and not (isinstance(label, str) and label.strip()):
-        raise EvaluationError(f"{name} gave the label {label!r:.80}; a label is text, such as 'refusal'.")
-
-
-def _number(name: str, outcome: Any) -> float:
-    if isinstance(outcome, int | float):
-        return float(outcome)
-    if isinstance(outcome, EvalResult):
-        raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
-    raise EvaluationError(
-        f"{name} must return a Score, a number or a bool (or a mapping of keys to these), not "
-        f"{type(outcome).__name__} ({outcome!r:.80}).{_label_instead(outcome)}"
-    )
-
-
-def _label_instead(outcome: Any) -> str:
-    if not isinstance(outcome, str):
-        return ""
-    return f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
-
-
-def score_instead(result: EvalResult) -> str:
-    """Return the line to write in the place of one that returns an `EvalResult`."""
-    if result.score is None:
-        return ": its name and threshold are the evaluator's; write: return Score(value, reason)"
-    metadata = ", metadata=..." if result.metadata else ""
-    line = f"return Score({result.score!r}, {result.reason!r:.80}{metadata})"
-    return f": its name and threshold are the evaluator's; write: {line}"
 
 
 def evaluator_instead(thing: Any) -> str:

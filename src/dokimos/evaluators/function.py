@@ -16,8 +16,9 @@ from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool, score_instead
+from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.named_code import import_named
+from dokimos.evaluators.scores import label_instead, score_instead
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
 
@@ -139,7 +140,7 @@ class FunctionEvaluator(Evaluator):
         elif isinstance(outcome, EvalResult):
             advice = score_instead(outcome).removeprefix(":") + "."
         elif isinstance(outcome, str):
-            advice = f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
+            advice = label_instead(outcome)
         elif outcome is None:
             advice = " Does it end without a return?"
         raise EvaluationError(

@@ -9,9 +9,10 @@ from math import isfinite
 
 from dokimos.core.means import UNIT, mean_of_ratios, units_of
 from dokimos.core.results import ExperimentResult, RunResult
-from dokimos.core.score_range import ScoreRange, describe_range
+from dokimos.core.score_range import USUAL_RANGE, ScoreRange, describe_range
 from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.failures import CHOICE
 
 
@@ -24,6 +25,20 @@ class Wanted:
 
     def __str__(self) -> str:
         return f"{self.level * 100:g} %" if self.evaluator is None else f"{self.evaluator} {self.level:g}"
+
+    def check_evaluator(self, evaluators: Sequence[Evaluator]) -> None:
+        """Raise `ConfigurationError` where the level cannot be that of any evaluator, before it has run.
+
+        Scores of an evaluator that gives several are not known yet: any key of it may come.
+        """
+        if self.evaluator is None:
+            return
+        owner, _, key = self.evaluator.rpartition(".")
+        for one in evaluators:
+            if one.name == self.evaluator or (key and one.name == owner and one.gives_several):
+                self.check_level(one.declared_range() or USUAL_RANGE)
+                return
+        self.check_name([one.name for one in evaluators])
 
     def check_name(self, names: Sequence[str]) -> None:
         """Raise `ConfigurationError` where the evaluator is none of `names`."""
@@ -98,8 +113,19 @@ class Wanted:
 
 def count_errors(result: ExperimentResult, name: str) -> int:
     """Count the items on which an evaluator errored, or did not come to: their task gave no outputs."""
-    found = result.summary.evaluator(name)
-    return (0 if found is None else found.errors) + sum(map(_count_without_outputs, result.runs))
+    owner = _owner_of(name, result)
+    return sum(_count_errors(run, name, owner) + _count_without_outputs(run) for run in result.runs)
+
+
+def _owner_of(name: str, result: ExperimentResult) -> str | None:
+    """Return the evaluator of one of several scores, None for any other."""
+    return next((info.part_of for info in result.evaluators if info.name == name), None)
+
+
+def _count_errors(run: RunResult, name: str, owner: str | None) -> int:
+    """Count the errors of a score, with those of its evaluator as a whole."""
+    found = (run.summary.evaluator(each) for each in (name, owner) if each is not None)
+    return sum(one.errors for one in found if one is not None)
 
 
 def _count_without_outputs(run: RunResult) -> int:
@@ -109,10 +135,11 @@ def _count_without_outputs(run: RunResult) -> int:
 def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
     """Return the mean score where each error counts as the worst score."""
     ratios = []
+    owner = _owner_of(name, result)
     for run in result.runs:
         found = run.summary.evaluator(name)
         scored, total = (0, 0) if found is None else (found.scored, found.score_sum)
-        errors = (0 if found is None else found.errors) + _count_without_outputs(run)
+        errors = _count_errors(run, name, owner) + _count_without_outputs(run)
         if scored + errors:
             ratios.append((total + units_of(worst) * errors, (scored + errors) * UNIT))
     return mean_of_ratios(ratios) or 0.0

@@ -15,7 +15,7 @@ from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset
-from dokimos.errors import EvalAssertionError, JournalError
+from dokimos.errors import ConfigurationError, EvalAssertionError, JournalError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.limits import Length
@@ -23,6 +23,7 @@ from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.merging import merge_results
 from dokimos.experiment.store import load_run
+from dokimos.experiment.wanted import Wanted
 from dokimos.exporters.base import render
 from dokimos.exporters.json import load_result
 from dokimos.gate.config import GateConfig
@@ -246,6 +247,25 @@ def test_assertions_name_the_score_that_falls_short():
     assert [result.name for result in results] == ["Triad.grounded", "Triad.relevant"]
     with pytest.raises(EvalAssertionError, match=r"Triad\.grounded"):
         assert_scores(run(), {"Triad.grounded": 0.8, "Triad.relevant": 0.9})
+
+
+def test_a_level_of_one_score_is_known_before_the_run_and_counts_errors_of_the_whole_evaluator():
+    Wanted(0.5, "Triad.grounded").check_evaluator([triad])
+    with pytest.raises(ConfigurationError, match="must be in"):
+        Wanted(5, "Triad.grounded").check_evaluator([triad])
+    for name in ("Exact Match.a", "Triads.grounded"):
+        with pytest.raises(ConfigurationError, match="there is no evaluator"):
+            Wanted(0.5, name).check_evaluator([triad, ExactMatch()])
+
+    @evaluator(name="Flaky")
+    def flaky(output: str) -> Mapping[str, float]:
+        if output == "3":
+            raise ConnectionError("busy")
+        return {"a": 1.0}
+
+    found = run(flaky)
+    assert Wanted(0.9, "Flaky.a").miss(found) is None
+    assert "if the 1 errored had failed" in (Wanted(0.95, "Flaky.a").miss(found) or "")
 
 
 def test_assertions_take_sync_and_async_evaluators_of_several_scores():

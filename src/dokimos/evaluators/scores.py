@@ -1,0 +1,48 @@
+"""What `score` may return, and what to write instead of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dokimos.core.results import EvalResult, Score
+from dokimos.errors import EvaluationError
+
+
+def check_explanation(name: str, score: Score) -> None:
+    """Refuse what could not be read back later: a run must not become unreadable by one wrong reason."""
+    if not isinstance(score.reason, str):
+        raise EvaluationError(f"{name} gave a reason that is {type(score.reason).__name__}, not text.")
+    if not isinstance(score.metadata, Mapping):
+        raise EvaluationError(f"{name} gave metadata that is {type(score.metadata).__name__}, not a mapping.")
+    label: Any = score.label
+    if label is not None and not (isinstance(label, str) and label.strip()):
+        raise EvaluationError(f"{name} gave the label {label!r:.80}; a label is text, such as 'refusal'.")
+
+
+def number_of(name: str, outcome: Any) -> float:
+    """Return what `score` returned as a number. Raises `EvaluationError`, saying what to write instead."""
+    if isinstance(outcome, int | float):
+        return float(outcome)
+    if isinstance(outcome, EvalResult):
+        raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
+    raise EvaluationError(
+        f"{name} must return a Score, a number or a bool (or a mapping of keys to these), not "
+        f"{type(outcome).__name__} ({outcome!r:.80}).{label_instead(outcome)}"
+    )
+
+
+def label_instead(outcome: Any) -> str:
+    """Return the line to write in the place of one that returns a text, "" for anything else."""
+    if not isinstance(outcome, str):
+        return ""
+    return f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
+
+
+def score_instead(result: EvalResult) -> str:
+    """Return the line to write in the place of one that returns an `EvalResult`."""
+    if result.score is None:
+        return ": its name and threshold are the evaluator's; write: return Score(value, reason)"
+    metadata = ", metadata=..." if result.metadata else ""
+    line = f"return Score({result.score!r}, {result.reason!r:.80}{metadata})"
+    return f": its name and threshold are the evaluator's; write: {line}"
