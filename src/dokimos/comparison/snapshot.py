@@ -125,8 +125,13 @@ class ItemSnapshot:
         return exact_mean(scores) if scores else None
 
     def error_of(self, evaluator: str) -> str | None:
-        """Why an evaluator gave no score: its own error or the task's, None where neither errored."""
-        return self.errors.get(evaluator, self.errors.get(TASK))
+        """Why an evaluator gave no score: its own error or the task's, None where neither errored.
+
+        One of several scores also has none where the evaluator that gives them errored as a whole.
+        """
+        whole = evaluator.rpartition(".")[0]
+        found = (self.errors.get(name) for name in (evaluator, whole, TASK))
+        return next((error for error in found if error is not None), None)
 
     @property
     def repeats(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, Score
 from dokimos.core.test_case import EvalTestCase
@@ -222,6 +223,18 @@ def test_a_comparison_pairs_each_score_with_its_own():
     comparison = compare_runs(run(), run(worse))
     deltas = {metric.name: metric.delta for metric in comparison.evaluators}
     assert (deltas["Triad.grounded"], deltas["Triad.relevant"]) == (0.0, -1.0)
+
+
+def test_a_comparison_knows_that_a_score_is_lacking_because_its_evaluator_errored():
+    @evaluator(name="Flaky")
+    def flaky(output: str) -> Mapping[str, float]:
+        if output == "3":
+            raise ConnectionError("busy")
+        return {"a": 1.0}
+
+    items = Snapshot.of(run(flaky)).items
+    assert items[3].error_of("Flaky.a") == "ConnectionError: busy"
+    assert (items[3].errored_repeats("Flaky.a"), items[2].errored_repeats("Flaky.a")) == (1, 0)
 
 
 def test_a_gate_holds_each_score_against_its_baseline(tmp_path: Path):
