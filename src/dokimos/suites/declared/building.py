@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from dokimos.core.static_imports import may_import
-from dokimos.errors import ConfigurationError
+from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.declared.application import DeclaredAgent
 from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
 from dokimos.suites.declared.models import Endpoint, needed_key
@@ -50,8 +50,7 @@ class AgentBuilder:
 
     def build(self, timeout: float) -> DeclaredAgent | None:
         """Return the agent, None where there are problems."""
-        if may_import():
-            check_packages(self._document, self._file)
+        self._check_packages()
         plan = self._plan(timeout)
         if self.problems or plan is None:
             return None
@@ -63,6 +62,15 @@ class AgentBuilder:
             cache_dir=None if execution.cache_enabled is False else self._cache_dir,
         )
         return DeclaredAgent(plan=plan, files=files)
+
+    def _check_packages(self) -> None:
+        """Refuse an agent whose packages are missing; warn where a suite is only looked at, not run."""
+        try:
+            check_packages(self._document, self._file)
+        except MissingExtraError as error:
+            if may_import():
+                raise
+            self._warn(str(error))
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Return the environment variables that must hold keys, each with what needs it."""

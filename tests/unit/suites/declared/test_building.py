@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from dokimos.core.static_imports import without_imports
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.suites.declared import requirements
 from dokimos.suites.declared.models import Endpoint
@@ -128,6 +129,15 @@ tools:
     assert "tools[0].type needs fastmcp" in message
     assert "tools[1].model.provider needs anthropic" in message
     assert message.endswith('pip install "dokimos[agents-openai,agents-mcp,agents-anthropic]"')
+
+
+def test_a_suite_that_is_only_looked_at_is_valid_with_a_warning(declare, monkeypatch):
+    without(monkeypatch, "openai")
+
+    with without_imports():
+        suite = declare(CASES)
+
+    assert any("model.provider needs openai, which is not installed" in text for text in suite.warnings)
 
 
 def test_other_faults_of_the_suite_come_before_packages(declare, monkeypatch):
