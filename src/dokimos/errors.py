@@ -155,7 +155,7 @@ class EndpointDownError(JudgeUnavailableError):
             if isinstance(found, cls):
                 return found
             seen.add(id(found))
-            found = found.__cause__ or found.__context__
+            found = found.__context__ if found.__cause__ is None else found.__cause__  # may be falsy
         return None
 
 

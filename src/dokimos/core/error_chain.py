@@ -12,4 +12,4 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
     while found is not None and id(found) not in seen:
         yield found
         seen.add(id(found))
-        found = found.__cause__ or found.__context__
+        found = found.__context__ if found.__cause__ is None else found.__cause__  # may be falsy

@@ -62,14 +62,19 @@ def error_text(error: BaseException) -> str:
 
 def error_message(error: BaseException, clean: Clean) -> str:
     """Return the text of an exception without the keys that are known, cut where it is very long."""
-    try:
-        told = str(error)
-    except Exception as broken:
-        told = f"(no message: {type(broken).__name__} in __str__)"
+    told = plain_message(error)
     message = clean(told[:_MOST_SEARCHED])
     if len(message) > LONGEST_ERROR:
         message = f"{message[:LONGEST_ERROR]}… ({len(told)} characters)"
     return message
+
+
+def plain_message(error: BaseException) -> str:
+    """Return the whole text of an exception to look into, keys and all; never raises."""
+    try:
+        return str(error)
+    except Exception as broken:  # an exception of somebody else's may be broken itself
+        return f"(no message: {type(broken).__name__} in __str__)"
 
 
 def _halves(text: str, limit: int) -> tuple[str, str]:

@@ -155,7 +155,9 @@ class _Description:
 
 def _behind(error: BaseException) -> BaseException | None:
     """Return what a traceback shows above an exception."""
-    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if error.__cause__ is not None:  # not by its truth: an exception may have a length
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
 
 
 def _called_library(steps: list[Step]) -> list[Step]:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from dokimos.core.error_chain import error_chain
+from dokimos.core.text import plain_message
 
 _WRONG_THREAD: Final = re.compile(
     r"\b(?:different|same|another|other|wrong|main|current|in|in a) thread\b", re.IGNORECASE
@@ -15,7 +16,7 @@ _WRONG_THREAD: Final = re.compile(
 
 def thread_advice(error: BaseException) -> str:
     """Return what to do about an error that says that something was used in the wrong thread, else ""."""
-    if not any(_WRONG_THREAD.search(str(one)) for one in error_chain(error)):
+    if not any(_WRONG_THREAD.search(plain_message(one)) for one in error_chain(error)):
         return ""
     from dokimos.core.concurrency import in_our_thread
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.text import listed
+from dokimos.core.text import listed, plain_message
 from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, written
 
 _OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
@@ -41,7 +41,7 @@ def _advice_on_example(error: BaseException, task: Any) -> str | None:
 def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, value: Any) -> str | None:
     kind = type(value).__name__
     as_example = isinstance(error, AttributeError) and error.obj is value and error.name in _OF_EXAMPLES
-    as_mapping = isinstance(error, TypeError) and any(sign in str(error) for sign in _SUBSCRIPT)
+    as_mapping = isinstance(error, TypeError) and any(sign in plain_message(error) for sign in _SUBSCRIPT)
     if not as_example and not (as_mapping and not isinstance(value, Mapping)):
         return None
     return (
@@ -65,4 +65,4 @@ def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any
 def _is_type_error_of(error: BaseException, kind: str) -> bool:
     """Say whether a TypeError names a type, as in "'Example' object is not subscriptable"."""
     signs = (f"'{kind}'", f'"{kind}"', f"type {kind} ")
-    return isinstance(error, TypeError) and any(sign in str(error) for sign in signs)
+    return isinstance(error, TypeError) and any(sign in plain_message(error) for sign in signs)

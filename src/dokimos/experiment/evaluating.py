@@ -47,7 +47,7 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
 
 def unchosen(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
     """Return what an item gets whose evaluators could not be chosen."""
-    detail = describe_exception(error.__cause__ or error)
+    detail = describe_exception(error if error.__cause__ is None else error.__cause__)
     results = (EvalResult(CHOICE, error=str(error), error_detail=detail),)
     if sink is not None:
         sink(results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter
@@ -138,7 +138,8 @@ def _for_one_input(parameters: Parameters, keys: Collection[str]) -> TaskArgumen
         return _keywords(parameters, keys)
     if first is None and not parameters.takes_more:
         return _keywords(parameters, keys)
-    if parameters.takes_any_keyword and keyword_of(first) is not None and not required:
+    keywords_only = parameters.takes_any_keyword and keyword_of(first) is not None
+    if not required and (keywords_only or key in _names_for_keywords(parameters)):
         return _keywords(parameters, keys)
     return TaskArguments(form=ArgumentForm.SINGLE_VALUE, key=key, parameter=keyword_of(first))
 
@@ -164,24 +165,34 @@ def _keywords(parameters: Parameters, keys: Collection[str]) -> TaskArguments | 
     first = parameters.first
     if not set(required) <= set(keys) or not (named or parameters.takes_any_keyword):
         return None
-    if not required and first is not None and keyword_of(first) is None and first.name not in keys:
+    is_first_open = first is not None and keyword_of(first) is None and first.name not in keys
+    if not required and is_first_open and _given_alone(keys) not in _names_for_keywords(parameters):
         return None  # the input belongs there, though a default stands in for it
     return TaskArguments(
         form=ArgumentForm.KEYWORDS,
-        positional=tuple(p.name for p in named if p.kind is Parameter.POSITIONAL_ONLY),
+        positional=_leading([p.name for p in parameters.all if p.kind is Parameter.POSITIONAL_ONLY], keys),
         keywords=tuple(p.name for p in named if p.kind is not Parameter.POSITIONAL_ONLY),
         required=required,
         bound=parameters.bound if parameters.takes_any_keyword else None,
     )
 
 
+def _names_for_keywords(parameters: Parameters) -> set[str]:
+    return {p.name for p in parameters.all if p.kind is not Parameter.POSITIONAL_ONLY}
+
+
 def _value_or_mapping(keys: Collection[str], parameter: str | None = None) -> TaskArguments:
     """Return how to give the input to a task of which nothing more is known."""
-    if len(keys) == 1:
-        return TaskArguments(form=ArgumentForm.SINGLE_VALUE, key=next(iter(keys)), parameter=parameter)
-    if INPUT in keys:
-        return TaskArguments(form=ArgumentForm.INPUT_KEY, key=INPUT, parameter=parameter)
-    return TaskArguments(form=ArgumentForm.MAPPING, parameter=parameter)
+    key = _given_alone(keys)
+    if key is None:
+        return TaskArguments(form=ArgumentForm.MAPPING, parameter=parameter)
+    form = ArgumentForm.SINGLE_VALUE if len(keys) == 1 else ArgumentForm.INPUT_KEY
+    return TaskArguments(form=form, key=key, parameter=parameter)
+
+
+def _given_alone(keys: Collection[str]) -> str | None:
+    """Return the input that stands for all: the only one, or the one called "input"; None without."""
+    return next(iter(keys)) if len(keys) == 1 else INPUT if INPUT in keys else None
 
 
 def _with_argument(
@@ -210,10 +221,10 @@ def _input_called(key: str) -> Callable[[Example], Any]:
     return value_of
 
 
-def _leading(names: tuple[str, ...], inputs: Collection[str]) -> tuple[str, ...]:
-    """Return the names up to the first one that an example lacks: nothing after it can be positional."""
+def _leading(names: Sequence[str], inputs: Collection[str]) -> tuple[str, ...]:
+    """Return the names up to the first one that is not an input: nothing after it can be positional."""
     count = next((index for index, name in enumerate(names) if name not in inputs), len(names))
-    return names[:count]
+    return tuple(names[:count])
 
 
 def _lacks(example: Example, key: str) -> DatasetError:

@@ -484,3 +484,32 @@ def test_a_task_is_called_with_what_it_names(task: Any, inputs: Mapping[str, Any
 def test_the_table_holds_at_least_forty_callables() -> None:
     assert len({id(task) for task, _, _ in TABLE}) >= 40
     assert dokimos.takes_example is takes_example
+
+
+def only_defaults(model="small", input="", *, style="short"):
+    return given(model, input, style)
+
+
+@pytest.mark.parametrize("inputs", [{"input": "What?"}, {"input": "What?", "topic": "shop"}])
+def test_the_input_goes_to_the_parameter_of_its_name_and_not_to_a_setting_before_it(inputs):
+    assert called_with(only_defaults, inputs) == {"args": ["small", "What?", "short"]}
+
+
+def test_an_only_input_goes_to_the_first_of_settings_that_are_called_otherwise():
+    assert called_with(only_defaults, ONE) == {"args": ["What?", "", "short"]}
+
+
+def only_positional_defaults(model="small", input="", /):
+    return given(model, input)
+
+
+def test_an_input_that_cannot_be_named_goes_to_the_first_parameter():
+    assert called_with(only_positional_defaults, {"input": "What?"}) == {"args": ["What?", ""]}
+
+
+def with_gap(question, style="short", lang="de", /):
+    return given(question, style, lang)
+
+
+def test_an_input_after_a_gap_of_positional_parameters_takes_no_place_of_another():
+    assert called_with(with_gap, TWO) == {"args": ["What?", "short", "de"]}
