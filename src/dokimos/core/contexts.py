@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dokimos.core.jsonable import text_form
+from dokimos.core.jsonable import IDS_OF_DOCUMENTS, TEXTS_OF_DOCUMENTS, text_form
 from dokimos.core.keys import CONTEXTS, RETRIEVED
 from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError
@@ -31,9 +31,7 @@ OF_RANKINGS: Final = (RETRIEVED, CONTEXTS, *_RETRIEVAL, _CONTEXT)
 """The order in which the retrieval metrics look: where ids and texts are given, `retrieved` has the ids."""
 NAMES: Final = frozenset(OF_ANSWERS)
 
-_TEXT_FIELDS: Final = ("page_content", "text", "content")
-_ID_FIELDS: Final = ("id", "id_", "node_id", "doc_id")
-_ABOUT: Final = frozenset({*_ID_FIELDS, "score", "rank", "distance"})
+_ABOUT: Final = frozenset({*IDS_OF_DOCUMENTS, "score", "rank", "distance"})
 """What a map may hold that names a chunk and does not contain it."""
 _ID: Final = re.compile(r"[!-~]{1,200}")
 
@@ -137,7 +135,7 @@ def document_text(document: Any) -> str | None:
     """Return the text of a document, whichever framework's; None where it has none."""
     if isinstance(document, str):
         return document
-    for name in _TEXT_FIELDS:
+    for name in TEXTS_OF_DOCUMENTS:
         text = _field(document, name)
         if isinstance(text, str):
             return text
@@ -148,7 +146,7 @@ def document_id(document: Any) -> str | None:
     """Return the id of a document, whichever framework's; None where it has none."""
     if isinstance(document, str | int | float):
         return None
-    named = next((found for name in _ID_FIELDS if (found := _field(document, name)) is not None), None)
+    named = next((found for name in IDS_OF_DOCUMENTS if (found := _field(document, name)) is not None), None)
     return str(named) if isinstance(named, str | int) else None
 
 

@@ -22,6 +22,10 @@ MAX_DEPTH: Final = 100
 MAX_BITS: Final = 13_000
 """Python refuses to write and to read much larger numbers as decimal text."""
 
+TEXTS_OF_DOCUMENTS: Final = ("page_content", "text", "content")
+"""Where frameworks keep the text of a retrieved document."""
+IDS_OF_DOCUMENTS: Final = ("id", "id_", "node_id", "doc_id")
+_OF_DOCUMENTS: Final = (("text", TEXTS_OF_DOCUMENTS, str), ("id", IDS_OF_DOCUMENTS, (str, int)))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _Path: TypeAlias = tuple[int, ...]
 """The identities of the containers that a value is in, to know a cycle from a repetition."""
@@ -50,8 +54,9 @@ def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
     tuples and objects with `to_dict` become objects under their own field names; enums their value; dates
     ISO 8601; bytes a `data:` URI; NaN and infinities the strings "NaN", "Infinity" and "-Infinity"; two
     surrogates that belong together their character, while a lone one stays; integers of more than 13,000
-    bits hexadecimal text; sets a list in a stable order; anything else its `str`. A value that contains
-    itself, or is nested deeper than 100 levels, is cut with "...".
+    bits hexadecimal text; sets a list in a stable order; documents without a `str` of their own a map of
+    their `text` and `id`; anything else its `str`. A value that contains itself, or is nested deeper than 100
+    levels, is cut with "...".
     """
     kind = type(value)
     if kind is str:
@@ -189,13 +194,40 @@ def _from_object(value: Any, path: _Path) -> JsonValue:
         except Exception:
             continue
         return jsonable(content, path)
-    return _with_whole_characters(_text_of(value))
+    return _document(value) or _with_whole_characters(_text_of(value))
+
+
+def _document(value: object) -> JsonValue:
+    """Return the text and the id of a retrieved document that says nothing of itself, None for others.
+
+    Evaluators read them from the object: those of a resumed run must find the same.
+    """
+    if not _is_anonymous(value):
+        return None
+    found = {key: _first_of(value, names, kinds) for key, names, kinds in _OF_DOCUMENTS}
+    return None if found["text"] is None else {k: jsonable(v) for k, v in found.items() if v is not None}
+
+
+def _first_of(value: object, names: Sequence[str], kinds: type | tuple[type, ...]) -> Any:
+    for name in names:
+        try:
+            found = getattr(value, name)
+        except Exception:
+            continue
+        if isinstance(found, kinds):
+            return found
+    return None
+
+
+def _is_anonymous(value: object) -> bool:
+    kind = type(value)
+    return (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__)
 
 
 def _text_of(value: object) -> str:
     kind = type(value)
     anonymous = f"<{kind.__module__}.{kind.__qualname__} object>"
-    if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+    if _is_anonymous(value):
         return anonymous  # without its address, which never repeats
     try:
         return str(value)

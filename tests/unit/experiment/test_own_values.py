@@ -312,3 +312,32 @@ def test_a_rescored_result_leaves_the_old_one_as_it_was() -> None:
     )
     Experiment.rescore(result, [Meddler()])
     assert [item.actual_outputs["list"] for item in result.runs[0].item_results] == [[], [], []]
+
+
+class Document:
+    """As a class of one's own is written, or one of a framework that has no `to_dict`."""
+
+    def __init__(self, text: str, name: int) -> None:
+        self.page_content = text
+        self.id = name
+
+
+def test_a_resumed_run_reads_the_documents_that_its_task_had_returned(tmp_path):
+    stops = True
+
+    @evaluator(name="Grounded")
+    def grounded(contexts):
+        if stops:
+            raise KeyboardInterrupt
+        return Score(1.0 if contexts == ("30 days",) else 0.0, str(contexts))
+
+    def answer(question):
+        return {"output": "Within 30 days.", "contexts": [Document("30 days", 7)]}
+
+    plan = Experiment([Example.of("Refund?")], answer, [grounded], quiet=True, run_dir=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        plan.run()
+    stops = False
+    [item] = plan.run(resume="latest").item_results
+    assert item.eval_results[0].score == 1.0, item.eval_results[0]
+    assert item.actual_outputs["contexts"] == [{"text": "30 days", "id": 7}]
