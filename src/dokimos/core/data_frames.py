@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.extras import require
@@ -25,8 +26,10 @@ def frame_of(rows: Sequence[Row]) -> pandas.DataFrame:
     """
     pandas = require("pandas", extra="pandas")
     names = list(rows[0]) if rows else []
-    columns = {name: _column(pandas, [row[name] for row in rows]) for name in names}
-    return pandas.DataFrame(columns, columns=names)
+    columns = (_column(pandas, [row[name] for row in rows]) for name in names)
+    frame = pandas.DataFrame(dict(enumerate(columns)))
+    frame.columns = _texts(pandas.Index, names)
+    return frame
 
 
 def _column(pandas: Any, values: list[Any]) -> Any:
@@ -36,8 +39,20 @@ def _column(pandas: Any, values: list[Any]) -> Any:
         return pandas.array(values, dtype="boolean") if missing else values
     if kinds == {int} and all(value is None or abs(value) <= _LARGEST for value in values):
         return pandas.array(values, dtype="Int64") if missing else values
-    if kinds and kinds <= {int, float}:
+    if kinds and kinds <= {int, float} and all(map(_fits_float, values)):
         return pandas.Series([float("nan") if value is None else float(value) for value in values])
     if kinds == {str}:
-        return pandas.Series(values)
+        return _texts(pandas.Series, values)
     return pandas.Series(values, dtype=object)
+
+
+def _texts(make: Callable[..., Any], values: Sequence[str | None]) -> Any:
+    """Return texts in the type that pandas has for them; half a character does not fit into that."""
+    try:
+        return make(values)
+    except UnicodeEncodeError:
+        return make(values, dtype=object)
+
+
+def _fits_float(value: Any) -> bool:
+    return not isinstance(value, int) or abs(value) <= sys.float_info.max

@@ -23,7 +23,10 @@ def check_explanation(name: str, score: Score) -> None:
 def number_of(name: str, outcome: Any) -> float:
     """Return what `score` returned as a number. Raises `EvaluationError`, saying what to write instead."""
     if isinstance(outcome, int | float):
-        return float(outcome)
+        try:
+            return float(outcome)
+        except OverflowError:
+            raise EvaluationError(f"{name} gave a score that is too large for a float.") from None
     if isinstance(outcome, EvalResult):
         raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
     raise EvaluationError(

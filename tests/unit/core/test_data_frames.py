@@ -126,3 +126,16 @@ def test_pandas_is_loaded_by_nothing_else() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "False\n"
     )
+
+
+def test_half_a_character_in_a_text_or_a_column_is_kept():
+    broken = item(0, PASSED, example=Example({"input": "half \ud83d", "key \udcff": 1}))
+    frame = result([broken]).to_dataframe()
+    assert frame["input"].tolist() == ["half \ud83d"]
+    assert "input.key \udcff" in list(frame)
+
+
+def test_a_whole_number_that_no_float_can_hold_is_kept_beside_floats():
+    huge = item(0, PASSED, example=Example({"input": 10**400}))
+    frame = result([huge, item(1, PASSED, example=Example({"input": 0.5}))]).to_dataframe()
+    assert frame["input"].tolist() == [10**400, 0.5]

@@ -290,3 +290,13 @@ def test_assertions_take_sync_and_async_evaluators_of_several_scores():
     assert [result.name for result in results] == [
         "Triad.grounded", "Triad.relevant", "Later.a", "Later.b",
     ]  # fmt: skip
+
+
+def test_a_number_that_is_too_large_is_an_error_of_that_score_alone():
+    @evaluator(name="Mixed")
+    def mixed(output: str) -> Mapping[str, Any]:
+        return {"fine": 0.5, "huge": 10**400}
+
+    fine, huge = run(mixed, data=[TEN[0]]).item_results[0].eval_results
+    assert (fine.name, fine.score) == ("Mixed.fine", 0.5)
+    assert huge.error == "EvaluationError: Mixed gave a score that is too large for a float."
