@@ -161,3 +161,18 @@ def test_options_that_say_nothing_alone_are_refused(capsys):
     assert dokimos("run", "evals.py", "--yes") == 2
     assert dokimos("run", "evals.py", "--estimate", "--watch") == 2
     assert asked() == []
+
+
+def test_a_price_that_no_item_could_tell_is_asked_about(capsys):
+    Path("evals.py").write_text(
+        EVALS.replace("    metrics = Call", '    raise ValueError("no")\n    metrics = Call')
+    )
+    assert dokimos("run", "evals.py", "--confirm-above", "1000", "-q") == 2
+    assert len(asked()) == 3
+    assert "3 items run for it errored" in " ".join(capsys.readouterr().err.split())
+
+
+def test_nobody_is_asked_where_standard_input_is_closed(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", None)
+    assert dokimos("run", "evals.py", "--confirm-above", "1", "-q") == 2
+    assert "nobody can be asked here" in " ".join(capsys.readouterr().err.split())

@@ -528,3 +528,124 @@ def test_an_earlier_run_that_is_damaged_gives_no_outputs():
     Path(".dokimos/runs", first, "run.json").write_text("{")
     dokimos("run", "evals.py", "--reuse", second, "-q")
     assert asked() == ["q1"]
+
+
+LISTS = """
+    found = sorted(Path("docs").glob("*.md"))
+    return "".join(path.read_text() for path in found) + question.upper()
+"""
+LOOKS = """
+    try:
+        return Path("own.txt").read_text()
+    except FileNotFoundError:
+        return question.upper()
+"""
+STARTS = """
+    import subprocess, sys
+    return subprocess.run([sys.executable, "agent.txt"], capture_output=True, text=True).stdout
+"""
+OPENS_ROWS = """
+    return Path("rows.jsonl").read_text()
+"""
+LEARNS = """
+    from dokimos import Dataset
+    return str([each.inputs for each in Dataset.load("shots.jsonl")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "file", "content"),
+    [
+        (LISTS, "docs/b.md", "more"),
+        (LOOKS, "own.txt", "mine"),
+        (STARTS, "agent.txt", "print(2)"),
+        (OPENS_ROWS, "rows.jsonl", '{"id": "q1", "input": "q1", "expectedOutput": "Q1"}\n\n'),
+        (LEARNS, "shots.jsonl", '{"input": "z"}\n'),
+    ],
+    ids=["a new file in a folder that it lists", "a file that was not there", "a script that it starts",
+         "the rows that it opens itself", "rows that it learns from"],
+)  # fmt: skip
+def test_what_an_application_reads_in_other_ways_counts(body, file, content):
+    rows(q1="Q1")
+    Path("docs").mkdir()
+    Path("docs/a.md").write_text("")
+    Path("agent.txt").write_text("print(1)")
+    Path("shots.jsonl").write_text('{"input": "x"}\n')
+    edit("app.py", '    return Path("prompt.txt").read_text().strip() + question.upper()\n', body)
+    dokimos("run", "evals.py", "-q")
+    assert asked() == ["q1"]
+    for _ in range(2):  # the second time from a run in which nothing was called
+        dokimos("run", "evals.py", "--reuse", "-q")
+        assert asked() == []
+    Path(file).write_text(content)
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+
+
+def test_an_application_that_starts_programs_is_reused_only_when_asked_for(capsys):
+    rows(q1="Q1", q2="no")
+    edit("app.py", '    return Path("prompt.txt").read_text().strip() + question.upper()\n', STARTS)
+    Path("agent.txt").write_text("print('Q1')")
+    dokimos("run", "evals.py", "-q")
+    asked()
+    assert dokimos("run", "--failed", "-q", "-e", "f1_score") == 0
+    assert asked() == ["q1", "q2"]
+    assert dokimos("run", "--failed", "--reuse", "-q", "-e", "f1_score") == 0
+    assert asked() == []
+    assert "it started 'python" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_variable_of_a_settings_class_counts(monkeypatch):
+    edit("app.py", "from pathlib", "import os\nPREFIX = 'DESK_'\nNAMES = ('model',)\nfrom pathlib")
+    rows(q1="Q1")
+    for model, called in (("small", ["q1"]), ("small", []), ("large", ["q1"])):
+        monkeypatch.setenv("DESK_MODEL", model)
+        dokimos("run", "evals.py", "--reuse", "-q")
+        assert asked() == called
+
+
+def test_a_large_file_counts_also_where_the_task_was_not_called(monkeypatch):
+    monkeypatch.setattr("dokimos.experiment.code_record.WHOLE_BYTES", 10)
+    Path("prompt.txt").write_text("a long one: " * 10)
+    rows(q1="Q1")
+    for _ in range(3):
+        dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+    Path("prompt.txt").write_text("another one: " * 10)
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+
+
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_outputs_of_a_run_that_was_resumed_with_other_code_are_not_reused(is_edited):
+    edit("app.py", '    if question == "breaks":', '    if question == "q2" and not Path("go").exists():')
+    rows(q1="Q1", q2="Q2")
+    assert dokimos("run", "evals.py", "-q", "-j", "1", "--max-errors", "0") != 0
+    Path("go").touch()
+    if is_edited:
+        edit("app.py", "question.upper()", "question")
+    dokimos("resume", "latest", "--retry-errors", "-q")
+    asked()
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == (["q1", "q2"] if is_edited else [])
+
+
+def test_outputs_of_another_target_are_not_reused(capsys):
+    rows(q1="Q1")
+    Path("others.py").write_text("from evals import *\n")
+    dokimos("run", "others.py", "-q")
+    asked()
+    dokimos("run", "evals.py", "--reuse", runs()[-1])
+    assert asked() == ["q1"]
+    assert "it was a run of" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_item_whose_repeats_were_cut_short_is_not_fixed(capsys):
+    rows(q1="no", q2="no")
+    dokimos("run", "evals.py", "-q", "--runs", "2")
+    asked()
+    rows(q1="Q1", q2="no")
+    dokimos("run", "--failed", "-q", "--no-reuse", "-j", "1", "--fail-fast")
+    capsys.readouterr()
+    dokimos("run", "--failed", "-q", "--no-reuse")
+    assert "2 of 2 items failed" in capsys.readouterr().err

@@ -233,13 +233,15 @@ def _is_confirmed(estimate: Estimate, limit: float) -> bool:
     from dokimos.errors import ConfigurationError
 
     cost = estimate.cost_usd
-    if not estimate.unpriced and (cost is None or cost.high <= limit):
+    if estimate.seen and not estimate.unpriced and (cost is None or cost.high <= limit):
         return True
-    if estimate.unpriced:
+    if not estimate.seen:
+        what = f"What the run costs is not known ({counted(estimate.errored, 'item')} run for it errored)"
+    elif estimate.unpriced:
         what = f"What the run costs is not known ({listed(list(estimate.unpriced))} without a price)"
     else:
         what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigurationError(f"{what}, and nobody can be asked here. To run it all the same, give --yes.")
     return click.confirm(f"{what}. Run it?", err=True)
 

@@ -247,7 +247,7 @@ def _reused(target: str, settings: RunSettings, experiment: Experiment) -> Earli
         asked is None
         and not is_watched()
         and failed is not None
-        and _nothing_changed(failed, earlier, experiment)
+        and _nothing_changed(target, failed, earlier, experiment)
     ):
         echo(
             f"Nothing has changed since {failed.name}, so the application and the judges are asked again "
@@ -255,16 +255,20 @@ def _reused(target: str, settings: RunSettings, experiment: Experiment) -> Earli
             err=True,
         )
         return None
-    return _usable(earlier, experiment, is_asked=asked is not None)
+    return _usable(target, earlier, experiment, is_asked=asked is not None)
 
 
-def _usable(earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
+def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
+    from dokimos.cli.targets import absolute_target
     from dokimos.datasets.recorded import recorded
     from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.experiment.task import task_name
 
-    task = task_name(experiment.task)
-    reasons = {run.folder: run.why_not(task) for run in earlier}
+    task, now = task_name(experiment.task), absolute_target(target)
+    reasons = {run.folder: run.why_not(task, target=now, is_asked=is_asked) for run in earlier}
+    for run in earlier:
+        if reasons[run.folder] is None:
+            run.note_files()
     same = [folder for folder, reason in reasons.items() if reason is None]
     note = next((f"{folder.name}: {reason}" for folder, reason in reasons.items() if reason), "")
     replies = {run.folder: reasons[run.folder] is None for run in earlier[:MOST_REPLIES]}
@@ -278,12 +282,13 @@ def _usable(earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> Ea
     return EarlierOutputs(same, replies, note="" if same else note)
 
 
-def _nothing_changed(failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
+def _nothing_changed(target: str, failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
+    from dokimos.cli.targets import absolute_target
     from dokimos.experiment.identity import Identity
     from dokimos.experiment.journal import read_manifest
 
     run = next(one for one in earlier if one.folder == failed)
     now = Identity.of(experiment)
-    if run.why_not(now.task) is not None or run.record.data_changes():
+    if run.why_not(now.task, target=absolute_target(target)) is not None or run.record.data_changes():
         return False
     return Identity.from_manifest(read_manifest(failed)).has_evaluators_of(now)

@@ -9,11 +9,24 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, Final, cast
 
 MOST_FILES: Final = 20_000
 """An application that opens more of them reads data, and what it is made of cannot be told from that."""
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LISTINGS: Final = frozenset({"os.listdir", "os.scandir"})
+_STARTS: Final = frozenset({
+    "subprocess.Popen", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork", "os.forkpty",
+})  # fmt: skip
+_HARMLESS: Final = frozenset({"git", "uname", "lsb_release", "ldconfig", "gcc", "cc", "getconf"})
+"""Programs by which Python and clients of providers find out on what they run."""
+_PYTHON: Final = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_IMPORTING: Final = ("<frozen importlib", os.path.join("importlib", "metadata"), "pkgutil.py")
+"""Parts of Python that list folders to find modules."""
 
 
 class FilesRead:
@@ -24,8 +37,14 @@ class FilesRead:
         """When `start` was called, 0 while nothing is recorded."""
         self.read: dict[str, None] = {}
         self.written: dict[str, None] = {}
-        self.data: dict[str, None] = {}
-        """Data sets and suites: what is asked, and not what answers."""
+        self.data: dict[str, set[str]] = {}
+        """Data sets and suites: what is asked, and not what answers; with the modules that loaded them."""
+        self.opened: dict[str, None] = {}
+        """What was not opened by our own modules, so that the application may know what is in it."""
+        self.listed: dict[str, None] = {}
+        """Folders of which the application has read the names."""
+        self.programs: dict[str, None] = {}
+        """Programs that the application has started: what they read is not known."""
         self.evaluation: str | None = None
         """The module that holds the experiment."""
         self.graders: dict[str, str] = {}
@@ -39,6 +58,7 @@ class FilesRead:
     def start(self) -> None:
         """Forget what was recorded and begin anew."""
         self.read, self.written, self.data = {}, {}, {}
+        self.opened, self.listed, self.programs = {}, {}, {}
         self.evaluation, self.graders, self.applications = None, {}, set()
         self.is_full = False
         self.started_ns = time.time_ns()
@@ -49,7 +69,14 @@ class FilesRead:
     def note_data(self, path: str | os.PathLike[str]) -> None:
         """Record a file that holds rows or cases."""
         if self.started_ns:
-            self.data[os.path.abspath(path)] = None
+            self.data.setdefault(os.path.abspath(path), set()).add(_caller(but=_OURS))
+
+    def note_earlier(self, paths: Iterable[str], programs: Iterable[str]) -> None:
+        """Record what a run had read and started whose outputs stand for those of this one."""
+        for path in paths:
+            for found in (self.listed,) if os.path.isdir(path) else (self.read, self.opened):
+                found[path] = None
+        self.programs.update(dict.fromkeys(programs))
 
     def note_grader(self, reference: str, grader: object) -> None:
         """Record where a function is that grades, and does not answer."""
@@ -66,19 +93,66 @@ class FilesRead:
             flags = arguments[2]
             is_written = isinstance(flags, int) and bool(flags & _WRITING)
             self._record(self.written if is_written else self.read, arguments[0])
+            if not is_written and not _caller().startswith(_OURS):
+                self._record(self.opened, arguments[0])
         elif event == "os.rename":  # how a file is written whole or not at all
             self._record(self.written, arguments[1])
+        elif event in _LISTINGS:
+            if not _caller().startswith((_OURS, *_IMPORTING)):
+                self._record(self.listed, "." if arguments[0] is None else arguments[0])
+        elif event in _STARTS and not _caller().startswith(_OURS):
+            self._record_program(arguments)
+
+    def _record_program(self, arguments: tuple[Any, ...]) -> None:
+        """Record a program that is started, and the files that its command names."""
+        try:
+            command = arguments[1] if len(arguments) > 1 else arguments[:1]
+            parts = [command] if isinstance(command, str | bytes | os.PathLike) else list(command)
+            texts = [os.fsdecode(part) for part in parts]
+            name = os.path.basename(texts[0]) if texts else "a process of its own"
+            if name in _HARMLESS:
+                return
+            self.programs[name] = None
+            folder = os.fsdecode(arguments[2]) if len(arguments) > 2 and _is_path(arguments[2]) else ""
+            for word in [word for text in texts for word in (text, *text[:10_000].split())]:
+                path = os.path.join(folder, word)
+                if os.path.isfile(path):
+                    self._record(self.read, path)
+        except Exception:  # what is raised here would be raised by the application's own start of it
+            self.is_full = True
 
     def _record(self, found: dict[str, None], path: object) -> None:
-        if not isinstance(path, str | bytes):
+        if not _is_path(path):
             return
         if len(found) >= MOST_FILES:
             self.is_full = True
             return
         try:
-            found[os.path.abspath(os.fsdecode(path))] = None
+            found[os.path.abspath(os.fsdecode(cast("str", path)))] = None
         except Exception:  # what is raised here would be raised by the application's own `open`
             self.is_full = True
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | bytes | os.PathLike)
+
+
+def _caller(but: str = "") -> str:
+    """Return the file of the code that made Python do what it announces, "" if it is Python's own.
+
+    Python's modules are passed over, except where they look for modules; and what begins with `but`.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        for part in _IMPORTING:
+            if part in name:
+                return part
+        is_python = name.startswith(_PYTHON) and not any(each in name for each in _PACKAGES)
+        if not is_python and not (but and name.startswith(but)):
+            return name
+        frame = frame.f_back
+    return ""
 
 
 files_read: Final = FilesRead()

@@ -9,10 +9,11 @@ import hashlib
 import importlib.util
 import os
 import re
+import stat
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Final, Self
 
 from dokimos.core.files_read import FilesRead, files_read
 from dokimos.core.jsonable import WIRE_CONFIG
-from dokimos.experiment.evaluation_code import answering_part
+from dokimos.experiment.evaluation_code import answering_part, names_data_set
 from dokimos.version import __version__
 
 MOST_FILES: Final = 5_000
@@ -28,8 +29,12 @@ WHOLE_BYTES: Final = 20_000_000
 """Larger files are told apart by size and time alone."""
 COARSE_NS: Final = 2_000_000_000
 """How late a file system that keeps whole seconds may say that a file has changed."""
-_VARIABLE: Final = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
-_SECRET: Final = re.compile(rb"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|COOKIE")
+_NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_OF_THE_SHELL: Final = frozenset({
+    "COLUMNS", "HOME", "HOSTNAME", "LINES", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM",
+    "USER", "_",
+})  # fmt: skip
+"""Variables that only count where the code names them as they are written."""
 _SYSTEM: Final = tuple(f"/{name}/" for name in ("proc", "sys", "dev", "run", "etc", "usr", "lib", "bin"))
 _NOT_OURS: Final = frozenset({
     ".dokimos", ".git", ".hg", ".venv", ".tox", ".nox", ".cache", ".mypy_cache", ".pytest_cache",
@@ -52,6 +57,8 @@ class CodeRecord:
     """The file of the experiment, of which evaluators and rows do not count."""
     edited: tuple[str, ...] = ()
     """Files that changed while the run was going on, so that nobody knows what it had read of them."""
+    programs: tuple[str, ...] = ()
+    """Programs that the application has started."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -60,18 +67,22 @@ class CodeRecord:
         """Record what this process has read since it began to note it; None where it has not."""
         if not files.started_ns:
             return None
-        code = [path for path in project_files(files) if path not in files.data]
+        asked = _asked_alone(files)
+        found = [path for path in project_files(files) if path not in asked]
+        code = [*found, *_absent_files(files, found), *_listed_folders(files, found)]
         if files.is_full or len(code) > MOST_FILES:
             return None
         evaluation, graders = _evaluation_of(files, code), _graders_of(files, code)
         code = [path for path in code if path not in graders]
-        data = [*files.data, *graders]
+        data = [*asked, *graders]
+        modified = [path for path in (*found, *data) if _changed_since(path, files.started_ns)]
         return cls(
             code=_hashes(code, evaluation),
             evaluation=evaluation,
             data=_hashes(data),
             environment=_environment(code),
-            edited=tuple(path for path in (*code, *data) if _changed_since(path, files.started_ns)),
+            edited=tuple(dict.fromkeys(modified)),
+            programs=tuple(files.programs),
         )
 
     def code_changes(self) -> list[str]:
@@ -92,9 +103,63 @@ def project_files(files: FilesRead = files_read) -> list[str]:
     found = dict.fromkeys([*map(_source_of, list(files.read)), *filter(None, modules), *list(files.data)])
     unwritten = [path for path in found if path not in files.written]
     code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
-    roots = {os.getcwd(), *map(os.path.dirname, code)}
+    roots = _roots(code)
     rest = [path for path in unwritten if not path.endswith(".py") and is_project_file(path, roots)]
     return sorted({*code, *rest})
+
+
+def _asked_alone(files: FilesRead) -> list[str]:
+    """Return the data sets and suites of which the application knows nothing but the rows that it is asked.
+
+    It knows more of those that it opens itself, or that another module loads than that of the experiment,
+    or that it names.
+    """
+    evaluation = files.evaluation
+    is_named = evaluation is not None and names_data_set(_content_or_nothing(evaluation))
+    return [
+        path
+        for path, modules in files.data.items()
+        if path not in files.opened
+        and not (is_named and evaluation in modules)
+        and not any(module != evaluation and is_project_file(module) for module in modules)
+    ]
+
+
+def _absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
+    """Return the files of the project that were looked for in vain: they may be there next time."""
+    roots = tuple(root.rstrip(os.sep) + os.sep for root in _roots(code))
+    return [
+        path
+        for path in list(files.read)
+        if path.startswith(roots)
+        and not path.startswith(_not_of_project())
+        and path not in files.written
+        and not path.endswith(".pyc")
+        and not _NOT_OURS & set(path.split(os.sep))
+        and not os.path.lexists(path)
+    ]
+
+
+def _listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
+    """Return the folders of which the names were read: another file in them may change the answers."""
+    roots = {root.rstrip(os.sep) + os.sep for root in _roots(code)}
+    return [
+        path
+        for path in list(files.listed)
+        if os.path.isdir(path)
+        and not path.startswith(_not_of_project())
+        and not _NOT_OURS & set(path.split(os.sep))
+        and ((path + os.sep).startswith(tuple(roots)) or not (path + os.sep).startswith(_elsewhere()))
+    ]
+
+
+def _roots(code: Iterable[str]) -> set[str]:
+    """Return the folders that hold the project."""
+    return {os.getcwd(), *(os.path.dirname(path) for path in code if path.endswith(".py"))}
+
+
+def _elsewhere() -> tuple[str, ...]:
+    return (*_SYSTEM, tempfile.gettempdir() + os.sep)
 
 
 def _source_of(path: str) -> str:
@@ -118,7 +183,7 @@ def is_project_file(path: str, roots: Iterable[str] = ()) -> bool:
         return False
     if path.endswith(".py") or path.startswith(tuple(root.rstrip(os.sep) + os.sep for root in roots)):
         return True
-    return not path.startswith((*_SYSTEM, tempfile.gettempdir() + os.sep))
+    return not path.startswith(_elsewhere())
 
 
 @cache
@@ -175,15 +240,22 @@ def _content_or_nothing(path: str) -> bytes:
 
 
 def content_mark(path: str) -> str:
-    """Return a hash of a file's content, empty where it cannot be read."""
+    """Return a hash of a file's content, or of a folder's names; empty where it cannot be read."""
     try:
         status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return hashlib.blake2b(_shown_names(path), digest_size=8).hexdigest()
         if status.st_size > WHOLE_BYTES:
             return f"{status.st_size}-{status.st_mtime_ns}"
         # Not `open`: a look at a file must not count as one of the application's.
         return hashlib.blake2b(_content(path), digest_size=8).hexdigest()
     except OSError:
         return ""
+
+
+def _shown_names(folder: str) -> bytes:
+    names = (name for name in os.listdir(folder) if not name.startswith((".", "__pycache__")))
+    return "\0".join(sorted(names)).encode("utf-8", "surrogateescape")
 
 
 def _content(path: str) -> bytes:
@@ -206,15 +278,24 @@ def _changed_since(path: str, start_ns: int) -> bool:
 
 
 def _environment(code: Iterable[str]) -> str:
-    names: set[bytes] = set()
+    words: set[str] = set()
     for path in code:
         if path.endswith(".py"):
-            names.update(_VARIABLE.findall(_content_or_nothing(path)))
-    variables = {
-        name: value for name, value in os.environ.items() if name.encode("utf-8", "replace") in names
-    }
+            words.update(name.decode() for name in _NAME.findall(_content_or_nothing(path)))
+    variables = {name: value for name, value in os.environ.items() if _is_named(name, words)}
     parts: list[Any] = [sys.version, __version__, _installed(), sorted(variables.items())]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _is_named(variable: str, words: Set[str]) -> bool:
+    """Say whether code names a variable: as it is, in small letters as settings classes do, or its prefix."""
+    if variable in words:
+        return True
+    if variable in _OF_THE_SHELL:
+        return False
+    ends = [place for place, letter in enumerate(variable, 1) if letter == "_"]
+    prefixes = (variable[:end] for end in ends if end > 1)
+    return variable.lower() in words or any(prefix in words for prefix in prefixes)
 
 
 def _installed() -> list[str]:

@@ -34,6 +34,12 @@ def answering_part(source: bytes) -> bytes:
         return source
 
 
+def names_data_set(source: bytes) -> bool:
+    """Say whether a data set of the top level is used by more than experiments and evaluators."""
+    lines = answering_part(source).splitlines()
+    return any(line.startswith(b"Assign(") and b"Name(id='Dataset'" in line for line in lines)
+
+
 def _imported(tree: ast.Module) -> tuple[set[str], set[str]]:
     """Return what rows and evaluators are called here, and what experiments are."""
     names: set[str] = set()

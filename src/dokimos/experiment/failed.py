@@ -33,6 +33,9 @@ class ItemState:
     culprits: tuple[str, ...]
     """The evaluators by which it failed or errored in any repeat, `TASK` for the task; none if it passed."""
 
+    is_whole: bool = True
+    """Whether all repeats were run that the run was started for."""
+
     @property
     def is_failing(self) -> bool:
         return bool(self.culprits)
@@ -86,7 +89,7 @@ def last_states(folder: Path, root: Path) -> LastStates:
         missing.append("the run that it began with")
     items: dict[str, ItemState] = {}
     for each in reversed(chain):
-        items |= _states_of(each)
+        items |= {key: _joined(items.get(key), state) for key, state in _states_of(each).items()}
     return LastStates(run_id=folder.name, items=items, missing=tuple(missing))
 
 
@@ -127,13 +130,27 @@ def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _joined(before: ItemState | None, now: ItemState) -> ItemState:
+    """Return how an item ended: one that had failed is not fixed by some of its repeats."""
+    if before is None or now.is_whole or now.is_failing:
+        return now
+    return before
+
+
 def _states_of(folder: Path) -> dict[str, ItemState]:
+    runs = read_manifest(folder).get("runs") or 1
     repeats: dict[str, list[tuple[str, ItemResult]]] = {}
     for mark, item in stored_items(folder):
         repeats.setdefault(mark if item.example.id is None else item.example.id, []).append((mark, item))
-    return {key: _state(key, several) for key, several in repeats.items()}
+    return {key: _state(key, several, runs) for key, several in repeats.items()}
 
 
-def _state(key: str, several: Sequence[tuple[str, ItemResult]]) -> ItemState:
+def _state(key: str, several: Sequence[tuple[str, ItemResult]], runs: int) -> ItemState:
     mark, first = several[0]
-    return ItemState(key=key, name=first.key, mark=mark, culprits=culprits_of(item for _, item in several))
+    return ItemState(
+        key=key,
+        name=first.key,
+        mark=mark,
+        culprits=culprits_of(item for _, item in several),
+        is_whole=len(several) >= runs,
+    )

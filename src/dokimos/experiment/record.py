@@ -41,13 +41,13 @@ from dokimos.experiment.redaction import (
     redacted_map,
     redacted_result,
 )
+from dokimos.experiment.reuse import EarlierOutputs, resumes_same_code
 from dokimos.experiment.source import ExampleSource, SourcedExample
 from dokimos.version import __version__
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.options import RunOptions
-    from dokimos.experiment.reuse import EarlierOutputs
 
 ResultSink = Callable[[tuple[EvalResult, ...]], None]
 
@@ -84,6 +84,8 @@ class RunRecord:
         self._started = datetime.datetime.now().astimezone()
         self._started_at = self._started.isoformat(timespec="milliseconds")
         self._seen: int | None = None
+        self._is_same_code = True
+        """Whether one state of the application has made all outputs, also where a run is resumed."""
         self._unwritable: str | None = None
         self._lost: str | None = None
         """Why there is no journal although one was asked for."""
@@ -250,7 +252,7 @@ class RunRecord:
             if stored is not None:
                 stored.close()
         if self._journal is not None:
-            code = None if self._launch is None else CodeRecord.now()
+            code = None if self._launch is None or not self._is_same_code else CodeRecord.now()
             not_run = result.metadata.get(NOT_RUN)
             self._journal.close(
                 status=result.status,
@@ -324,6 +326,7 @@ class RunRecord:
         lock = RunLock(folder)
         try:
             self._stored = stored = StoredRun(folder)
+            self._is_same_code = resumes_same_code(folder, self._identity.task)
             try:
                 void = self._take_over(stored)
             except (LookupError, TypeError, ValueError, AttributeError, TypeConversionError) as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from dokimos.core.files_read import files_read
 from dokimos.core.text import counted, listed
 from dokimos.core.wire import from_json
 from dokimos.errors import DokimosError, JournalError
@@ -29,6 +30,8 @@ class EarlierRun:
 
     folder: Path
     task: str
+    target: str | None
+    """What the command line was given, None for a run from Python."""
     record: CodeRecord | None
 
     @classmethod
@@ -39,16 +42,43 @@ class EarlierRun:
         record = None
         with contextlib.suppress(DokimosError):
             record = None if tree is None else from_json(CodeRecord, tree)
-        return cls(folder=folder, task=str(read_manifest(folder).get("task")), record=record)
+        manifest = read_manifest(folder)
+        target = (manifest.get("launch") or {}).get("target")
+        return cls(folder=folder, task=str(manifest.get("task")), target=target, record=record)
 
-    def why_not(self, task: str) -> str | None:
-        """Say why its outputs cannot stand for those of a task now, None where they can."""
+    def note_files(self) -> None:
+        """Count what it had read as read by this run, which takes its outputs and may not call the task."""
+        if self.record is not None:
+            files_read.note_earlier(self.record.code, self.record.programs)
+
+    def why_not(self, task: str, *, target: str | None = None, is_asked: bool = False) -> str | None:
+        """Say why its outputs cannot stand for those of a task now, None where they can.
+
+        Whoever asks for them by name answers for programs that the application starts.
+        """
         if self.task != task:
             return f"its task was {self.task}"
+        if target is not None and self.target != target:
+            return f"it was a run of {self.target or 'an experiment in Python'}"
         if self.record is None:
             return "it does not say of which files its application was made"
         changes = self.record.code_changes()
-        return f"changed since: {listed([Path(each).name for each in changes])}" if changes else None
+        if changes:
+            return f"changed since: {listed([Path(each).name for each in changes])}"
+        if self.record.programs and not is_asked:
+            return (
+                f"it started {listed(list(self.record.programs))}, and nobody here can see what that has read"
+            )
+        return None
+
+
+def resumes_same_code(folder: Path, task: str) -> bool:
+    """Say whether a run that is resumed was made of what the files are now, and count those as read again."""
+    run = EarlierRun.of(folder)
+    if run.why_not(task, is_asked=True) is not None:
+        return False
+    run.note_files()
+    return True
 
 
 @dataclass
