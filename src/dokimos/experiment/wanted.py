@@ -8,7 +8,7 @@ from decimal import Decimal
 from math import isfinite
 
 from dokimos.core.means import UNIT, mean_of_ratios, units_of
-from dokimos.core.results import ExperimentResult, RunResult
+from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, describe_range
 from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
@@ -125,7 +125,16 @@ def _owner_of(name: str, result: ExperimentResult) -> str | None:
 def _count_errors(run: RunResult, name: str, owner: str | None) -> int:
     """Count the errors of a score, with those of its evaluator as a whole."""
     found = (run.summary.evaluator(each) for each in (name, owner) if each is not None)
-    return sum(one.errors for one in found if one is not None)
+    known = sum(one.errors for one in found if one is not None)
+    if owner is None:
+        return known
+    return known + sum(_gave_nothing(item, name, owner) for item in run.item_results)
+
+
+def _gave_nothing(item: ItemResult, name: str, owner: str) -> bool:
+    """Say whether an evaluator errored, and only its other scores, which have thresholds, tell of it."""
+    scores = [result for result in item.eval_results if result.part_of == owner]
+    return bool(scores) and all(one.error is not None and one.name != name for one in scores)
 
 
 def _count_without_outputs(run: RunResult) -> int:

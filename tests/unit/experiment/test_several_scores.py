@@ -300,3 +300,16 @@ def test_a_number_that_is_too_large_is_an_error_of_that_score_alone():
     fine, huge = run(mixed, data=[TEN[0]]).item_results[0].eval_results
     assert (fine.name, fine.score) == ("Mixed.fine", 0.5)
     assert huge.error == "EvaluationError: Mixed gave a score that is too large for a float."
+
+
+def test_an_error_counts_against_the_level_of_a_score_without_a_threshold_beside_one_that_has_it():
+    @evaluator(name="Flaky", thresholds={"a": 0.5})
+    def flaky(output: str) -> Mapping[str, Any]:
+        if output in ("2", "3"):
+            raise TimeoutError("late")
+        return {"a": 0.9, "b": 0.8, **({"rare": 0.8} if output == "5" else {})}
+
+    found = run(flaky)
+    assert Wanted(0.6, "Flaky.b").miss(found) is None
+    assert "0.64 if the 2 errored had failed" in (Wanted(0.75, "Flaky.b").miss(found) or "")
+    assert "if the 2 errored had failed" in (Wanted(0.75, "Flaky.a").miss(found) or "")
