@@ -77,5 +77,11 @@ def _passed(item: ItemResult, evaluator: str | None) -> bool | None:
         return False
     result = item.result(evaluator)
     if result is None:
-        return None
+        return False if _errored_as_a_whole(item, evaluator.rpartition(".")[0]) else None
     return False if result.error is not None else result.success
+
+
+def _errored_as_a_whole(item: ItemResult, evaluator: str) -> bool:
+    """Say whether an evaluator of several scores gave none of them."""
+    given = [result for result in item.eval_results if result.evaluator == evaluator]
+    return bool(given) and all(result.error is not None for result in given)

@@ -313,3 +313,16 @@ def test_an_error_counts_against_the_level_of_a_score_without_a_threshold_beside
     assert Wanted(0.6, "Flaky.b").miss(found) is None
     assert "0.64 if the 2 errored had failed" in (Wanted(0.75, "Flaky.b").miss(found) or "")
     assert "if the 2 errored had failed" in (Wanted(0.75, "Flaky.a").miss(found) or "")
+
+
+@pytest.mark.parametrize("thresholds", [None, {"other": 0.5}])
+def test_an_attempt_whose_evaluator_errored_did_not_pass_any_of_its_scores(thresholds: Any):
+    @evaluator(name="Flaky", thresholds=thresholds)
+    def flaky(output: str) -> Mapping[str, Any]:
+        if output in ("2", "3"):
+            raise TimeoutError("late")
+        return {"fits": True, "other": 0.9, **({"rare": True} if output == "5" else {})}
+
+    found = run(flaky)
+    assert found.pass_at_k(1, "Flaky.fits") == 0.8
+    assert found.pass_hat_k(1, "Flaky.fits") == 0.8
