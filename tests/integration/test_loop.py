@@ -544,6 +544,11 @@ STARTS = """
     import subprocess, sys
     return subprocess.run([sys.executable, "agent.txt"], capture_output=True, text=True).stdout
 """
+REWRITES = """
+    text = Path("state.txt").read_text()
+    Path("state.txt").write_text(text)
+    return text
+"""
 OPENS_ROWS = """
     return Path("rows.jsonl").read_text()
 """
@@ -559,17 +564,19 @@ LEARNS = """
         (LISTS, "docs/b.md", "more"),
         (LOOKS, "own.txt", "mine"),
         (STARTS, "agent.txt", "print(2)"),
+        (REWRITES, "state.txt", "edited"),
         (OPENS_ROWS, "rows.jsonl", '{"id": "q1", "input": "q1", "expectedOutput": "Q1"}\n\n'),
         (LEARNS, "shots.jsonl", '{"input": "z"}\n'),
     ],
     ids=["a new file in a folder that it lists", "a file that was not there", "a script that it starts",
-         "the rows that it opens itself", "rows that it learns from"],
+         "a file that it rewrites", "the rows that it opens itself", "rows that it learns from"],
 )  # fmt: skip
 def test_what_an_application_reads_in_other_ways_counts(body, file, content):
     rows(q1="Q1")
     Path("docs").mkdir()
     Path("docs/a.md").write_text("")
     Path("agent.txt").write_text("print(1)")
+    Path("state.txt").write_text("first")
     Path("shots.jsonl").write_text('{"input": "x"}\n')
     edit("app.py", '    return Path("prompt.txt").read_text().strip() + question.upper()\n', body)
     dokimos("run", "evals.py", "-q")
@@ -649,3 +656,18 @@ def test_an_item_whose_repeats_were_cut_short_is_not_fixed(capsys):
     capsys.readouterr()
     dokimos("run", "--failed", "-q", "--no-reuse")
     assert "2 of 2 items failed" in capsys.readouterr().err
+
+
+def test_a_project_in_a_folder_of_tools_is_seen(tmp_path, monkeypatch):
+    rows(q1="Q1")
+    place = tmp_path / ".cache" / "project"
+    place.mkdir(parents=True)
+    for name in ("app.py", "evals.py", "prompt.txt", "rows.jsonl"):
+        (tmp_path / name).rename(place / name)
+    monkeypatch.chdir(place)
+    for called in (["q1"], []):
+        dokimos("run", "evals.py", "--reuse", "-q")
+        assert asked() == called
+    edit("app.py", "return", "return 'x' +")
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]

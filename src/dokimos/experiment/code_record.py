@@ -69,7 +69,8 @@ class CodeRecord:
             return None
         asked = _asked_alone(files)
         found = [path for path in project_files(files) if path not in asked]
-        code = [*found, *_absent_files(files, found), *_listed_folders(files, found)]
+        code = [*found, *_rewritten_files(files, found)]
+        code += [*_absent_files(files, found), *_listed_folders(files, found)]
         if files.is_full or len(code) > MOST_FILES:
             return None
         evaluation, graders = _evaluation_of(files, code), _graders_of(files, code)
@@ -125,6 +126,12 @@ def _asked_alone(files: FilesRead) -> list[str]:
     ]
 
 
+def _rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
+    """Return the files of the project that were read and written: they count as the run has left them."""
+    roots = _roots(code)
+    return [path for path in list(files.written) if path in files.opened and is_project_file(path, roots)]
+
+
 def _absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
     """Return the files of the project that were looked for in vain: they may be there next time."""
     roots = tuple(root.rstrip(os.sep) + os.sep for root in _roots(code))
@@ -135,7 +142,7 @@ def _absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
         and not path.startswith(_not_of_project())
         and path not in files.written
         and not path.endswith(".pyc")
-        and not _NOT_OURS & set(path.split(os.sep))
+        and not _is_kept_apart(path)
         and not os.path.lexists(path)
     ]
 
@@ -148,7 +155,7 @@ def _listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
         for path in list(files.listed)
         if os.path.isdir(path)
         and not path.startswith(_not_of_project())
-        and not _NOT_OURS & set(path.split(os.sep))
+        and not _is_kept_apart(path)
         and ((path + os.sep).startswith(tuple(roots)) or not (path + os.sep).startswith(_elsewhere()))
     ]
 
@@ -179,11 +186,16 @@ def is_project_file(path: str, roots: Iterable[str] = ()) -> bool:
     """
     if path.startswith(_not_of_project()) or not os.path.isfile(path):
         return False
-    if _NOT_OURS & set(path.split(os.sep)):
+    if _is_kept_apart(path):
         return False
     if path.endswith(".py") or path.startswith(tuple(root.rstrip(os.sep) + os.sep for root in roots)):
         return True
     return not path.startswith(_elsewhere())
+
+
+def _is_kept_apart(path: str) -> bool:
+    """Say whether a file is in a folder of tools; one in which the whole project lies is none."""
+    return bool(_NOT_OURS & (set(path.split(os.sep)) - set(os.getcwd().split(os.sep))))
 
 
 @cache
@@ -193,7 +205,8 @@ def _not_of_project() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     places = {str(own), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
     places.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
-    if sys.prefix != sys.base_prefix:  # a virtual environment; "/usr" may hold the project, too
+    # Of a virtual environment all, unless the project lies in it; "/usr" may hold the project, too.
+    if sys.prefix != sys.base_prefix and not os.getcwd().startswith(sys.prefix.rstrip(os.sep) + os.sep):
         places.add(sys.prefix)
     return tuple(f"{place.rstrip(os.sep)}{os.sep}" for place in places)
 
