@@ -106,18 +106,15 @@ class FilesRead:
     def _record_program(self, arguments: tuple[Any, ...]) -> None:
         """Record a program that is started, and the files that its command names."""
         try:
-            command = arguments[1] if len(arguments) > 1 else arguments[:1]
-            parts = [command] if isinstance(command, str | bytes | os.PathLike) else list(command)
-            texts = [os.fsdecode(part) for part in parts]
+            texts = _command(arguments)
             name = os.path.basename(texts[0]) if texts else "a process of its own"
             if name in _HARMLESS:
                 return
             self.programs[name] = None
             folder = os.fsdecode(arguments[2]) if len(arguments) > 2 and _is_path(arguments[2]) else ""
-            for word in [word for text in texts for word in (text, *text[:10_000].split())]:
-                path = os.path.join(folder, word)
-                if os.path.isfile(path):
-                    self._record(self.read, path)
+            words = [word for text in texts for word in (text, *text[:10_000].split())]
+            for path in filter(os.path.isfile, (os.path.join(folder, word) for word in words)):
+                self._record(self.read, path)
         except Exception:  # what is raised here would be raised by the application's own start of it
             self.is_full = True
 
@@ -131,6 +128,12 @@ class FilesRead:
             found[os.path.abspath(os.fsdecode(cast("str", path)))] = None
         except Exception:  # what is raised here would be raised by the application's own `open`
             self.is_full = True
+
+
+def _command(arguments: tuple[Any, ...]) -> list[str]:
+    """Return the words of the command that is started, none where a process forks."""
+    command: Any = arguments[1] if len(arguments) > 1 else arguments[:1]
+    return [os.fsdecode(part) for part in ([command] if _is_path(command) else command)]
 
 
 def _is_path(value: object) -> bool:
