@@ -157,11 +157,14 @@ def unchanged_systems_table(repetitions: int) -> Table:
         "items: 7 % of them vary, the others never do; one item: only the first of them does; uneven: the "
         "deviation differs from item to item by a factor of 2.7 up or down, and often by more. "
         f"{repetitions:,} comparisons each, with a standard error of "
-        f"{percent(rate_error(ALPHA, repetitions))} (a fifth of them with 4,000 scores on each side).",
+        f"{percent(rate_error(ALPHA, repetitions))}.",
         ("scores", "of a", "vary", "metrics", "items", *(design.title for design in DESIGNS)),
-        tuple(_unchanged_row(system, *counts) for system, counts in zip(systems, failed, strict=True)),
-        f"All together, in {sum(times for times, _ in failed):,} comparisons for each design: "
-        f"{', '.join(_pooled(failed, place) for place in range(len(DESIGNS)))}.",
+        tuple(
+            _unchanged_row(system, repetitions, counts)
+            for system, counts in zip(systems, failed, strict=True)
+        ),
+        f"All together, in {len(systems) * repetitions:,} comparisons for each design: "
+        f"{', '.join(_pooled(failed, repetitions, place) for place in range(len(DESIGNS)))}.",
     )
 
 
@@ -172,14 +175,13 @@ def _unchanged_row(system: System, times: int, failed: Sequence[int]) -> Row:
     return Row((*cells, *map(percent, shares)), holds)
 
 
-def _pooled(failed: Sequence[tuple[int, Sequence[int]]], place: int) -> str:
-    share = sum(counts[place] for _, counts in failed) / sum(times for times, _ in failed)
+def _pooled(failed: Sequence[Sequence[int]], repetitions: int, place: int) -> str:
+    share = sum(counts[place] for counts in failed) / (len(failed) * repetitions)
     return f"{percent(share)} ({DESIGNS[place].title})"
 
 
-def _count_failures(system: System, repetitions: int) -> tuple[int, list[int]]:
-    times = max(5, repetitions // 5) if system.metrics * system.items > 1_000 else repetitions
-    return times, [false_fails(system, design, times) for design in DESIGNS]
+def _count_failures(system: System, repetitions: int) -> list[int]:
+    return [false_fails(system, design, repetitions) for design in DESIGNS]
 
 
 def false_fails(system: System, design: Repeats, repetitions: int) -> int:

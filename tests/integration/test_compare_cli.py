@@ -50,6 +50,11 @@ def run(monkeypatch):
     return do
 
 
+def unwrapped(printed):
+    """Return what was printed without the line breaks of the terminal."""
+    return " ".join(printed.split())
+
+
 def dokimos(*arguments):
     sys.argv = ["dokimos", *arguments]
     return run_command(list(arguments))
@@ -142,7 +147,7 @@ def test_a_gate_that_cannot_see_enough_is_inconclusive(run, capsys):
     run("a")
 
     assert dokimos("gate", "a.json", "-b", "a.json", "--require-power", "0.8") == 4
-    printed = capsys.readouterr().out
+    printed = unwrapped(capsys.readouterr().out)
     assert "INCONCLUSIVE" in printed
     assert "items would decide" in printed
 
@@ -174,7 +179,8 @@ def test_a_lone_drop_of_single_runs_is_inconclusive_until_the_noise_is_known(
     monkeypatch.setenv("BROKEN", "0")
     assert dokimos("noise", "evals.py", "-k", "3", "-o", "noise.json") == 0
     assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "noise.json") == 1
-    assert "it is deterministic and 3 runs of dokimos noise did not vary" in capsys.readouterr().out
+    printed = unwrapped(capsys.readouterr().out)
+    assert "it is deterministic and 3 runs of dokimos noise did not vary" in printed
     (project / "broken.json").write_text("{}")
     assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "broken.json") == 2
 
@@ -211,7 +217,7 @@ def test_noise_tells_what_errors_do_to_the_gate(run, project, capsys):
 
     assert dokimos("noise", "evals.py", "-k", "2") == 0
 
-    printed = capsys.readouterr().out
+    printed = unwrapped(capsys.readouterr().out)
     assert "! 1 of 20 items errored in some run: to guard 2 that is a drop" in printed
     assert " for an error; scores alone need a margin of 0.00 for 5.0 %" in printed
     assert "No margin helps against errors" in printed

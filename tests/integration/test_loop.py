@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.cli.main import run_command
+from dokimos.experiment import code_record
 from dokimos.suites import modules
 
 APP = """
@@ -73,6 +74,12 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("DOKIMOS_RUN_DIR", "DOKIMOS_CASSETTE", "DOKIMOS_CASSETTE_MODE"):
         monkeypatch.delenv(name, raising=False)
+    of_tests, loaded_files = str(Path(__file__).parents[1]), code_record._loaded_files
+    monkeypatch.setattr(  # a command has a process of its own, without tests that mention its modules
+        code_record,
+        "_loaded_files",
+        lambda: [file for file in loaded_files() if not file.startswith(of_tests)],
+    )
     Path("app.py").write_text(APP)
     Path("evals.py").write_text(EVALS)
     Path("prompt.txt").write_text("\n")

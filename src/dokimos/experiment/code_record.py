@@ -100,13 +100,18 @@ class CodeRecord:
 
 def project_files(files: FilesRead = files_read) -> list[str]:
     """Return the files of the user's own that were read and not written: modules, prompts, data."""
-    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    found = dict.fromkeys([*map(_source_of, list(files.read)), *filter(None, modules), *list(files.data)])
+    found = dict.fromkeys([*map(_source_of, list(files.read)), *_loaded_files(), *list(files.data)])
     unwritten = [path for path in found if path not in files.written]
     code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
     roots = _roots(code)
     rest = [path for path in unwritten if not path.endswith(".py") and is_project_file(path, roots)]
     return sorted({*code, *rest})
+
+
+def _loaded_files() -> list[str]:
+    """Return the files of all modules of this process."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [file for file in files if file]
 
 
 def _asked_alone(files: FilesRead) -> list[str]:

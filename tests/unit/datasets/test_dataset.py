@@ -46,7 +46,7 @@ def test_a_dataset_cannot_be_changed():
 
 def test_the_repr_is_short():
     assert repr(TEN) == "<Dataset 'ten': 10 examples>"
-    assert repr(TEN[:1]) == "Dataset('ten', 1 example)"
+    assert repr(TEN[:1]) == "<Dataset 'ten': 1 example>"
 
 
 def test_duplicate_ids_name_both_positions():
