@@ -128,7 +128,7 @@ def test_a_run_below_the_limit_is_run_with_what_was_paid_for_the_estimate(capsys
     assert "3 of 100 outputs reused from" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("reply", "status", "times"), [("y\n", 0, 100), ("n\n", 0, 3)])
+@pytest.mark.parametrize(("reply", "status", "times"), [("y\n", 0, 100), ("n\n", 2, 3)])
 def test_somebody_at_a_terminal_is_asked(reply, status, times, monkeypatch, capsys):
     class Terminal(io.StringIO):
         def isatty(self):

@@ -58,7 +58,7 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
     """Say what the run will take, and ask where that was wanted; None where it is not to be run.
 
     Raises:
-        ConfigurationError: where it may cost too much and nobody can be asked.
+        ConfigurationError: where it may cost too much, and nobody can be asked or the answer is no.
     """
     extra = settings.extra
     limit: float | None = extra.get("confirm_above")
@@ -72,8 +72,9 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
     elif extra.get("estimate") or not extra.get("quiet"):
         for line in estimate_lines(estimate, is_sample=sample is not None):
             echo(line, err=not extra.get("estimate"))
-    if limit is None or extra.get("estimate") or not _is_confirmed(estimate, limit):
+    if limit is None or extra.get("estimate"):
         return None
+    _confirm(estimate, limit)
     return settings if sample is None else _after_sample(settings, sample)
 
 
@@ -228,13 +229,13 @@ def _after_sample(settings: RunSettings, sample: Path) -> RunSettings:
     return replace(settings, extra={**settings.extra, "reuse": reuse})
 
 
-def _is_confirmed(estimate: Estimate, limit: float) -> bool:
-    """Say whether the run may go on: it costs little enough, or somebody agrees."""
+def _confirm(estimate: Estimate, limit: float) -> None:
+    """Ask whether to run, unless it costs little enough."""
     from dokimos.errors import ConfigurationError
 
     cost = estimate.cost_usd
     if estimate.seen and not estimate.unpriced and (cost is None or cost.high <= limit):
-        return True
+        return
     if not estimate.seen:
         what = f"What the run costs is not known ({counted(estimate.errored, 'item')} run for it errored)"
     elif estimate.unpriced:
@@ -243,7 +244,8 @@ def _is_confirmed(estimate: Estimate, limit: float) -> bool:
         what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigurationError(f"{what}, and nobody can be asked here. To run it all the same, give --yes.")
-    return click.confirm(f"{what}. Run it?", err=True)
+    if not click.confirm(f"{what}. Run it?", err=True):
+        raise ConfigurationError("The run was declined.")
 
 
 def _range(found: Range | None, shown: Any) -> str:

@@ -138,7 +138,10 @@ class Watch:
             if not more:
                 break
             changed.update(dict.fromkeys(more))
-        self._restless = {}
+        still = self._restless.items()  # what each run writes is known, also after a change by hand
+        self._restless = {
+            path: times for path, times in still if times > _MOST_RESTLESS and path not in changed
+        }
         return list(changed)
 
 

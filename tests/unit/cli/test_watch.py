@@ -120,3 +120,15 @@ def test_a_file_that_each_run_writes_does_not_run_it_forever(file):
     other.write_text("x")
     seen = run_watch(steps, [str(file), str(other)], [lambda: other.write_text("y")], runs=4)
     assert "pause" in seen
+
+
+def test_a_file_that_each_run_writes_is_known_after_the_next_change(file):
+    turn = iter(range(100))
+    steps = [lambda: file.write_text(f"{next(turn)}") for _ in range(20)]
+    other = file.parent / "b.txt"
+    other.write_text("x")
+    edits = [lambda: other.write_text("y"), lambda: None, lambda: other.write_text("z"), lambda: None]
+    seen = run_watch(steps, [str(file), str(other)], edits, runs=6)
+    first_pause = seen.index("pause")
+    between = "".join(step[0] for step in seen[first_pause:])
+    assert "rr" not in between, "one run for each change"
