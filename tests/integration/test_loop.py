@@ -678,3 +678,16 @@ def test_a_project_in_a_folder_of_tools_is_seen(tmp_path, monkeypatch):
     edit("app.py", "return", "return 'x' +")
     dokimos("run", "evals.py", "--reuse", "-q")
     assert asked() == ["q1"]
+
+
+def test_failed_items_of_which_none_is_left_are_no_success(capsys):
+    dokimos("run", "evals.py", "-q")
+    rows(q1="Q1", q2_renamed="no", q3="Q3")
+    asked()
+
+    assert dokimos("run", "evals.py", "--failed") == 2
+
+    assert asked() == []
+    said = capsys.readouterr().err
+    assert "none of them is chosen now" in said
+    assert "Leave --failed out" in said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from dokimos.cli.echo import echo
 from dokimos.core.text import counted
+from dokimos.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
@@ -22,7 +23,11 @@ MOST_NAMED: Final = 10
 def choose_failed(
     experiment: Experiment, settings: RunSettings
 ) -> tuple[FailedSelection | None, RunSettings]:
-    """Choose the items that failed last time, and say how many; None where there are none to run."""
+    """Choose the items that failed last time, and say how many; None where nothing failed.
+
+    Raises:
+        ConfigurationError: where items failed, and none of them is chosen now.
+    """
     from dokimos.cli.run import selected_rows
     from dokimos.experiment.failed import last_states, select_failed
     from dokimos.experiment.folders import runs_root
@@ -40,6 +45,8 @@ def choose_failed(
         settings = replace(settings, limit=None)
     for line in _head(selection, last, folder, settings):
         echo(line, err=True)
+    if selection.failing and not selection.states:
+        raise ConfigurationError("Nothing was run. Leave --failed out to run the items that there are now.")
     if not selection.states:
         return None, settings
     return selection, replace(settings, part=selection.part.tree())
