@@ -515,7 +515,7 @@ def test_a_suite_whose_agent_is_down_ends_at_once(clock, nobody, capsys, kind, t
     said = capsys.readouterr()
     (line,) = [line for line in said.err.splitlines() if "has been down since" in line]
     assert line.startswith("! Stopped: ")
-    assert f"Go on with: dokimos resume {runs()[0].name}" in line
+    assert f"To continue: dokimos resume {runs()[0].name}" in line
     assert clock.now - 1000 < 10
     assert dokimos("test", "--fail-under", "0.5") == 3
 

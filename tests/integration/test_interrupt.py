@@ -104,7 +104,7 @@ def test_an_interrupted_run_ends_promptly_and_goes_on_later(
     assert process.returncode == 130
     status, total, passed, message = json.loads(out)
     assert (status, total, passed) == ("interrupted", 4, 4)
-    assert message.startswith("Interrupted after 4 items. Go on with: experiment.run(resume=")
+    assert message.startswith("Interrupted after 4 items. To continue: experiment.run(resume=")
 
     (tmp_path / "free").touch()
     again = start(tmp_path, INTERRUPTED, kind, "plain")
@@ -257,7 +257,9 @@ def test_a_script_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path: Pa
     _, errors = process.communicate(timeout=PROMPT)
     assert process.returncode != 0
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
-    last = f"RunInterrupted: Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
+    resume = f"resume='{folder.name}'"
+    how = f"experiment.run({resume}), or evaluate(..., {resume})"
+    last = f"RunInterrupted: Interrupted after 0 items. To continue: {how}"
     assert errors.splitlines()[-1] == f"dokimos.errors.{last}"
     assert "Exception ignored" not in errors
     done = json.loads((folder / "journal.jsonl").read_text().splitlines()[-1])
@@ -282,7 +284,9 @@ def test_a_cancelled_run_on_a_loop_of_ones_own_says_how_to_go_on(tmp_path: Path)
     process = start(tmp_path, ASYNCHRONOUS)
     _, errors = process.communicate(timeout=PROMPT)
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
-    wanted = f"Interrupted after 0 items. Go on with: experiment.run(resume='{folder.name}')"
+    resume = f"resume='{folder.name}'"
+    how = f"experiment.run({resume}), or evaluate(..., {resume})"
+    wanted = f"Interrupted after 0 items. To continue: {how}"
     assert wanted in errors.splitlines()
 
 
@@ -298,5 +302,5 @@ def test_the_command_says_how_to_go_on_however_often_ctrl_c_is_pressed(tmp_path:
         check=False,
     )
     [folder] = (tmp_path / ".dokimos" / "runs").iterdir()
-    wanted = f"Interrupted after 0 items. Go on with: dokimos resume {folder.name}"
+    wanted = f"Interrupted after 0 items. To continue: dokimos resume {folder.name}"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (130, wanted)

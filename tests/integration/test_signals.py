@@ -117,7 +117,7 @@ def test_a_run_is_whole_reported_and_goes_on_later(
     assert status == STATUS[number]
     assert json.loads((folder / "out.json").read_text())["status"] == "interrupted"
     told = errors.strip().splitlines()[-1]
-    assert told.startswith(f"Interrupted after {FIRST} items. Go on with: dokimos resume ")
+    assert told.startswith(f"Interrupted after {FIRST} items. To continue: dokimos resume ")
     assert not [word for word in ("never awaited", "Traceback", "destroyed", "ignored in") if word in errors]
 
     (folder / "free").touch()
@@ -208,7 +208,7 @@ def test_a_command_ends_whose_event_loop_never_comes_back(folder: Path) -> None:
     status, _, errors = end(start(folder, "run", "evals.py:blocked", "--timeout", "1"))
     assert status == 3
     assert f"blocks ({folder / 'evals.py'}, line " in errors
-    assert "held up the event loop for more than 3 s. Go on with: dokimos resume " in errors
+    assert "held up the event loop for more than 3 s. To continue: dokimos resume " in errors
     [run] = (folder / ".dokimos" / "runs").iterdir()
     kinds = [json.loads(line)["t"] for line in (run / "journal.jsonl").read_text().splitlines()]
     assert kinds == ["item", "eval"] * FIRST + ["done"]

@@ -415,7 +415,7 @@ def test_fail_fast_stops_at_the_first_failure_and_the_run_goes_on_later(capsys):
     assert dokimos("test", "--fail-fast") == 1
     told = capsys.readouterr()
     assert "1 passed, 1 failed, 2 not run, stopped" in told.out
-    assert "'two'. 2 items were not run: 'three', 'four'. Go on with: dokimos resume" in told.err
+    assert "'two'. 2 items were not run: 'three', 'four'. To continue: dokimos resume" in told.err
     assert 'Test: "three"' not in told.out
     assert '"three" not run' not in told.out
 

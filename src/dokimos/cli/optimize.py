@@ -87,7 +87,7 @@ def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: b
 
 
 def _how_to_go_on(suite: str) -> str:
-    return f"Go on with: dokimos test optimize {suite} --resume latest"
+    return f"To continue: dokimos test optimize {suite} --resume latest"
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

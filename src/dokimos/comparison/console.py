@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
-from dokimos.comparison.markdown import verdict_text
+from dokimos.comparison.markdown import change_counts, verdict_text
 from dokimos.comparison.wording import change, coverage_note, evidence_sentence, interval, level, p_text
 from dokimos.core.figures import known, one_line, score
 from dokimos.reporting.blocks import Block, Detail, Line, View, print_blocks
@@ -36,9 +36,8 @@ def comparison_blocks(comparison: RunComparison, detail: Detail) -> Iterator[Blo
         yield Line(f"  {note} ({', '.join(names)})", "dim", fit="wrap")
     yield Line()
     yield Line(f"  {verdict_text(comparison)}", f"bold {_verdict_style(comparison)}".strip(), fit="wrap")
-    counts = (f"{comparison.count(kind):,} {kind.value.lower()}" for kind in Change if comparison.count(kind))
     pairing = comparison.pairing.value.replace("_", " ")
-    yield Line(f"  {', '.join(counts) or 'no items'}; paired by {pairing}")
+    yield Line(f"  {', '.join(change_counts(comparison)) or 'no items'}; paired by {pairing}")
     if detail == "summary":
         return
     if comparison.leading is not None:

@@ -28,13 +28,37 @@ def verdict_text(comparison: RunComparison) -> str:
     worse = [metric for metric in comparison.metrics if metric.change is Change.REGRESSED]
     better = [metric for metric in comparison.metrics if metric.change is Change.IMPROVED]
     if not worse and not better:
-        return "No significant change"
+        return _too_few_items(comparison) or "No significant change"
     parts = []
     if worse:
         parts.append(f"Worse: {', '.join(map(title, worse))}")
     if better:
         parts.append(f"better: {', '.join(map(title, better))}" if worse else _better(better))
     return "; ".join(parts)
+
+
+def change_counts(comparison: RunComparison) -> Iterator[str]:
+    """Yield how many items changed in which way; only those that did not move at all are unchanged."""
+    moved = {key for metric in comparison.metrics for key, delta in metric.deltas.items() if delta}
+    unclear = sum(item.change is Change.UNCHANGED and item.key in moved for item in comparison.items)
+    for kind in Change:
+        count = comparison.count(kind) - (unclear if kind is Change.UNCHANGED else 0)
+        if kind is Change.UNCHANGED and unclear:
+            yield f"{unclear:,} without a clear change"
+        if count:
+            yield f"{count:,} {kind.value.lower()}"
+
+
+def _too_few_items(comparison: RunComparison) -> str:
+    """Return what moved where no drop of all items could be significant; "" where one could."""
+    moved = [metric for metric in comparison.metrics if metric.worse or metric.better]
+    if not moved or any(2.0 ** (1 - metric.n) <= metric.config.alpha for metric in moved):
+        return ""
+    worst = max(moved, key=lambda metric: (metric.worse, metric.better))
+    return (
+        f"Too few items to tell: {worst.worse:,} of {worst.n:,} got worse and {worst.better:,} better "
+        f"({title(worst)})"
+    )
 
 
 def _better(metrics: list[MetricChange]) -> str:
@@ -45,8 +69,8 @@ def _lines(comparison: RunComparison) -> Iterator[str]:
     sides = f"{code(comparison.baseline_label)} → {code(comparison.candidate_label)}"
     yield f"# Comparison: {sides}\n"
     yield f"**{plain(verdict_text(comparison), _TEXT)}**\\"
-    counts = (f"{comparison.count(kind):,} {kind.value.lower()}" for kind in Change if comparison.count(kind))
-    yield f"**Items:** {' · '.join(counts)}, paired by {comparison.pairing.value.replace('_', ' ')}\n"
+    pairing = comparison.pairing.value.replace("_", " ")
+    yield f"**Items:** {' · '.join(change_counts(comparison))}, paired by {pairing}\n"
     for warning in comparison.warnings:
         yield f"> Warning: {plain(warning, _TEXT)}\n"
     yield from _metrics(comparison)

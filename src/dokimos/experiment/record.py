@@ -147,9 +147,10 @@ class RunRecord:
             )
         if self._launch is not None:
             flags = " --retry-errors" * retry_errors + " --budget-usd ..." * larger_budget
-            return f"Go on with: dokimos resume {self.run_id}{flags}"
+            return f"To continue: dokimos resume {self.run_id}{flags}"
         keywords = ", retry_errors=True" * retry_errors + ", budget=..." * larger_budget
-        return f"Go on with: experiment.run(resume={self.run_id!r}{keywords})"
+        resume = f"resume={self.run_id!r}{keywords}"
+        return f"To continue: experiment.run({resume}), or evaluate(..., {resume})"
 
     def open(self) -> None:
         """Start a journal, or take up the one to resume. Raises `JournalError` or `RunLockedError`."""

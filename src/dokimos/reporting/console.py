@@ -179,6 +179,8 @@ class _View:
         else:
             good = not misses if wanted is not None or misses else self.summary.failed == 0
             sign, style = (self.signs.passed, _PASS) if good else (self.signs.failed, _FAIL)
+            if good and self.result.status is not RunStatus.COMPLETED:
+                sign, style = self.signs.none, _WARN  # items that were not reached may fail
             text.append(f"{sign} {percent(rate)} passed ({self.summary.passed}/{judged})", f"bold {style}")
         if wanted is not None:
             text.append(f" {self.signs.dot} wanted {wanted}")

@@ -29,4 +29,5 @@ def safe_console(**options: Any) -> Console:
         def _writable(self, text: str) -> str:
             return visible(text).encode(self.encoding, "replace").decode(self.encoding)
 
-    return SafeConsole(highlight=False, soft_wrap=False, **options)
+    # In a notebook rich would display each line on its own, whatever file it is given.
+    return SafeConsole(highlight=False, soft_wrap=False, force_jupyter=False, **options)

@@ -179,6 +179,13 @@ def test_an_unchanged_comparison_says_so(result):
     assert verdict_text(compare_runs(same, same)) == "No significant change"
 
 
+def test_a_collapse_of_too_few_items_is_not_called_unchanged(result):
+    found = compare_runs(result({"A": [1, 1, 1, 1, 0]}), result({"A": [0, 0, 0, 0, 0]}))
+
+    assert verdict_text(found).startswith("Too few items to tell: 4 of 5 got worse and 0 better")
+    assert "4 without a clear change · 1 unchanged" in markdown_of(found)
+
+
 def test_the_terminal_shows_verdict_metrics_and_the_items_to_look_at(comparison):
     console = Console(file=io.StringIO(), width=100, color_system=None)
 

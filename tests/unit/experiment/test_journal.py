@@ -678,7 +678,7 @@ def test_an_interrupted_run_is_a_keyboard_interrupt_that_carries_its_result(numb
             return super().__call__(example)
 
     with pytest.raises(
-        RunInterrupted, match=r"Interrupted after 2 items\. Go on with: experiment.run"
+        RunInterrupted, match=r"Interrupted after 2 items\. To continue: experiment.run"
     ) as caught:
         plan(numbers(4), Stop()).run()
     result = caught.value.result

@@ -57,6 +57,7 @@ def test_the_repr_is_one_line() -> None:
     assert repr(result()) == "<ExperimentResult 'sums <i>': no items>"
     cut_off = result(item(0, PASSED), status=RunStatus.INTERRUPTED)
     assert repr(cut_off) == "<ExperimentResult 'sums <i>': 100.0 % passed (1/1), interrupted>"
+    assert "✓" not in str(cut_off)
 
 
 def test_an_item_says_what_each_evaluator_says() -> None:
@@ -161,3 +162,9 @@ def test_an_item_prints_itself_whole_and_is_a_table_in_a_notebook(capsys: pytest
     parser.feed(odd._repr_html_())
     assert parser.tags == {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
     assert "x Exact Match 0.00 (threshold 1): Expected <b>4</b>." in parser.text
+
+
+def test_a_notebook_gets_the_text_of_a_result_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+
+    assert "passed" in str(MIXED)
