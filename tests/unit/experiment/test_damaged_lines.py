@@ -325,6 +325,6 @@ def test_a_run_whose_journal_failed_on_the_way_says_that_it_cannot_be_resumed(
     told = str(stop.value)
     assert "The run cannot be resumed: The journal in " in told
     assert "No space left on device" in told
-    assert "Go on with" not in told
+    assert "To continue" not in told
     assert told.endswith(f"dokimos show {stop.value.result.run_id}")
     assert load_run(ROOT / str(stop.value.result.run_id)).total_count == 1

@@ -28,7 +28,7 @@ def test_a_run_stops_at_the_first_failure_and_says_what_is_left(tmp_path):
     assert result.status is RunStatus.STOPPED
     assert [item.key for item in result.item_results] == ["case-0", "case-1", "case-2"]
     assert result.warnings[0].startswith(
-        "Stopped at the first failure, 'case-2'. 3 items were not run: 'case-3', 'case-4', 'case-5'. Go on"
+        "Stopped at the first failure, 'case-2'. 3 items were not run: 'case-3', 'case-4', 'case-5'. To"
     )
     assert result.metadata["notRun"] == ["case-3", "case-4", "case-5"]
 
