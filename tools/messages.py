@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SHOWING = frozenset(
-    "warn echo secho print ClickException UsageError BadParameter Score Text rule add_row error fail".split()  # noqa: SIM905
+    "warn echo secho print ClickException UsageError BadParameter Score Text rule add_row error fail".split()  # noqa: SIM905 - a list of words
 )
 """Functions and classes whose text arguments reach users."""
 HELPING = frozenset({"help", "short_help", "epilog", "reason", "hint"})

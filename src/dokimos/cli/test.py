@@ -211,10 +211,8 @@ def execute_suite(
         suite.check_keys()
     quiet = quiet or (suite.quiet and not verbose)
     loop = prepare_loop(target, replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet}))
-    if loop is None:
-        return 0
-    planned = estimate_first(target, loop.settings)
-    if planned is None:
+    planned = None if loop is None else estimate_first(target, loop.settings)
+    if loop is None or planned is None:
         return 0
     settings = planned
     is_kept = not settings.extra.get("no_journal")

@@ -106,14 +106,11 @@ class Calibration(Printable):
 
         Args:
             rows: What people and the judge say of each output, one row for each.
-            evaluator: The name of the evaluator whose verdicts they are.
-            fingerprint: Of the evaluator's configuration.
-            threshold: The threshold at which it gave the verdicts.
-            lower_is_better: Whether lower scores are better.
+            evaluator, fingerprint: The evaluator whose verdicts they are, and a hash of its configuration.
+            threshold, lower_is_better: Its threshold at the time, and whether lower scores are better.
             score_range: The lowest and the highest score, where they are not in 0..1.
             errors: Outputs that the evaluator could not judge: key and error of each.
-            metrics: What the judge's calls cost.
-            options: Those of `FigureKeywords`, such as `confidence=0.9` or `minimum=10`.
+            metrics, options: What the calls cost; those of `FigureKeywords`, such as `confidence=0.9`.
 
         Raises:
             ConfigurationError: for fewer rows than `minimum` (20), fewer than `folds` (5) of either label, or

@@ -106,10 +106,8 @@ def decide(
 
     Args:
         baseline, candidate: What to compare with, and what is to be let through.
-        config: The gate's options.
-        pairing: How the baseline says that items are paired.
-        reruns: What running suspicious items again gave.
-        noise: What `dokimos noise` saw of the unchanged system, for `severity="auto"`.
+        config, pairing: The gate's options, and how the baseline says that items are paired.
+        reruns, noise: What running suspicious items again gave, and what is known of the unchanged system.
     """
     level = Level.of(baseline, candidate, config)
     settings = config.comparison(pairing=pairing, alpha=level.regression)

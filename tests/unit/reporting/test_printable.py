@@ -140,7 +140,10 @@ def test_it_prints_where_standard_output_knows_ascii_only(kind: str, monkeypatch
     value = VALUES[kind]()
     print(value)
     value.print()
-    out.flush()
+    out.seek(0)
+    printed = out.read()
+    assert printed.strip()
+    assert printed.isascii()
 
 
 class Tags(HTMLParser):
