@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.core.run_scope import RunScope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators.judged.material import material
@@ -28,6 +27,7 @@ from dokimos.judges.fencing import MARKER
 from dokimos.judges.protocol import JudgeLM
 from dokimos.judges.replies import read_reply
 from dokimos.judges.reply_schema import schema_of
+from dokimos.judges.run_scope import RunScope, enter_scope
 from dokimos.judges.store import RunCalls
 
 CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."

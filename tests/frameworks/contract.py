@@ -17,9 +17,9 @@ from tool_calling import ToolCallingServer, Turn
 
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.agent import AgentTrace, ToolCall
-from dokimos.core.concurrency import run_sync
 from dokimos.core.jsonable import jsonable
 from dokimos.evaluators import Correctness, ToolCallValidity, ToolErrors, ToolTrajectory
+from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation import ConversationSimulator, ScriptedUser
 
 ROOT = Path(__file__).parents[2]

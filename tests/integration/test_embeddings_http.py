@@ -6,13 +6,13 @@ import pytest
 
 from dokimos import Budget, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
-from dokimos.core.run_scope import counting_usage
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import EmbeddingSimilarity
 from dokimos.http import retries
 from dokimos.judges.embedding_models import embedder
 from dokimos.judges.embeddings import embed
 from dokimos.judges.prices import Prices, Rate
+from dokimos.judges.run_scope import counting_usage
 
 KEY = "sk-test-0123456789abcdef"
 PROTOCOLS = ["openai", "ollama", "azure"]

@@ -6,7 +6,7 @@ import io
 
 import click
 
-from dokimos.core.visible import visible
+from dokimos.runtime.terminal_text import visible
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True, color: str | None = None) -> None:

@@ -76,10 +76,10 @@ def attack(
     attacked. The judge's replies are kept in .dokimos/attacks until all verdicts are there: after Ctrl-C or
     a crash, the same command goes on.
     """
-    from dokimos.core.concurrency import run_sync
-    from dokimos.core.run_scope import evaluator_timeout as time_limit
     from dokimos.judges.attack.corpus import corpus, spread
     from dokimos.judges.attack.runner import Attacking
+    from dokimos.judges.run_scope import evaluator_timeout as time_limit
+    from dokimos.runtime.concurrency import run_sync
 
     _check_outputs(outputs)
     calls = _calls_of(model, spec)

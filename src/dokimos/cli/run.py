@@ -180,9 +180,9 @@ def execute(
             target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose
         )
     from dokimos.cli.outcome import Criteria, Presentation
-    from dokimos.core.files_read import files_read
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
+    from dokimos.runtime.opened_files import files_read
 
     files_read.start()
     check_volume(quiet, verbose)
@@ -220,9 +220,9 @@ def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
 
 def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
     from dokimos.cli.targets import absolute_target, evaluation_file
-    from dokimos.core.files_read import files_read
     from dokimos.experiment.part import Part
     from dokimos.experiment.record import Launch
+    from dokimos.runtime.opened_files import files_read
 
     experiment = adjusted_experiment(target, settings)
     files_read.evaluation = evaluation_file(target)

@@ -196,9 +196,9 @@ def execute_suite(
 
     from dokimos.cli.outcome import Criteria
     from dokimos.cli.run import carry_out
-    from dokimos.core.files_read import files_read
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.wanted import parse_wanted
+    from dokimos.runtime.opened_files import files_read
 
     files_read.start()
     _check_outputs(outputs, format_)

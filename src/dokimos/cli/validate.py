@@ -73,7 +73,7 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
 
 def _say_suite(path: str, *, imports: bool) -> None:
     """Load a suite, and say what there is in it and what is odd about it."""
-    from dokimos.core.static_imports import without_imports
+    from dokimos.runtime.static_imports import without_imports
     from dokimos.suites.environment import export_dotenv
     from dokimos.suites.loader import load_suite
 

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from dokimos.core.figures import one_line
 from dokimos.core.frames import short_path
-from dokimos.core.visible import print_line
+from dokimos.runtime.terminal_text import print_line
 
 _LONGEST = 300
 

@@ -180,7 +180,7 @@ def _run_child(arguments: Sequence[str], report: Path) -> int:
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Let a run end as Ctrl-C ends it, with all that it has finished."""
-    from dokimos.core.interrupts import signal_received
+    from dokimos.runtime.interrupts import signal_received
 
     if os.name != "nt":
         child.send_signal(signal_received() or signal.SIGINT)  # a terminal has sent it, too: both are one

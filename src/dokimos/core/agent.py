@@ -185,9 +185,9 @@ class ToolDefinition:
 
         Raises `ValueError` where there is no name, or the schema is no map.
         """
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.from_map(data)
+        return tool_definitions.from_map(data)
 
     @classmethod
     def from_function(
@@ -198,16 +198,16 @@ class ToolDefinition:
         Descriptions of parameters are read from the docstring (Google, NumPy or Sphinx style) and from
         `Annotated[type, "text"]`. Raises `ValueError` for a parameter without a JSON form.
         """
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.from_function(function, name=name, description=description)
+        return tool_definitions.from_function(function, name=name, description=description)
 
     @classmethod
     def from_model(cls, model: type, *, name: str = "", description: str = "") -> ToolDefinition:
         """Describe a tool whose arguments are the fields of a pydantic model, dataclass or TypedDict."""
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.from_model(model, name=name, description=description)
+        return tool_definitions.from_model(model, name=name, description=description)
 
     @classmethod
     def from_object(cls, tool: Any) -> ToolDefinition:
@@ -216,9 +216,9 @@ class ToolDefinition:
         An object of somebody else's, such as MCP's `Tool`, is read by its attributes `name`, `description`
         and `inputSchema`, `input_schema` or `parameters`. Raises `ValueError`.
         """
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.from_object(tool)
+        return tool_definitions.from_object(tool)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -239,21 +239,21 @@ class ToolDefinition:
         self, api: Literal["chat", "responses"] = "chat", *, strict: bool | None = None
     ) -> dict[str, Any]:
         """Return the tool as OpenAI's Chat Completions (and compatible servers) or Responses take it."""
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.to_openai(self, api, strict=strict)
+        return tool_definitions.to_openai(self, api, strict=strict)
 
     def to_anthropic(self) -> dict[str, Any]:
         """Return the tool as Anthropic's Messages take it."""
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.to_anthropic(self)
+        return tool_definitions.to_anthropic(self)
 
     def to_mcp(self) -> dict[str, Any]:
         """Return the tool as an MCP server lists it."""
-        from dokimos.core import tool_description
+        from dokimos.messages import tool_definitions
 
-        return tool_description.to_mcp(self)
+        return tool_definitions.to_mcp(self)
 
     @property
     def _properties(self) -> Mapping[str, Any]:
@@ -294,7 +294,7 @@ class AgentTrace:
         is the text of the last assistant message, if it comes after the last tool call. Raises `ValueError`,
         naming the message.
         """
-        from dokimos.core.from_messages import trace_of_messages
+        from dokimos.messages.conversations import trace_of_messages
 
         return trace_of_messages(messages)
 

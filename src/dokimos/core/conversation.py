@@ -25,7 +25,7 @@ from dokimos.core.text import quoted
 from dokimos.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dokimos.core.message_formats import MessageFormat
+    from dokimos.messages.formats import MessageFormat
 
 ToolCallStyle: TypeAlias = Literal["full", "names", "none"]
 """How tool calls stand in a transcript: with their arguments, by name only, or not at all."""
@@ -124,7 +124,7 @@ class ConversationTrajectory:
         answer, by id, or without an id to the only open call of the turn that they can belong to. A message
         that only calls tools becomes one with the assistant's next. Raises `ValueError`, naming the message.
         """
-        from dokimos.core.from_messages import conversation_of_messages
+        from dokimos.messages.conversations import conversation_of_messages
 
         return cls(conversation_of_messages(messages), scenario, metadata=metadata)
 
@@ -214,7 +214,7 @@ class ConversationTrajectory:
         result, which is empty where it is not known. "anthropic", "gemini" and "bedrock" take system messages
         elsewhere: see `system_prompt`. Raises `ValueError` for another form.
         """
-        from dokimos.core.message_formats import messages_in
+        from dokimos.messages.formats import messages_in
 
         return messages_in(form, self.messages)
 

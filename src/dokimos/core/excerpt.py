@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
-from dokimos.core.secrets import without_secrets
-from dokimos.core.visible import visible
+from dokimos.runtime.secrets import without_secrets
+from dokimos.runtime.terminal_text import visible
 
 _ROOM: Final = 72
 """Characters of a line that are shown."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
-from dokimos.core.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Clean, without_secrets
 
 LONGEST_ERROR = 2000
 _MOST_SEARCHED = 50 * LONGEST_ERROR

@@ -9,9 +9,9 @@ from typing import Any, Final
 from dokimos.core.error_detail import ErrorDetail, Frame, with_place
 from dokimos.core.figures import cut
 from dokimos.core.frames import Origin, Step, origin_of, short_path, source_line, steps_of, working_directory
-from dokimos.core.secrets import without_secrets
 from dokimos.core.text import LONGEST_ERROR, error_message, error_text
 from dokimos.errors import DokimosError
+from dokimos.runtime.secrets import without_secrets
 
 MOST_FRAMES: Final = 20
 LONGEST_TRACEBACK: Final = 20_000

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
-from dokimos.core.files_read import files_read
 from dokimos.datasets.limits import bounded_lines, unpacked
 from dokimos.datasets.spool import Spool
 from dokimos.errors import ConfigurationError, DatasetError
+from dokimos.runtime.opened_files import files_read
 
 FileFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 

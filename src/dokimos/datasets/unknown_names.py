@@ -11,8 +11,8 @@ from typing import Any, Final
 from dokimos.core.jsonable import camel_case
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.slips import resemblance_of
-from dokimos.core.visible import visible
 from dokimos.errors import DatasetError
+from dokimos.runtime.terminal_text import visible
 
 _METRICS: Final = frozenset(
     name for field in fields(CallMetrics) for name in (field.name, camel_case(field.name))

@@ -160,7 +160,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     def evaluate(self, case: EvalTestCase[In_contra, Out_contra]) -> EvalResult:
         """Score one case; what goes wrong is in the result's `error`, several scores are in its `parts`."""
         if self.is_async:
-            from dokimos.core.concurrency import run_sync  # asyncio is loaded only where it is needed
+            from dokimos.runtime.concurrency import run_sync  # asyncio is loaded only where it is needed
 
             return run_sync(self.evaluate_async(case))
         try:
@@ -182,7 +182,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         """
         if not self.is_async and not self.blocking:
             return self.evaluate(case)
-        from dokimos.core.run_scope import counting_usage
+        from dokimos.judges.run_scope import counting_usage
 
         with counting_usage() as usage:
             result = await self._in_time(case)
@@ -190,7 +190,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
 
     async def _in_time(self, case: EvalTestCase) -> EvalResult:
         """Score a case in the time that the run allows, on the event loop or in a thread."""
-        from dokimos.core.run_scope import current_scope
+        from dokimos.judges.run_scope import current_scope
 
         scope = current_scope()
         limit = scope.evaluator_timeout if self.is_bounded else None
@@ -198,8 +198,8 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
             return await self._scored(case)
         import asyncio
 
-        from dokimos.core.reply_time import counting_extra_time
-        from dokimos.core.scoring_threads import call_serially, call_within, within
+        from dokimos.runtime.reply_time import counting_extra_time
+        from dokimos.runtime.scoring_threads import call_serially, call_within, within
 
         try:
             if self.is_async and limit is not None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict, Unpack
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.eval_result import require_one_score
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
@@ -18,6 +17,7 @@ from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.calibration_result import FOLDS, MINIMUM_ROWS, Calibration, shortage
 from dokimos.evaluators.labelled_verdicts import LabelledVerdict
+from dokimos.runtime.concurrency import run_sync
 
 WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("pass", "passed", "yes", "true", "good", "correct", "right", "1"), True),

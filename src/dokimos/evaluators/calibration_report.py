@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import UNKNOWN, one_line, percent, score
 from dokimos.core.text import counted
-from dokimos.core.visible import visible
 from dokimos.evaluators.labelled_verdicts import AgreementFigure, LabelledVerdict
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from dokimos.evaluators.calibration_result import Calibration

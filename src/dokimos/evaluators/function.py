@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias, TypedDict, Unpack, cast, overload
 
-from dokimos.core.calling import is_async
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.score_range import USUAL_RANGE
@@ -19,6 +18,7 @@ from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.named_code import import_named
 from dokimos.evaluators.scores import label_instead, score_instead
+from dokimos.runtime.calling import is_async
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dokimos.core.static_imports import find_in_module, may_import
 from dokimos.errors import ConfigurationError
+from dokimos.runtime.static_imports import find_in_module, may_import
 
 
 def import_named(place: str, what: str) -> Any:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, listed, quoted
-from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.edit_distance import common_start, edit_distance
+from dokimos.runtime.patterns import find
+from dokimos.runtime.terminal_text import visible
 
 _ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 

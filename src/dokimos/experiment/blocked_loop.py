@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from dokimos.core.visible import print_line
 from dokimos.evaluators import base
 from dokimos.experiment import calls
 from dokimos.experiment.task import task_attribute
+from dokimos.runtime.terminal_text import print_line
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult

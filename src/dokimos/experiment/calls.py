@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.core.reply_time import counting_extra_time, wait_in_time
-from dokimos.core.stuck_calls import where_coroutine_waits
 from dokimos.core.task_progress import tracked_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import counted
@@ -27,6 +25,8 @@ from dokimos.experiment.failures import CommonErrors, describe_error
 from dokimos.experiment.task import prepare, where_task_works
 from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
+from dokimos.runtime.reply_time import counting_extra_time, wait_in_time
+from dokimos.runtime.stuck_calls import where_coroutine_waits
 
 if TYPE_CHECKING:
     from dokimos.core.example import Example

@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
-from dokimos.core.files_read import FilesRead, files_read
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.experiment.evaluation_code import answering_part, names_data_set
+from dokimos.runtime.opened_files import FilesRead, files_read
 from dokimos.version import __version__
 
 MOST_FILES: Final = 5_000

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from dokimos.core.endings import describe_failure
-from dokimos.core.visible import print_line, visible
 from dokimos.reporting.notebook import notebook, show
+from dokimos.runtime.terminal_text import print_line, visible
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.eval_result import flatten, with_cost
 from dokimos.core.results import EvalResult
-from dokimos.core.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.tracebacks import describe_exception
 from dokimos.errors import EvaluationError
@@ -21,6 +19,8 @@ from dokimos.experiment.calls import is_cancelled_from_outside
 from dokimos.experiment.experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment.failures import CHOICE, describe_error
 from dokimos.experiment.record import ResultSink
+from dokimos.judges.run_scope import counting_usage, current_scope, sharing_within_item
+from dokimos.runtime.concurrency import call_in_thread
 
 if TYPE_CHECKING:
     from dokimos.core.example import Example

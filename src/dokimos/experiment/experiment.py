@@ -98,8 +98,8 @@ class Experiment:
         on standard error and to the logger `dokimos` that the run broke or that every item errored.
         `quiet=True` keeps all of that back.
         """
-        from dokimos.core.concurrency import is_loop_running
         from dokimos.experiment.ending import tell_that_loop_waits
+        from dokimos.runtime.concurrency import is_loop_running
 
         if is_loop_running() and not keywords.get("quiet", self.options.quiet):
             tell_that_loop_waits()
@@ -143,8 +143,8 @@ class Experiment:
         Raises:
             ConfigurationError: when the items of the result were not kept.
         """
-        from dokimos.core.concurrency import run_sync
         from dokimos.experiment.rescoring import rescore_async
+        from dokimos.runtime.concurrency import run_sync
 
         options = with_keywords(RunOptions(), keywords)
         chosen = _as_evaluators(evaluators)

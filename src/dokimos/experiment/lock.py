@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from dokimos.core.file_lock import NO_LOCKS_HERE, lock_file, unlock_file
 from dokimos.errors import RunLockedError
+from dokimos.runtime.file_lock import NO_LOCKS_HERE, lock_file, unlock_file
 
 
 class RunLock:

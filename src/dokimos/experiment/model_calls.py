@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from dokimos.core.run_scope import RunScope
-from dokimos.core.scoring_threads import ThreadLimit
-from dokimos.core.secrets import Clean, without_secrets
 from dokimos.core.text import counted
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import Breakers
@@ -17,7 +14,10 @@ from dokimos.judges.budget import TASK, Ledger
 from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.mode import CassetteMode
+from dokimos.judges.run_scope import RunScope
 from dokimos.judges.store import CALLS_FILE, RunCalls
+from dokimos.runtime.scoring_threads import ThreadLimit
+from dokimos.runtime.secrets import Clean, without_secrets
 
 if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from dokimos.core.figures import duration
 from dokimos.core.markup import tag
 from dokimos.core.text import counted
-from dokimos.core.visible import print_line
 from dokimos.reporting.notebook import notebook
 from dokimos.reporting.terminal import safe_console
+from dokimos.runtime.terminal_text import print_line
 
 if TYPE_CHECKING:
     from dokimos.core.summary import Tally

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.concurrency import start_in_thread
 from dokimos.core.jsonable import jsonable
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
@@ -43,6 +42,7 @@ from dokimos.experiment.redaction import (
 )
 from dokimos.experiment.reuse import EarlierOutputs, resumes_same_code
 from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.runtime.concurrency import start_in_thread
 from dokimos.version import __version__
 
 if TYPE_CHECKING:

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dokimos.core.loop_watch import LoopWatch
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.core.run_scope import enter_scope
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.evaluators import base
 from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
@@ -17,6 +15,8 @@ from dokimos.experiment.experiment import EvaluatorSource
 from dokimos.experiment.failures import EVERYTHING_ERRORED, status_of
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.options import RunOptions
+from dokimos.judges.run_scope import enter_scope
+from dokimos.runtime.loop_watch import LoopWatch
 
 NOT_KEPT = "rescore() needs the items, and this experiment ran with keep_results=False."
 

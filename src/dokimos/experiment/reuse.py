@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dokimos.core.files_read import files_read
 from dokimos.core.text import counted, listed
 from dokimos.core.wire import from_json
 from dokimos.errors import DokimosError, JournalError
@@ -19,6 +18,7 @@ from dokimos.experiment.code_record import CodeRecord, is_project_file
 from dokimos.experiment.journal import Position, StoredRun, read_manifest
 from dokimos.experiment.store import last_record
 from dokimos.judges.store import CALLS_FILE, EarlierCalls
+from dokimos.runtime.opened_files import files_read
 
 MOST_RUNS: Final = 10
 """So many of the last runs are looked at."""

@@ -9,15 +9,10 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.eval_result import by_evaluator
-from dokimos.core.garbage import collecting_seldom
-from dokimos.core.interrupts import undisturbed
-from dokimos.core.loop_watch import LoopWatch
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.core.run_scope import enter_scope
 from dokimos.core.summary import Tally
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset
@@ -50,7 +45,12 @@ from dokimos.experiment.reporting import Reporters
 from dokimos.experiment.source import ExampleSource, SourcedExample
 from dokimos.experiment.task import task_attribute
 from dokimos.experiment.workers import abandon, all_ended
+from dokimos.judges.run_scope import enter_scope
 from dokimos.reporting.protocol import ReportedStatus
+from dokimos.runtime.concurrency import run_sync
+from dokimos.runtime.garbage import collecting_seldom
+from dokimos.runtime.interrupts import undisturbed
+from dokimos.runtime.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment

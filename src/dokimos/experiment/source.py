@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.text import counted
@@ -19,6 +18,7 @@ from dokimos.datasets.fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment.journal import content_hash
 from dokimos.experiment.redaction import Redact, redacted_example
+from dokimos.runtime.concurrency import call_in_thread
 
 ROWS_AHEAD: Final = 100
 """Examples of a stream that are looked at before the first is run, to see what their inputs are called."""

@@ -12,17 +12,17 @@ from types import CoroutineType, TracebackType
 from typing import Any, Concatenate, Final, TypeAlias, TypeVar, cast
 
 from dokimos.core.agent import AgentTrace
-from dokimos.core.calling import is_pending, resolve
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_maker
-from dokimos.core.stuck_calls import where_thread_works
 from dokimos.core.task_result import TaskResult
 from dokimos.core.type_parameters import In, Out
+from dokimos.runtime.calling import is_pending, resolve
+from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.stuck_calls import where_thread_works
 
 TaskOutput: TypeAlias = (
     Out

@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
-from dokimos.core.visible import visible
 from dokimos.exporters.items import expected_text, inputs_text, shown
+from dokimos.runtime.terminal_text import visible
 
 COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
 

@@ -15,7 +15,6 @@ from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import RunSummary
-from dokimos.core.visible import visible
 from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import ConfigurationError, TypeConversionError
 from dokimos.exporters.items import (
@@ -27,6 +26,7 @@ from dokimos.exporters.items import (
     shown,
 )
 from dokimos.exporters.shared_texts import is_long, join_texts, share_texts
+from dokimos.runtime.terminal_text import visible
 
 VERSION: Final = 1
 RESULT_VERSION: Final = 2

@@ -14,8 +14,8 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
-from dokimos.core.visible import visible
 from dokimos.exporters.items import expected_text, inputs_text, shown
+from dokimos.runtime.terminal_text import visible
 
 MAX_TEXT: Final = 20_000
 MAX_MESSAGE: Final = 1_000

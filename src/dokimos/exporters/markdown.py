@@ -14,7 +14,6 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, describe_labels, judge_cost
-from dokimos.core.visible import visible
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import (
     ItemRuns,
@@ -27,6 +26,7 @@ from dokimos.exporters.items import (
     tag_keys,
     worst_first,
 )
+from dokimos.runtime.terminal_text import visible
 
 T = TypeVar("T")
 

@@ -14,7 +14,6 @@ from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.results import ExperimentResult
-from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
 from dokimos.gate.config import GateConfig
@@ -24,6 +23,7 @@ from dokimos.gate.item_guards import RERUNS
 from dokimos.gate.places import Surroundings, file_stem, keep_out_of_git, write_atomically
 from dokimos.gate.variation import NoiseFigures
 from dokimos.gate.verdict import GateStatus, GateVerdict
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from dokimos.gate.noise import NoiseReport

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from dokimos.core.visible import visible
 from dokimos.gate.places import truthy
 from dokimos.gate.report import ReadVerdict, markdown_of, overall
+from dokimos.runtime.terminal_text import visible
 
 TIMEOUT: Final = 30.0
 _MOST_PAGES: Final = 50

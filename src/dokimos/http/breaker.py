@@ -12,13 +12,13 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from contextvars import ContextVar
 from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
-from dokimos.core.reply_time import give_extra_time
-from dokimos.core.run_scope import current_scope
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
+from dokimos.runtime.reply_time import give_extra_time
 
 PATIENCE: Final = 120.0
 OPENING_TRIES: Final = 4
@@ -253,11 +253,17 @@ class Breakers:
 
 
 _outside = Breakers(in_run=False)
+_of_run: ContextVar[Breakers | None] = ContextVar("dokimos_breakers", default=None)
 
 
 def current_breakers() -> Breakers:
     """Return the breakers of the run that is calling, or those of all calls outside runs."""
-    return current_scope().breakers or _outside
+    return _of_run.get() or _outside
+
+
+def use_breakers(breakers: Breakers | None) -> None:
+    """Make the breakers of a run current in this context and in those copied from it; None outside a run."""
+    _of_run.set(breakers)
 
 
 def forget_outages() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from dokimos.core.secrets import HIDDEN, SHORTEST_SECRET
+from dokimos.runtime.secrets import HIDDEN, SHORTEST_SECRET
 
 _SHORTEST: Final = 8
 """A shorter value is cut out of no text, nor is one without a digit: `ollama`, `not-needed`."""

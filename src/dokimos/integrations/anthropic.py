@@ -6,9 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.calling import called
-from dokimos.core.concurrency import run_sync
-from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
     AgentApplication,
@@ -28,6 +25,9 @@ from dokimos.integrations.tool_loop import (
     usage_of_all,
 )
 from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.messages.conversations import trace_of_messages
+from dokimos.runtime.calling import called
+from dokimos.runtime.concurrency import run_sync
 
 __all__ = [
     "ToolLoop",

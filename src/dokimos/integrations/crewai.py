@@ -9,10 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.calling import called
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message, call_text
-from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -39,6 +36,9 @@ from dokimos.integrations.reading import (
     usage_of,
     with_offered,
 )
+from dokimos.runtime.calling import called
+from dokimos.runtime.concurrency import run_sync
+from dokimos.runtime.extras import require
 
 EXTRA: Final = "crewai"
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -39,6 +37,8 @@ from dokimos.integrations.reading import (
     usage_of,
 )
 from dokimos.judges.identity import identity_of
+from dokimos.runtime.concurrency import run_sync
+from dokimos.runtime.extras import require
 
 EXTRA: Final = "langchain"
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from dokimos.core.concurrency import loop_ends_soon
+from dokimos.runtime.concurrency import loop_ends_soon
 
 R = TypeVar("R")
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.calling import called
-from dokimos.core.concurrency import run_sync
-from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
     AgentApplication,
@@ -31,6 +28,9 @@ from dokimos.integrations.tool_loop import (
 from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.schemas import ANSWER
+from dokimos.messages.conversations import trace_of_messages
+from dokimos.runtime.calling import called
+from dokimos.runtime.concurrency import run_sync
 
 AgentLike: TypeAlias = Any
 """A `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of them."""

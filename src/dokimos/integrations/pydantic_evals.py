@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dokimos.core.calling import called
 from dokimos.core.contexts import NAMES, find_contexts
-from dokimos.core.extras import require
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, Score
@@ -17,6 +15,8 @@ from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
 from dokimos.integrations.reading import extract_texts, get, usage_of
+from dokimos.runtime.calling import called
+from dokimos.runtime.extras import require
 
 EXTRA: Final = "pydantic-ai"
 

@@ -13,7 +13,7 @@ from dokimos.core.contexts import document_text, unscored
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import CALL_ERROR, CALL_ID
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.core.told import UNNAMED
+from dokimos.messages.neutral import UNNAMED
 
 _METADATA_FIELDS: Final = ("metadata", "meta")
 

@@ -7,10 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.calling import called
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
-from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -29,6 +26,9 @@ from dokimos.integrations.base import (
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of
 from dokimos.integrations.turn_taking import one_at_a_time
+from dokimos.runtime.calling import called
+from dokimos.runtime.concurrency import run_sync
+from dokimos.runtime.extras import require
 
 EXTRA: Final = "smolagents"
 

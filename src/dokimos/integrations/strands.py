@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory
-from dokimos.core.from_messages import trace_of_messages
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -29,6 +27,8 @@ from dokimos.integrations.base import (
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import get, priced, usage_of, without_answer_calls
 from dokimos.integrations.turn_taking import one_at_a_time
+from dokimos.messages.conversations import trace_of_messages
+from dokimos.runtime.concurrency import run_sync
 
 EXTRA: Final = "strands"
 

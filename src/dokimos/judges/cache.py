@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.jsonable import jsonable
-from dokimos.core.secrets import Clean, without_secrets
 from dokimos.core.wire import from_json
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import cleaned_reply
+from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.secrets import Clean, without_secrets
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.run_scope import RunScope, current_scope, current_usage, shared
 from dokimos.errors import EndpointDownError, JudgeReplyError
 from dokimos.judges.fencing import with_marker
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_reply, identity_of
+from dokimos.judges.run_scope import RunScope, current_scope, current_usage, shared
 
 if TYPE_CHECKING:
     from dokimos.judges.budget import Reservation

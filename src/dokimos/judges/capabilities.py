@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeVar
 
-from dokimos.core.reply_time import give_extra_time
 from dokimos.http.refusal import Complaint, RequestRefused
 from dokimos.judges.protocol import JsonSchemaDict
+from dokimos.runtime.reply_time import give_extra_time
 
 T = TypeVar("T")
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from dokimos.core.file_lock import one_at_a_time
-from dokimos.core.secrets import Clean, without_secrets
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.fencing import MARKER
 from dokimos.judges.mode import CassetteMode
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
+from dokimos.runtime.file_lock import one_at_a_time
+from dokimos.runtime.secrets import Clean, without_secrets
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest, CallStore

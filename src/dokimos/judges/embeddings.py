@@ -12,13 +12,13 @@ from functools import partial
 from operator import mul
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
-from dokimos.core.calling import called
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.run_scope import RunScope, current_scope
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.calls import CallRequest, CallStore, keep, known_reply, paid
 from dokimos.judges.protocol import JudgeReply, check_metrics, identity_of
+from dokimos.judges.run_scope import RunScope, current_scope
+from dokimos.runtime.calling import called
 
 Vector: TypeAlias = "array[float]"
 

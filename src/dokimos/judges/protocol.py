@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from dokimos.core.calling import called
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, JudgeError
 from dokimos.judges.identity import identity_of as identity_of
+from dokimos.runtime.calling import called
 
 JsonSchemaDict: TypeAlias = Mapping[str, Any]
 

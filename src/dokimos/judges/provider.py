@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.core.secrets import remember_secret
-from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.address import fault_of_url, has_login
 from dokimos.http.body import reply_limit
@@ -34,6 +32,8 @@ from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.judges.request import Home, ModelRequest
+from dokimos.runtime.secrets import remember_secret
+from dokimos.runtime.terminal_text import visible
 
 MOST_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300

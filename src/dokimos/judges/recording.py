@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from dokimos.core.jsonable import compact_json, jsonable
-from dokimos.core.secrets import Clean
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
 from dokimos.judges.protocol import JudgeReply
+from dokimos.runtime.secrets import Clean
 
 UNUSABLE: Final = "unusable"
 """Comes right after the key, where it is there at all."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.secrets import Clean, without_secrets
 from dokimos.core.text import listed
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import UNUSABLE, Recording
+from dokimos.runtime.secrets import Clean, without_secrets
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest

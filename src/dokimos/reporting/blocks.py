@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from dokimos.core.markup import Html, tag
-from dokimos.core.visible import visible
 from dokimos.reporting.console import columns_asked
 from dokimos.reporting.tables import Table, cell_text, print_table
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

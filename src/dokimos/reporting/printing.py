@@ -9,11 +9,11 @@ from typing import Any
 
 from dokimos.core.figures import one_line
 from dokimos.core.views import Printable
-from dokimos.core.visible import visible
 from dokimos.reporting.blocks import View
 from dokimos.reporting.console import WIDTH, make_console
 from dokimos.reporting.notebook import is_shown
 from dokimos.reporting.terminal import safe_console
+from dokimos.runtime.terminal_text import visible
 
 _LONGEST_REPR = 160
 

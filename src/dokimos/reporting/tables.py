@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from dokimos.core.visible import visible
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.visible import visible
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,11 +13,11 @@ from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.markup import tag
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
-from dokimos.core.visible import visible
 from dokimos.reporting import console
 from dokimos.reporting.blocks import Detail, Line, View, print_blocks, table_html
 from dokimos.reporting.data_views import LONGEST_REASON, entries, result_line
 from dokimos.reporting.worst_items import Entry, worst_entries, wrong_results
+from dokimos.runtime.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

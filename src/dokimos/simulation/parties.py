@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from dokimos.core.calling import resolve
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
 from dokimos.core.jsonable import text_form
@@ -19,6 +17,8 @@ from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
 from dokimos.experiment.calls import look_at
 from dokimos.experiment.task import Task, prepare
+from dokimos.runtime.calling import resolve
+from dokimos.runtime.concurrency import call_in_thread
 
 T = TypeVar("T")
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import Application, ConversationTrajectory, Message
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import END_REASON
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.run_scope import Usage, counting_usage
 from dokimos.core.text import error_text
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.evaluators.checks import check_whole
 from dokimos.experiment.calls import is_cancelled_from_outside
+from dokimos.judges.run_scope import Usage, counting_usage
+from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation.parties import (
     GIVEN_UP,
     GOAL,

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from dokimos.core.patterns import find
 from dokimos.core.text import listed, quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import ONE_OF, OPTIONAL, read_value
 from dokimos.evaluators.agent.value_matching import as_value_matcher
 from dokimos.evaluators.agent.values import same_value
+from dokimos.runtime.patterns import find
 
 Check: TypeAlias = Callable[[Any], bool]
 """Says whether the value that an agent gave will do."""

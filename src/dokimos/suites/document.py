@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.core.files_read import files_read
 from dokimos.core.yaml_scalars import (
     CORE_TAGS,
     NULL,
@@ -16,6 +15,7 @@ from dokimos.core.yaml_scalars import (
     read_scalar_1_1,
     read_tagged,
 )
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.old_readings import OldReading
 from dokimos.suites.problems import Place, Problem, Steps, case_named, path_text
 from dokimos.suites.variables import Lookup, substitute

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dokimos.core.contexts import NAMES, as_list
-from dokimos.core.files_read import files_read
 from dokimos.core.slips import resemblance_of
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.problems import Place, Problem, Steps

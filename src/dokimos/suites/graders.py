@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.calling import is_async
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import ScoreLike
+from dokimos.runtime.calling import is_async
 from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 
 

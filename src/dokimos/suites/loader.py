@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.garbage import collection_held_back
 from dokimos.errors import ConfigurationError, MissingExtraError
+from dokimos.runtime.garbage import collection_held_back
 from dokimos.suites.document import Document
 from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
 from dokimos.suites.files import read_suite, with_settings

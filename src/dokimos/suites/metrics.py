@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.contexts import RETRIEVAL_CONTEXT
-from dokimos.core.files_read import files_read
 from dokimos.core.keys import CONTEXTS
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
 from dokimos.evaluators.scalars import as_written
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.metric_schema import (
     CodeMetric,
     EvaluatorMetric,

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dokimos.core.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.core.text import error_text
 from dokimos.core.tracebacks import located_error_text
 from dokimos.errors import ConfigurationError
+from dokimos.runtime.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.suites import compatibility
 
 _loading: Final = threading.RLock()

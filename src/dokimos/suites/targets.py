@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from dokimos.core.calling import is_async
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
-from dokimos.core.files_read import files_read
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
@@ -29,6 +27,8 @@ from dokimos.errors import (
     JudgeUnavailableError,
 )
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
+from dokimos.runtime.calling import is_async
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import near
 

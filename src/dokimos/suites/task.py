@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from dokimos.core.calling import resolve
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.error_detail import ErrorDetail
@@ -16,14 +15,15 @@ from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, TOOLS, TRAJECTORY
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.reply_time import reply_limit
-from dokimos.core.run_scope import current_scope
 from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare, where_task_works
+from dokimos.judges.run_scope import current_scope
+from dokimos.runtime.calling import resolve
+from dokimos.runtime.reply_time import reply_limit
 from dokimos.suites.fatal_graders import fatal_graders
 from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan, failed_turn
 from dokimos.suites.targets import Application, Reply, Request, told

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.error_detail import ErrorDetail, with_place
 from dokimos.core.eval_result import join_parts
 from dokimos.core.jsonable import jsonable, text_form
@@ -15,14 +14,15 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
-from dokimos.core.run_scope import current_scope, evaluator_timeout
 from dokimos.core.score_range import ScoreRange
-from dokimos.core.scoring_threads import call_within
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, error_text
 from dokimos.core.unjudged import DISABLED
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
+from dokimos.judges.run_scope import current_scope, evaluator_timeout
+from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.scoring_threads import call_within
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_error_detail, turn_outputs
 from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 

@@ -11,14 +11,14 @@ from dokimos.core.eval_result import by_evaluator
 from dokimos.core.figures import one_line
 from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
-from dokimos.core.run_scope import current_scope, enter_scope
 from dokimos.core.score_range import describe_range
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.visible import visible
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators.base import Evaluator, evaluator_instead
 from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
 from dokimos.experiment.wanted import Wanted, compare
+from dokimos.judges.run_scope import current_scope, enter_scope
+from dokimos.runtime.terminal_text import visible
 from dokimos.testing.cassettes import current_cassette
 from dokimos.testing.recorder import current_recorder
 
@@ -107,7 +107,7 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
     waiting = [evaluator for evaluator in evaluators if evaluator.is_async]
     if not waiting:
         return evaluate_inline(evaluators, case, None)
-    from dokimos.core.concurrency import run_sync
+    from dokimos.runtime.concurrency import run_sync
 
     cassette = current_cassette()
     known = () if cassette is None else (cassette,)

@@ -221,8 +221,8 @@ def dokimos_recorder(request: pytest.FixtureRequest) -> ItemRecorder:
 
 def _session_of(config: pytest.Config) -> SessionRecord:
     if _session not in config.stash:
-        from dokimos.core.visible import visible
         from dokimos.errors import DokimosError
+        from dokimos.runtime.terminal_text import visible
         from dokimos.testing.session import SessionRecord
 
         try:

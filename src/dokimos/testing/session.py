@@ -16,7 +16,6 @@ from dokimos.core.figures import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import counted
-from dokimos.core.visible import visible
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
@@ -24,6 +23,7 @@ from dokimos.experiment.reporting import Handles, Reporters
 from dokimos.experiment.wanted import compare, parse_wanted
 from dokimos.exporters.base import export, exporter_for
 from dokimos.reporting.protocol import ReportedStatus, Reporter
+from dokimos.runtime.terminal_text import visible
 from dokimos.testing.cases import CaseSource
 from dokimos.testing.recorder import ItemRecorder
 from dokimos.version import __version__

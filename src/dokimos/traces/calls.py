@@ -1,6 +1,6 @@
 """The calls of tools in a trace: what the model asked for, what ran, and what came back.
 
-Results go to calls as `Answers` says: by their id, else to the only call of the turn that fits.
+Results go to calls as `ResultMatcher` says: by their id, else to the only call of the turn that fits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from dokimos.core.agent import ToolCall
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CALL_ERROR, UNKNOWN_ARGUMENTS
-from dokimos.core.told import Answers, ToldCall, ToldResult, tool_call_of
+from dokimos.messages.neutral import NeutralCall, NeutralResult, ResultMatcher, to_tool_call
 from dokimos.traces.attributes import literal
 from dokimos.traces.messages import result_text
 from dokimos.traces.reading import SpanReading
@@ -27,17 +27,17 @@ CALL_ID = "id"
 class MadeCall:
     """A call on its way to becoming a `ToolCall`."""
 
-    told: ToldCall
+    told: NeutralCall
     time_ns: int
     entry: Entry | None = None
     """The message that made it; None for a tool that ran without being asked for."""
     earlier: bool = False
     """Whether it was made before this trace."""
-    result: ToldResult | None = None
+    result: NeutralResult | None = None
     ran: SpanReading | None = None
 
     def finished(self) -> ToolCall:
-        return tool_call_of(self.told, self._arguments(), self._result(), self._metadata())
+        return to_tool_call(self.told, self._arguments(), self._result(), self._metadata())
 
     def _arguments(self) -> Any:
         if self.told.arguments is None and self.ran is not None:
@@ -70,7 +70,7 @@ def made_calls(transcript: Transcript) -> list[MadeCall]:
 
 def _asked(thread: Thread) -> list[MadeCall]:
     made: list[MadeCall] = []
-    answers = Answers()
+    answers = ResultMatcher()
     for place, entry in enumerate(thread.entries):
         if entry.message.role == "user":
             answers.end_turn()
@@ -100,7 +100,7 @@ def _put_to_call(span: Span, ran: SpanReading, made: list[MadeCall]) -> None:
     call = _call_of(span, ran, [each for each in made if each.ran is None and not each.earlier])
     if call is None:
         arguments = {"input": ran.arguments} if _is_plain(ran.arguments) else ran.arguments
-        made.append(MadeCall(ToldCall(ran.name, arguments, ran.call_id), span.start_ns or 0, ran=ran))
+        made.append(MadeCall(NeutralCall(ran.name, arguments, ran.call_id), span.start_ns or 0, ran=ran))
     else:
         call.ran = ran
 

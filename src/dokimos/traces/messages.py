@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dokimos.core import told
 from dokimos.core.json_object import structured
 from dokimos.core.jsonable import text_form
-from dokimos.core.message_parts import is_part
-from dokimos.core.messages import read_recorded
-from dokimos.core.told import ToldMessage
+from dokimos.messages import neutral
+from dokimos.messages.neutral import NeutralMessage
+from dokimos.messages.parsing import read_recorded
+from dokimos.messages.parts import is_part
 from dokimos.traces.attributes import FlatMemory
 
 
@@ -19,23 +19,23 @@ from dokimos.traces.attributes import FlatMemory
 class History:
     """What was read last: what the spans of a trace tell again and again is read only once."""
 
-    told: list[Any] = field(default_factory=list)
-    found: list[list[ToldMessage]] = field(default_factory=list)
+    neutral: list[Any] = field(default_factory=list)
+    found: list[list[NeutralMessage]] = field(default_factory=list)
     flat: FlatMemory = field(default_factory=FlatMemory)
 
-    def read(self, told: list[Any], role: str) -> list[ToldMessage]:
+    def read(self, neutral: list[Any], role: str) -> list[NeutralMessage]:
         """Read messages, of which the first may be known."""
-        known = len(self.told)
-        if told[:known] != self.told:
+        known = len(self.neutral)
+        if neutral[:known] != self.neutral:
             self.found, known = [], 0
-        self.found += [read_recorded(structured(element), role) for element in told[known:]]
-        self.told = told
+        self.found += [read_recorded(structured(element), role) for element in neutral[known:]]
+        self.neutral = neutral
         return [message for found in self.found for message in found]
 
 
 def parse_messages(
     value: Any, role: str = "user", *, choices: bool = False, history: History | None = None
-) -> tuple[ToldMessage, ...]:
+) -> tuple[NeutralMessage, ...]:
     """Read messages: JSON text or structures, a list or one alone; plain text is a message of `role`.
 
     What the assistant says and calls in one go is one message, however many it was told in, unless they are
@@ -48,7 +48,7 @@ def parse_messages(
     else:
         found = read_recorded(content, role)
     if not found and content and isinstance(value, str) and value.strip() and not _are_messages(content):
-        found = [ToldMessage(role, value)]  # JSON that somebody said
+        found = [NeutralMessage(role, value)]  # JSON that somebody said
     return tuple(found) if choices else _joined(found)
 
 
@@ -59,7 +59,7 @@ def text_of(value: Any) -> str:
 
 def result_text(value: Any) -> str | None:
     """Return what a tool returned as text; a structure, also one told as JSON text, as compact JSON."""
-    return text_form(structured(told.result_text(structured(value))))
+    return text_form(structured(neutral.result_text(structured(value))))
 
 
 def _are_messages(content: Any) -> bool:
@@ -68,13 +68,13 @@ def _are_messages(content: Any) -> bool:
     return all(isinstance(each, dict) and "role" in each for each in messages)
 
 
-def _joined(messages: Sequence[ToldMessage]) -> tuple[ToldMessage, ...]:
-    joined: list[ToldMessage] = []
+def _joined(messages: Sequence[NeutralMessage]) -> tuple[NeutralMessage, ...]:
+    joined: list[NeutralMessage] = []
     for message in messages:
         last = joined[-1] if joined else None
         if last is not None and last.role == message.role == "assistant":
             texts = [text for text in (last.text, message.text) if text]
-            joined[-1] = ToldMessage(
+            joined[-1] = NeutralMessage(
                 "assistant",
                 "\n".join(texts),
                 last.calls + message.calls,

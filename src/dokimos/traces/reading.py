@@ -11,7 +11,7 @@ from dokimos.core.json_object import structured, unquoted
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
-from dokimos.core.told import UNNAMED, ToldCall, ToldMessage, ToldResult
+from dokimos.messages.neutral import UNNAMED, NeutralCall, NeutralMessage, NeutralResult
 from dokimos.traces import langfuse
 from dokimos.traces.attributes import first, literal
 from dokimos.traces.first_chunk import first_chunk_ms
@@ -67,8 +67,8 @@ class SpanReading:
     """The id of the call that a tool span answers."""
     arguments: Any = None
     result: Any = None
-    inputs: tuple[ToldMessage, ...] = ()
-    outputs: tuple[ToldMessage, ...] = ()
+    inputs: tuple[NeutralMessage, ...] = ()
+    outputs: tuple[NeutralMessage, ...] = ()
     input_text: str | None = None
     """What a span without messages was given, where that is text; `output_text` what it gave."""
     output_text: str | None = None
@@ -196,8 +196,8 @@ NO_MESSAGE: Final = "error"
 BROKEN_OFF: Final = "The answer of the model broke off: its finish reason is 'error'."
 
 _LARGEST: Final = 1e300
-_NO_CALL: Final = ToldCall("")
-_NO_RESULT: Final = ToldResult(None)
+_NO_CALL: Final = NeutralCall("")
+_NO_RESULT: Final = NeutralResult(None)
 
 
 def _tool_name(source: SpanSource, called: str) -> str:
@@ -367,7 +367,7 @@ def _is_one(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) == 1
 
 
-def _last_text(messages: Iterable[ToldMessage]) -> str | None:
+def _last_text(messages: Iterable[NeutralMessage]) -> str | None:
     texts = [message.text for message in messages if message.text]
     return texts[-1] if texts else None
 

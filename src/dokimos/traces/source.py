@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dokimos.core.json_object import structured
-from dokimos.core.told import ToldMessage
+from dokimos.messages.neutral import NeutralMessage
 from dokimos.traces import adk, langfuse, vercel
 from dokimos.traces.attributes import Attributes, first, unflattened
 from dokimos.traces.messages import History, parse_messages, text_of
@@ -92,13 +92,13 @@ class SpanSource:
         return last.get("finish_reason") == "error"
 
     @cached_property
-    def inputs(self) -> tuple[ToldMessage, ...]:
+    def inputs(self) -> tuple[NeutralMessage, ...]:
         given = self._messages(INPUT_MESSAGES, self._given_in_events, FLAT_INPUTS, PLAIN_INPUTS, role="user")
         instructions = text_of(self.get("gen_ai.system_instructions"))
-        return (ToldMessage("system", instructions), *given) if instructions else given
+        return (NeutralMessage("system", instructions), *given) if instructions else given
 
     @cached_property
-    def outputs(self) -> tuple[ToldMessage, ...]:
+    def outputs(self) -> tuple[NeutralMessage, ...]:
         return self._messages(
             OUTPUT_MESSAGES, self._chosen_in_events, FLAT_OUTPUTS, PLAIN_OUTPUTS, role="assistant"
         )
@@ -111,7 +111,7 @@ class SpanSource:
         plain: Iterable[str],
         *,
         role: str,
-    ) -> tuple[ToldMessage, ...]:
+    ) -> tuple[NeutralMessage, ...]:
         """Return the messages of the first place that has any."""
         count = self.first(CHOICE_COUNT) if role == "assistant" else None
         choices = isinstance(count, int) and count > 1

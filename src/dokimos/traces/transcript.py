@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from dokimos.core.jsonable import text_form
 from dokimos.core.quick_init import quick_init
-from dokimos.core.told import ToldMessage
+from dokimos.messages.neutral import NeutralMessage
 from dokimos.traces.messages import History
 from dokimos.traces.reading import SpanReading, read_span
 from dokimos.traces.semconv import SpanRole
@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[Any, ...]
 class Entry:
     """A message, and when it was known."""
 
-    message: ToldMessage
+    message: NeutralMessage
     time_ns: int
 
 
@@ -61,7 +61,7 @@ class Thread:
         place = _last_place(told, lambda key: key in shared)
         return None if place is None else place + 1
 
-    def add(self, messages: Iterable[ToldMessage], time_ns: int) -> None:
+    def add(self, messages: Iterable[NeutralMessage], time_ns: int) -> None:
         for message in messages:
             self.entries.append(Entry(message, time_ns))
             self.keys.append(_key(message))
@@ -82,7 +82,7 @@ class Threads:
         self.found.append(thread)
         return len(self.found) - 1
 
-    def add(self, place: int, messages: Iterable[ToldMessage], time_ns: int) -> None:
+    def add(self, place: int, messages: Iterable[NeutralMessage], time_ns: int) -> None:
         """Add messages to a thread."""
         thread = self.found[place]
         known = len(thread.keys)
@@ -95,7 +95,7 @@ class Threads:
         if thread.keys:
             self._ending.setdefault(thread.keys[-1], set()).add(place)
 
-    def join(self, messages: Sequence[ToldMessage], owner: str, time_ns: int) -> int | None:
+    def join(self, messages: Sequence[NeutralMessage], owner: str, time_ns: int) -> int | None:
         """Add what is new in `messages` to the last thread that they continue, and return its place.
 
         That is one that they go on from the end of, else one of the same agent that they branch off from.
@@ -186,7 +186,7 @@ class Transcript:
         threads.add(place, reading.outputs, span.end_ns or span.start_ns or 0)
 
 
-def _start_of_turn(messages: Sequence[ToldMessage]) -> int:
+def _start_of_turn(messages: Sequence[NeutralMessage]) -> int:
     """Return where the last message of the user is, 0 if there is none."""
     return _last_place(messages, lambda message: message.role == "user") or 0
 
@@ -195,7 +195,7 @@ def _last_place(items: Sequence[Any], matches: Callable[[Any], bool]) -> int | N
     return next((place for place in range(len(items) - 1, -1, -1) if matches(items[place])), None)
 
 
-def _key(message: ToldMessage) -> Key:
+def _key(message: NeutralMessage) -> Key:
     if message.result is not None:
         result = message.result
         return ("tool", result.id) if result.id else ("tool", result.name, text_form(result.value))

@@ -9,7 +9,7 @@ import dokimos
 from dokimos.cli.main import main, run_command
 
 SOURCE = Path(dokimos.__file__).parent
-WAYS = {"cli/echo.py", "core/visible.py", "reporting/terminal.py"}
+WAYS = {"cli/echo.py", "runtime/terminal_text.py", "reporting/terminal.py"}
 """The modules that print."""
 DIRECT = {
     "click.echo", "click.secho", "click.echo_via_pager", "print", "Console",

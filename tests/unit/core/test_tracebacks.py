@@ -17,12 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core import frames, secrets
+from dokimos.core import frames
 from dokimos.core.error_detail import ErrorDetail, Frame, with_place
 from dokimos.core.results import EvalResult
 from dokimos.core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, located_error_text
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
+from dokimos.runtime import secrets
 
 
 @pytest.fixture

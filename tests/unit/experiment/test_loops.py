@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.datasets.dataset import Dataset
@@ -22,6 +21,7 @@ from dokimos.experiment.lock import RunLock
 from dokimos.experiment.store import load_run
 from dokimos.reporting.memory import MemoryReporter
 from dokimos.reporting.protocol import ReportedStatus
+from dokimos.runtime.concurrency import run_sync
 
 Numbers = Callable[..., Dataset]
 

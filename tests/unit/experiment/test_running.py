@@ -15,7 +15,6 @@ import pytest
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, RunStatus, Score
-from dokimos.core.run_scope import current_scope
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
@@ -28,6 +27,7 @@ from dokimos.experiment import calls
 from dokimos.experiment.experiment import Experiment, evaluate
 from dokimos.experiment.options import RunOptions
 from dokimos.judges.budget import Budget
+from dokimos.judges.run_scope import current_scope
 
 Numbers = Callable[..., Dataset]
 

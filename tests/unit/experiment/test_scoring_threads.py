@@ -14,7 +14,6 @@ import pytest
 
 from dokimos.core.example import Example
 from dokimos.core.results import ExperimentResult
-from dokimos.core.scoring_threads import serial_thread_of
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import ConfigurationError
@@ -24,6 +23,7 @@ from dokimos.evaluators.conversation.per_turn import PerTurn
 from dokimos.evaluators.function import FunctionEvaluator, evaluator
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
+from dokimos.runtime.scoring_threads import serial_thread_of
 from dokimos.suites.graders import GraderEvaluator
 from dokimos.testing.assertions import assert_eval
 
@@ -368,7 +368,7 @@ def test_rescoring_is_bounded_too(numbers: Numbers, release: threading.Event) ->
 
 
 def test_each_turn_of_a_suite_has_the_time_for_itself(release: threading.Event) -> None:
-    from dokimos.core.run_scope import evaluator_timeout
+    from dokimos.judges.run_scope import evaluator_timeout
     from dokimos.suites.plan import TURNS, TurnPlan
     from dokimos.suites.turn_metric import ConversationMetric, TurnMetric
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from dokimos.core.concurrency import call_in_thread
 from dokimos.core.example import Example
 from dokimos.core.results import ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.store import load_run
+from dokimos.runtime.concurrency import call_in_thread
 
 Numbers = Callable[..., Dataset]
 

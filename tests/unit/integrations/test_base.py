@@ -6,7 +6,6 @@ import pytest
 
 from dokimos import Dataset, Example, evaluate
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.concurrency import run_sync
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import EndpointDownError, EvaluationError, IntegrationError, JudgeUnavailableError
@@ -23,6 +22,7 @@ from dokimos.integrations.base import (
     mean_score,
     numeric_score,
 )
+from dokimos.runtime.concurrency import run_sync
 
 TRACE = AgentTrace((ToolCall("search", {"q": "x"}, result="found"),), "The answer.", reasoning_steps=("a",))
 

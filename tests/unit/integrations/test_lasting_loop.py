@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos import EvalTestCase
-from dokimos.core.concurrency import run_sync
 from dokimos.integrations import langchain_evaluators, pydantic_evals
 from dokimos.integrations.lasting_loop import on_lasting_loop
+from dokimos.runtime.concurrency import run_sync
 
 marked = contextvars.ContextVar("marked", default="nothing")
 
@@ -94,7 +94,7 @@ def test_a_call_that_is_cancelled_is_cancelled_there_too():
 
 LEFT_BEHIND = """
 import asyncio
-from dokimos.core.concurrency import run_sync
+from dokimos.runtime.concurrency import run_sync
 from dokimos.integrations.lasting_loop import on_lasting_loop
 
 @on_lasting_loop

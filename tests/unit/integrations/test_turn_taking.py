@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from dokimos.core.concurrency import run_sync
 from dokimos.integrations.turn_taking import one_at_a_time
+from dokimos.runtime.concurrency import run_sync
 
 
 async def test_calls_of_one_loop_never_overlap():

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pytest
 
 from dokimos import Budget, CallMetrics
-from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.budget import Ledger
 from dokimos.judges.calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply, as_judge, identity_of
+from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
 
 
 class Counting:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
-from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.evaluators import EmbeddingSimilarity
 from dokimos.judges.embedding_models import HttpEmbedder, embedder
@@ -25,6 +24,7 @@ from dokimos.judges.embeddings import (
     unpacked,
 )
 from dokimos.judges.openai import AzureOpenAI, OpenAIChat
+from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
 
 KEY = "sk-test-0123456789abcdef"
 vectors = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=20).filter(

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.judges.calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply, TokenLogprob
+from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.judges.store import RunCalls
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
-from dokimos.core.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators import LLMJudge
 from dokimos.judges.calls import CallRequest, complete
 from dokimos.judges.cassette import with_cassette
 from dokimos.judges.protocol import JudgeReply
+from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
 from dokimos.judges.store import RunCalls
 
 GOOD = '{"reason": "It is.", "score": 1}'

@@ -4,9 +4,9 @@ import threading
 import pytest
 
 from dokimos import AgentTrace, CallMetrics, ConversationTrajectory, Message, TaskResult, ToolCall
-from dokimos.core.run_scope import RunScope, enter_scope
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.judges.budget import Budget, Ledger
+from dokimos.judges.run_scope import RunScope, enter_scope
 from dokimos.simulation import ConversationSimulator, LLMSimulatedUser, ScriptedUser
 
 ENDLESS = ScriptedUser(tuple(f"Question {number}" for number in range(1, 100)))

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+from dokimos.messages.neutral import NeutralCall, NeutralMessage, NeutralResult
 from dokimos.traces.messages import parse_messages, result_text
 
-CALL = ToldCall("add", {"a": 1}, "c1")
-ASKED = ToldMessage("user", "1 + 2?")
-CALLED = ToldMessage("assistant", calls=(CALL,))
+CALL = NeutralCall("add", {"a": 1}, "c1")
+ASKED = NeutralMessage("user", "1 + 2?")
+CALLED = NeutralMessage("assistant", calls=(CALL,))
 
 
 def result(value="3", identity="c1", name="", failed=False):
-    return ToldMessage("tool", result=ToldResult(value, identity, name, failed))
+    return NeutralMessage("tool", result=NeutralResult(value, identity, name, failed))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_result_that_says_so_has_failed(failed):
     ],
 )
 def test_reasoning_is_read_in_every_shape(message):
-    assert parse_messages([message]) == (ToldMessage("assistant", reasoning=("Add them.",)),)
+    assert parse_messages([message]) == (NeutralMessage("assistant", reasoning=("Add them.",)),)
 
 
 @pytest.mark.parametrize(
@@ -159,22 +159,22 @@ def test_what_the_assistant_says_in_pieces_is_one_message():
         {"type": "function_call", "call_id": "c1", "name": "add", "arguments": {"a": 1}},
         {"type": "function_call", "call_id": "c2", "name": "add", "arguments": "{}"},
     ]
-    calls = (CALL, ToldCall("add", "{}", "c2"))
+    calls = (CALL, NeutralCall("add", "{}", "c2"))
 
     assert parse_messages(pieces, "assistant") == (
-        ToldMessage("assistant", "Let me add.", calls, reasoning=("Add them.",)),
+        NeutralMessage("assistant", "Let me add.", calls, reasoning=("Add them.",)),
     )
 
 
 @pytest.mark.parametrize("text", ['{"question": 1}', "[1, 2]", "[draft] a letter", "{not json", "true"])
 def test_a_text_that_looks_like_json_stays_a_text(text):
-    assert parse_messages(text) == (ToldMessage("user", text),)
+    assert parse_messages(text) == (NeutralMessage("user", text),)
 
 
 def test_json_that_somebody_said_stays_what_was_said():
     said = {"role": "assistant", "content": '[{"city": "Paris"}]'}
 
-    assert parse_messages([said]) == (ToldMessage("assistant", '[{"city": "Paris"}]'),)
+    assert parse_messages([said]) == (NeutralMessage("assistant", '[{"city": "Paris"}]'),)
 
 
 @pytest.mark.parametrize("nothing", [None, "", " ", [], {}, 3, [None, 3], [{"role": "user"}], b"bytes"])
@@ -189,7 +189,7 @@ def test_unknown_parts_and_calls_without_a_name_are_left_out():
         {"type": "text", "content": "Hi"},
     ]
 
-    assert parse_messages([{"role": "user", "parts": parts}]) == (ToldMessage("user", "Hi"),)
+    assert parse_messages([{"role": "user", "parts": parts}]) == (NeutralMessage("user", "Hi"),)
 
 
 @pytest.mark.parametrize(

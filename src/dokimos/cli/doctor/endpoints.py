@@ -63,7 +63,7 @@ def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
 
 def find_judges(judges: Iterable[HttpJudge], *, is_needed: bool) -> Iterator[Finding]:
     """Ask each judge one short question: does it answer, hold to a schema, give log probabilities."""
-    from dokimos.core.concurrency import run_sync
+    from dokimos.runtime.concurrency import run_sync
 
     for judge in {judge.identity: judge for judge in judges}.values():
         yield run_sync(_look_at(judge, is_needed))

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.keys import CALL_ERROR
-from dokimos.core.patterns import find
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted, quoted
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.agent.base import CallsEvaluator, calls_made
+from dokimos.runtime.patterns import find
 
 ErrorDetector: TypeAlias = Callable[[str], bool]
 """A function of a result that says whether it tells of an error."""

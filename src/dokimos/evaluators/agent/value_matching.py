@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.patterns import find
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import every_alternative, read_value
 from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, Normalise, same_value
 from dokimos.evaluators.edit_distance import edit_distance
+from dokimos.runtime.patterns import find
 
 ValueCheck: TypeAlias = Callable[[Any, Any], bool]
 """A function of (expected value, actual value)."""

@@ -147,7 +147,7 @@ def compare_pairwise(
     Raises:
         ConfigurationError: when no item of one result has a partner in the other.
     """
-    from dokimos.core.concurrency import run_sync
+    from dokimos.runtime.concurrency import run_sync
 
     return run_sync(compare_pairwise_async(baseline, candidate, judge, **options))
 

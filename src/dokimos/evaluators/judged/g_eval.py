@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
-from dokimos.core.run_scope import once_per_run
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.base import JudgedEvaluator
@@ -29,6 +28,7 @@ from dokimos.evaluators.judged.rating import (
 from dokimos.judges.ask import ask
 from dokimos.judges.lenient_json import member_start
 from dokimos.judges.protocol import JudgeLM, TokenLogprob, identity_of
+from dokimos.judges.run_scope import once_per_run
 
 MOST_STEPS: Final = 10
 TOP_LOGPROBS: Final = 5

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, get_args
 
-from dokimos.core.extras import require
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import counted
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
 from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
+from dokimos.runtime.extras import require
 
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
 

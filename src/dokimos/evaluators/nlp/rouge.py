@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from dokimos.core.extras import require
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -22,6 +21,7 @@ from dokimos.evaluators.nlp.tokens import (
     highest,
     nonblank_reference_texts,
 )
+from dokimos.runtime.extras import require
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
 Units: TypeAlias = Sequence[Hashable]

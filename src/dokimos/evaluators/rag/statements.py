@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dokimos.core.run_scope import once_per_item
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.rag.base import in_windows
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLM, identity_of
+from dokimos.judges.run_scope import once_per_item
 
 
 @dataclass(frozen=True, slots=True)

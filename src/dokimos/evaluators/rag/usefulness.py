@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dokimos.core.run_scope import once_per_item
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.verdicts import Verdict, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import in_windows
 from dokimos.judges.protocol import JudgeLM, identity_of
+from dokimos.judges.run_scope import once_per_item
 
 
 async def useful_chunks(

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from dokimos.core import calling
 from dokimos.core.jsonable import text_form
 from dokimos.core.text import quoted
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.json_tree import identity_key
+from dokimos.runtime import calling
 
 if TYPE_CHECKING:
     from dokimos.evaluators.retrieval.llm_matching import LlmMatching

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.eval_result import require_one_score
-from dokimos.core.file_lock import held_alone
 from dokimos.core.results import HARD_ERRORS, EvalResult
-from dokimos.core.run_scope import RunScope, current_scope, enter_scope
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.judges.attack.corpus import Attack, Question, corpus
 from dokimos.judges.attack.report import ArmReport, AttackReport, AttackResult, tally
 from dokimos.judges.fencing import undefended
+from dokimos.judges.run_scope import RunScope, current_scope, enter_scope
 from dokimos.judges.store import RunCalls
+from dokimos.runtime.concurrency import run_sync
+from dokimos.runtime.file_lock import held_alone
 
 
 class Judged(Protocol):

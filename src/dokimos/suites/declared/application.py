@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from dokimos.core.concurrency import call_in_thread
-from dokimos.core.extras import require
-from dokimos.core.garbage import collection_held_back
 from dokimos.core.jsonable import jsonable
+from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.extras import require
+from dokimos.runtime.garbage import collection_held_back
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import EXTRA
 from dokimos.suites.declared.plan import AgentPlan

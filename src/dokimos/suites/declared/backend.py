@@ -21,13 +21,13 @@ from pydantic_ai.exceptions import ModelRetry, UsageLimitExceeded
 from pydantic_ai.models import Model
 from pydantic_ai.usage import UsageLimits
 
-from dokimos.core.concurrency import DaemonThreads
 from dokimos.core.keys import CONTEXTS, OUTPUT, TOOLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text, shortened
 from dokimos.errors import AgentError, BudgetExceededError, DokimosError, EndpointDownError
 from dokimos.integrations.pydantic_ai import to_agent_trace
+from dokimos.runtime.concurrency import DaemonThreads
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import SDK_RETRIES
 from dokimos.suites.declared.plan import AgentPlan

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from dokimos.core.static_imports import may_import
 from dokimos.errors import ConfigurationError, MissingExtraError
+from dokimos.runtime.static_imports import may_import
 from dokimos.suites.declared.application import DeclaredAgent
 from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
 from dokimos.suites.declared.models import Endpoint, needed_key

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.concurrency import run_sync
 from dokimos.core.jsonable import jsonable
 from dokimos.errors import ConfigurationError, JournalError
 from dokimos.experiment.folders import runs_root
 from dokimos.experiment.lock import RunLock
 from dokimos.experiment.model_calls import MODE_VARIABLE
+from dokimos.runtime.concurrency import run_sync
 from dokimos.suites.environment import lookup_in
 from dokimos.suites.loader import compile_suite, read_document, validated
 from dokimos.suites.optimizer.acceptance import fewest_cases

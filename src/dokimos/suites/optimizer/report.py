@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dokimos.core.figures import UNKNOWN, known, percent, usd
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import counted
-from dokimos.core.visible import visible
+from dokimos.runtime.terminal_text import visible
 from dokimos.stats.skewed_mean import coverage_of_few
 from dokimos.suites.optimizer.trial import trial_fields
 

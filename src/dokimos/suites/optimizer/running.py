@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.calling import resolve
 from dokimos.core.results import RunStatus
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
 from dokimos.experiment.folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.store import CALLS_FILE, RunCalls
+from dokimos.runtime.calling import resolve
 from dokimos.suites.loader import compile_suite
 from dokimos.suites.optimizer.objective import Failure, Measured, spent_by, sum_of_known
 

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from dokimos.core.extras import require
+from dokimos.runtime.extras import require
 from dokimos.suites.optimizer.journal import SearchJournal
 
 if TYPE_CHECKING:

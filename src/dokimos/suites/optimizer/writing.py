@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.run_scope import RunScope, Usage, counting_usage, enter_scope
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.run_scope import RunScope, Usage, counting_usage, enter_scope
 from dokimos.suites.optimizer.axes import TextPlace, variables_of
 from dokimos.suites.optimizer.running import CUT
 from dokimos.suites.optimizer.trial import Attempt, Rewrite, Trial

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from dokimos.core.concurrency import call_in_thread
-from dokimos.core.file_lock import one_at_a_time_async
-from dokimos.core.run_scope import current_scope
 from dokimos.errors import ConfigurationError
 from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.embeddings import Embedder, embed
 from dokimos.judges.protocol import identity_of
+from dokimos.judges.run_scope import current_scope
+from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.file_lock import one_at_a_time_async
 from dokimos.suites.retrieval.convert import content_of
 from dokimos.suites.retrieval.documents import AnyRetrievalTool, entries_of, label_of, source_files
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, SearchMode

@@ -6,9 +6,9 @@ import json
 import pytest
 from pydantic_ai.messages import NativeToolSearchCallPart, NativeToolSearchReturnPart
 
-from dokimos.core.run_scope import current_scope
 from dokimos.errors import AgentError
 from dokimos.judges.budget import Budget
+from dokimos.judges.run_scope import current_scope
 from dokimos.suites.declared import application
 
 TOOLS = """

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from dokimos.core.static_imports import without_imports
 from dokimos.errors import ConfigurationError, MissingExtraError
+from dokimos.runtime.static_imports import without_imports
 from dokimos.suites.declared import requirements
 from dokimos.suites.declared.models import Endpoint
 from dokimos.suites.declared.plan import response_schema

@@ -5,10 +5,10 @@ import sqlite3
 
 import pytest
 
-from dokimos.core.run_scope import RunScope, enter_scope
 from dokimos.errors import ConfigurationError, DocumentError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.embeddings import FunctionEmbedder
+from dokimos.judges.run_scope import RunScope, enter_scope
 from dokimos.suites.retrieval import store, tool
 from dokimos.suites.retrieval.schema import VectorstoreTool
 from dokimos.suites.retrieval.store import Found, PassageFile

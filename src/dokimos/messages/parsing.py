@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from dokimos.core.json_object import structured
-from dokimos.core.message_parts import (
+from dokimos.core.text import quoted
+from dokimos.messages.neutral import NeutralMessage, NeutralResult
+from dokimos.messages.parts import (
     ASIDES,
     RESULT_KEYS,
     Draft,
@@ -20,8 +22,6 @@ from dokimos.core.message_parts import (
     sequence,
     text_in,
 )
-from dokimos.core.text import quoted
-from dokimos.core.told import ToldMessage, ToldResult
 
 PlainCall: TypeAlias = tuple[str, str, str]
 """The name of a tool, the text of its arguments, and the id of the call."""
@@ -46,7 +46,7 @@ _WRAPPERS: Final = ("messages", "message", "choices", "output", "kwargs", "data"
 _CALL_LISTS: Final = ("tool_calls", "toolCalls", "invalid_tool_calls")
 
 
-def read_message(data: Mapping[str, Any]) -> list[ToldMessage]:
+def read_message(data: Mapping[str, Any]) -> list[NeutralMessage]:
     """Read a message, an item or a part: one message, and one before it for each result that it has.
 
     Raises `ValueError` for what is none.
@@ -54,20 +54,20 @@ def read_message(data: Mapping[str, Any]) -> list[ToldMessage]:
     plain = plain_message(data)
     if plain is not None:
         return [plain]
-    found: list[ToldMessage] = []
+    found: list[NeutralMessage] = []
     _read_map(data, "", found, True)
     return found
 
 
-def plain_message(data: Any) -> ToldMessage | None:
+def plain_message(data: Any) -> NeutralMessage | None:
     """Read a text or a result told the way most are, which is fast; None for any other message."""
     if type(data) is not dict or type(content := data.get("content")) is not str:
         return None
     size, role = len(data), data.get("role")
     if size == 2 and role in _SPEAKERS:
-        return ToldMessage(role, content)
+        return NeutralMessage(role, content)
     if size == 3 and role == "tool" and type(identity := data.get("tool_call_id")) is str:
-        return ToldMessage("tool", result=ToldResult(content, identity))
+        return NeutralMessage("tool", result=NeutralResult(content, identity))
     return None
 
 
@@ -88,20 +88,20 @@ def plain_calls(data: Any) -> list[PlainCall] | None:
     return found if data.get("role") == "assistant" else None
 
 
-def read_recorded(value: Any, role: str) -> list[ToldMessage]:
+def read_recorded(value: Any, role: str) -> list[NeutralMessage]:
     """Read what a span holds: messages, one message or its text, as structures or as JSON text.
 
     What does not say whose it is has the role. What cannot be understood is left out; nothing raises.
     """
-    found: list[ToldMessage] = []
+    found: list[NeutralMessage] = []
     _read(value, role, found)
     return found
 
 
-def _read(value: Any, role: str, found: list[ToldMessage]) -> None:
+def _read(value: Any, role: str, found: list[NeutralMessage]) -> None:
     if isinstance(value, str):
         if value.strip():
-            found.append(ToldMessage(role, value))
+            found.append(NeutralMessage(role, value))
     elif isinstance(value, dict):
         _read_map(value, role, found, False)
     elif isinstance(value, list | tuple):
@@ -112,7 +112,7 @@ def _read(value: Any, role: str, found: list[ToldMessage]) -> None:
             _read(structured(element), role, found)
 
 
-def _read_map(value: Mapping[str, Any], role: str, found: list[ToldMessage], strict: bool) -> None:
+def _read_map(value: Mapping[str, Any], role: str, found: list[NeutralMessage], strict: bool) -> None:
     """Look into the wrappers that libraries put around messages."""
     if "role" not in value or "message" in value:
         inner = value.get("message")
@@ -131,7 +131,7 @@ def _read_map(value: Mapping[str, Any], role: str, found: list[ToldMessage], str
         _read_wrapped(value, role, found)
 
 
-def _read_wrapped(value: Mapping[str, Any], role: str, found: list[ToldMessage]) -> None:
+def _read_wrapped(value: Mapping[str, Any], role: str, found: list[NeutralMessage]) -> None:
     for key in _WRAPPERS:
         inner = value.get(key)
         if isinstance(inner, dict | list | tuple) or (key == "message" and isinstance(inner, str)):
@@ -140,7 +140,7 @@ def _read_wrapped(value: Mapping[str, Any], role: str, found: list[ToldMessage])
     _read_message(value, role, found, False)
 
 
-def _read_message(data: Mapping[str, Any], role: str, found: list[ToldMessage], strict: bool) -> None:
+def _read_message(data: Mapping[str, Any], role: str, found: list[NeutralMessage], strict: bool) -> None:
     named = data.get("role") or data.get("type")
     role = _role(named, role)
     content = data.get("content")
@@ -149,13 +149,13 @@ def _read_message(data: Mapping[str, Any], role: str, found: list[ToldMessage], 
     if strict:
         _check(data, role, named, content)
     if len(data) == 2 and _is_plain(content, strict) and role != "tool" and named != "thinking":
-        found.append(ToldMessage(role, content))
+        found.append(NeutralMessage(role, content))
         return
     draft = Draft(strict)
     _read_into(draft, data, role, named, content)
     metadata = data.get("metadata")
     told = draft.finished(role, metadata if isinstance(metadata, dict) else {})
-    found.extend(told if told or not strict else [ToldMessage(role)])
+    found.extend(told if told or not strict else [NeutralMessage(role)])
 
 
 def _read_into(draft: Draft, data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:

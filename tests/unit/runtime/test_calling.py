@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dokimos.core.calling import called, is_async
+from dokimos.runtime.calling import called, is_async
 
 
 def plain(a, b=1):

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from dokimos.core.patterns import find
+from dokimos.runtime.patterns import find
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no timer of CPU time")
 
 HEAD = """
 import re, signal, threading
 from dokimos import Dataset, Example, Experiment
-from dokimos.core import patterns
+from dokimos.runtime import patterns
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import Regex
 

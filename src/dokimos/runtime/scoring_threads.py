@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from typing import TypeVar
 
-from dokimos.core.concurrency import Call, start_call, start_pooled_call
-from dokimos.core.reply_time import ExtraTime, counting_extra_time, wait_in_time
-from dokimos.core.stuck_calls import where_call_works, where_coroutine_waits
+from dokimos.runtime.concurrency import Call, start_call, start_pooled_call
+from dokimos.runtime.reply_time import ExtraTime, counting_extra_time, wait_in_time
+from dokimos.runtime.stuck_calls import where_call_works, where_coroutine_waits
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.visible import visible
+from dokimos.runtime.terminal_text import visible
 
 
 @pytest.mark.parametrize(

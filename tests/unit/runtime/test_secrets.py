@@ -2,13 +2,13 @@
 
 import pytest
 
-from dokimos.core.secrets import remember_secret, without_secrets
 from dokimos.core.text import LONGEST_ERROR, error_text
+from dokimos.runtime.secrets import remember_secret, without_secrets
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch):
-    monkeypatch.setattr("dokimos.core.secrets._given", set())
+    monkeypatch.setattr("dokimos.runtime.secrets._given", set())
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "github_token", "CLIENT_SECRET", "DB_PASSWORD"])

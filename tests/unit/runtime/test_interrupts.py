@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dokimos.core import interrupts
-from dokimos.core.interrupts import Interrupts, undisturbed
+from dokimos.runtime import interrupts
+from dokimos.runtime.interrupts import Interrupts, undisturbed
 
 
 def press() -> None:

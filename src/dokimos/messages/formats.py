@@ -10,7 +10,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import Message, Role
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CALL_ERROR
-from dokimos.core.told import INVALID_JSON
+from dokimos.messages.neutral import INVALID_JSON
 
 MessageFormat: TypeAlias = Literal[
     "openai", "openai-responses", "anthropic", "gemini", "bedrock", "langchain", "otel"

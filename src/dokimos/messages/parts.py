@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.text import quoted
-from dokimos.core.told import ToldCall, ToldMessage, ToldResult
+from dokimos.messages.neutral import NeutralCall, NeutralMessage, NeutralResult
 
 Part: TypeAlias = Mapping[str, Any]
 
@@ -44,18 +44,18 @@ class Draft:
     strict: bool = False
     """Whether a call that cannot be understood is an error; else it is left out."""
     texts: list[str] = field(default_factory=list)
-    calls: list[ToldCall] = field(default_factory=list)
+    calls: list[NeutralCall] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    told: list[ToldMessage] = field(default_factory=list)
+    told: list[NeutralMessage] = field(default_factory=list)
     """What comes before: results of tools, and the calls of those that ran while the message was written."""
 
-    def finished(self, role: str, metadata: Mapping[str, Any]) -> list[ToldMessage]:
+    def finished(self, role: str, metadata: Mapping[str, Any]) -> list[NeutralMessage]:
         """Return the message after the results in it, each of which is a message of its own."""
         text = "\n".join(self.texts)
         if text or self.calls or self.reasoning:
             spoken = "assistant" if self.calls or self.reasoning else role
             calls, reasoning = tuple(self.calls), tuple(self.reasoning)
-            self.told.append(ToldMessage(spoken, text, calls, None, reasoning, metadata))
+            self.told.append(NeutralMessage(spoken, text, calls, None, reasoning, metadata))
         return self.told
 
     def add_call(self, name: Any, arguments: Any, data: Part) -> None:
@@ -75,17 +75,17 @@ class Draft:
             told = {**told, "error": data.get("error") or True}
         identity = first(data, _CALL_IDS)
         result = first(data, ("output", "result"))
-        self.calls.append(ToldCall(name, arguments, str(identity or ""), result, told))
+        self.calls.append(NeutralCall(name, arguments, str(identity or ""), result, told))
 
     def add_result(self, data: Part, value: Any) -> None:
         """Add a result, with the id and the name under which its map has it."""
         failed = data.get("is_error") is True or data.get("status") in _FAILED
         identity, name = str(first(data, _RESULT_IDS) or ""), data.get("name")
-        result = ToldResult(value, identity, name if isinstance(name, str) else "", failed)
+        result = NeutralResult(value, identity, name if isinstance(name, str) else "", failed)
         if self.calls:  # of a tool that the provider ran
             self.finished("assistant", {})
             self.texts, self.calls, self.reasoning = [], [], []
-        self.told.append(ToldMessage("tool", result=result))
+        self.told.append(NeutralMessage("tool", result=result))
 
 
 PartReader: TypeAlias = Callable[[Part, Draft], None]

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from dokimos.core.concurrency import call_in_thread
+from dokimos.runtime.concurrency import call_in_thread
 
 
 def is_async(function: Any) -> bool:

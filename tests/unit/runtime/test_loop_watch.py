@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from dokimos.core import loop_watch
-from dokimos.core.concurrency import run_sync
 from dokimos.core.example import Example
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
+from dokimos.runtime import loop_watch
+from dokimos.runtime.concurrency import run_sync
 
 LONG = 60.0
 

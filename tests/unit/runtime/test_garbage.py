@@ -5,8 +5,8 @@ import gc
 import pytest
 
 from dokimos import Dataset, Example, Experiment
-from dokimos.core.garbage import ALLOCATIONS, CollectingSeldom, collection_held_back
 from dokimos.evaluators import ExactMatch
+from dokimos.runtime.garbage import ALLOCATIONS, CollectingSeldom, collection_held_back
 
 USUAL = (500, 11, 12)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from dokimos.core.agent import ToolDefinition
-from dokimos.core.docstrings import parameter_descriptions, purpose
 from dokimos.core.jsonable import jsonable
+from dokimos.messages.docstrings import parameter_descriptions, purpose
 
 _SCHEMA_KEYS: Final = (
     "inputSchema",

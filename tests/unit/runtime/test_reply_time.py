@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from dokimos.core.reply_time import ExtraTime, counting_extra_time, give_extra_time, reply_limit, wait_in_time
+from dokimos.runtime.reply_time import (
+    ExtraTime,
+    counting_extra_time,
+    give_extra_time,
+    reply_limit,
+    wait_in_time,
+)
 
 
 async def test_extra_time_goes_to_all_limits_around():

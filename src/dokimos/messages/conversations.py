@@ -9,9 +9,9 @@ from typing import Any
 from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.conversation import Message, Role
 from dokimos.core.keys import CALL_ERROR, CALL_ID
-from dokimos.core.messages import PlainCall, plain_calls, plain_message, read_message
 from dokimos.core.text import quoted
-from dokimos.core.told import Answers, ToldCall, ToldMessage, result_text, tool_call_of
+from dokimos.messages.neutral import NeutralCall, NeutralMessage, ResultMatcher, result_text, to_tool_call
+from dokimos.messages.parsing import PlainCall, plain_calls, plain_message, read_message
 
 
 def trace_of_messages(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool = False) -> AgentTrace:
@@ -69,14 +69,14 @@ class _Calls:
 
     keep_ids: bool = False
     made: list[ToolCall] = field(default_factory=list)
-    answers: Answers = field(default_factory=Answers)
+    answers: ResultMatcher = field(default_factory=ResultMatcher)
 
-    def add(self, calls: Iterable[ToldCall]) -> None:
+    def add(self, calls: Iterable[NeutralCall]) -> None:
         for call in calls:
             self.answers.expect(call.name, call.id)
             result = result_text(call.result)
             metadata = {**call.metadata, CALL_ID: call.id} if self.keep_ids and call.id else call.metadata
-            self.made.append(tool_call_of(call, call.arguments, result, metadata))
+            self.made.append(to_tool_call(call, call.arguments, result, metadata))
 
     def add_plain(self, calls: Iterable[PlainCall]) -> None:
         for name, arguments, identity in calls:
@@ -94,7 +94,7 @@ class _Calls:
         return self.made
 
 
-def _told(message: Any, place: int) -> list[ToldMessage]:
+def _told(message: Any, place: int) -> list[NeutralMessage]:
     """Return what a message tells, in order."""
     if not isinstance(message, Mapping):
         raise ValueError(f"messages[{place}] must be a map with role and content, not {quoted(message)}.")

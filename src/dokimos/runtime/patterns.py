@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any, Final
 
-from dokimos.core.text import counted, quoted
 from dokimos.errors import EvaluationError
 
 LIMIT_SECONDS: Final = 2.0
@@ -48,8 +47,8 @@ def find(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> re.Matc
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _TimeIsUpError:
         raise EvaluationError(
-            f"The pattern {quoted(pattern.pattern)} was still not decided after {LIMIT_SECONDS:g} s on a "
-            f"text of {counted(len(text), 'character')}: it has too many ways to divide the text. Make its "
+            f"The pattern {pattern.pattern[:80]!r} was still not decided after {LIMIT_SECONDS:g} s on a "
+            f"text of {len(text)} characters: it has too many ways to divide the text. Make its "
             "inner repeats possessive, such as (a++)+, or put them into an atomic group, such as (?>a+)."
         ) from None
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-from dokimos.core.concurrency import start_in_thread
-from dokimos.core.interrupts import active_interrupts
-from dokimos.core.visible import print_line
+from dokimos.runtime.concurrency import start_in_thread
+from dokimos.runtime.interrupts import active_interrupts
+from dokimos.runtime.terminal_text import print_line
 
 TICK_SECONDS: Final = 0.5
 """How often the event loop is asked whether it is there."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from dokimos.core.interrupts import Interrupts
+from dokimos.runtime.interrupts import Interrupts
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What was said and called, in one neutral form, whoever told it and however."""
+"""The neutral message model: what any provider, framework or span says was said and called."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.jsonable import text_form
 
 INVALID_JSON: Final = "INVALID_JSON"
-"""The key under which text that is no JSON stands where an API takes only an object, as Anthropic has it."""
+"""The key for text that is not valid JSON where an API takes only an object, as Anthropic writes it."""
 
 UNNAMED: Final = "(unnamed)"
-"""What a call is called for which nobody told a name."""
+"""The name of a call that was recorded without one."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class ToldCall(NamedTuple):
+class NeutralCall(NamedTuple):
     """A tool that a model asked for."""
 
     name: str
@@ -26,12 +26,12 @@ class ToldCall(NamedTuple):
     """A map, JSON text, or whatever else was recorded."""
     id: str = ""
     result: Any = None
-    """What came back, where the call itself tells it."""
+    """What the tool returned, where the call itself has it."""
     metadata: Mapping[str, Any] = _NOTHING
 
 
-class ToldResult(NamedTuple):
-    """What a model was told that a tool returned."""
+class NeutralResult(NamedTuple):
+    """What a tool returned, as the model received it."""
 
     value: Any
     id: str = ""
@@ -39,44 +39,44 @@ class ToldResult(NamedTuple):
     failed: bool = False
 
 
-class ToldMessage(NamedTuple):
-    """What was said in one step; a message of the role `tool` has one result."""
+class NeutralMessage(NamedTuple):
+    """One message; one of the role `tool` has one result."""
 
     role: str
     text: str = ""
-    calls: tuple[ToldCall, ...] = ()
-    result: ToldResult | None = None
+    calls: tuple[NeutralCall, ...] = ()
+    result: NeutralResult | None = None
     reasoning: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = _NOTHING
 
 
 @dataclass(slots=True)
-class Answers:
-    """Puts results to the calls that they answer: by id, to the last call of it where turns repeat an id.
+class ResultMatcher:
+    """Matches results to the calls that they answer, by id: the last such call where turns repeat an id.
 
-    A result without an id goes to the only open call of the turn that it can belong to, by name where it has
-    one; where there are several, to none. Each call has one result, and a result that answers none is lost.
+    A result without an id is matched to the only open call of the turn that it can belong to, by name where
+    it has one; where several are possible, to none. Each call has one result; any other result is dropped.
     """
 
-    results: dict[int, ToldResult] = field(default_factory=dict)
-    """The results by the place of their calls."""
+    results: dict[int, NeutralResult] = field(default_factory=dict)
+    """The results, by the position of their calls."""
     _names: list[str] = field(default_factory=list)
     _open: dict[str, int] = field(default_factory=dict)
     _turn: int = 0
 
     def expect(self, name: str, identity: str) -> None:
-        """Say that a call was made, so that it may be answered."""
+        """Add a call that a later result may answer."""
         self._open[identity] = len(self._names)
         self._names.append(name)
 
-    def add(self, result: ToldResult) -> None:
-        """Put a result to a call that was made before it."""
+    def add(self, result: NeutralResult) -> None:
+        """Match a result to an earlier call."""
         place = self._open.pop(result.id, None) if result.id else self._only_open(result.name)
         if place is not None:
             self.results[place] = result
 
     def end_turn(self) -> None:
-        """Let results without an id answer only calls that come now."""
+        """Let results without an id answer only calls that follow."""
         self._turn = len(self._names)
 
     def _only_open(self, name: str) -> int | None:
@@ -88,18 +88,20 @@ class Answers:
         return fitting[0] if len(fitting) == 1 else None
 
 
-def tool_call_of(told: ToldCall, arguments: Any, result: str | None, metadata: Mapping[str, Any]) -> ToolCall:
+def to_tool_call(
+    call: NeutralCall, arguments: Any, result: str | None, metadata: Mapping[str, Any]
+) -> ToolCall:
     """Return a call with arguments of any form: a map, JSON text, or another value, which becomes "input"."""
     if type(arguments) is str:
-        return ToolCall.of_text(told.name, arguments, result=result, metadata=metadata)
+        return ToolCall.of_text(call.name, arguments, result=result, metadata=metadata)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, Mapping):
         arguments = {"input": arguments}
     elif len(arguments) == 1 and type(text := arguments.get(INVALID_JSON)) is str:
-        return ToolCall.of_text(told.name, text, result=result, metadata=metadata)
+        return ToolCall.of_text(call.name, text, result=result, metadata=metadata)
     named = {str(key): value for key, value in arguments.items()}
-    return ToolCall(told.name, named, result=result, metadata=metadata)
+    return ToolCall(call.name, named, result=result, metadata=metadata)
 
 
 def result_text(value: Any) -> str | None:

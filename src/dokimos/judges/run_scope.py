@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dokimos.core.metrics import CallMetrics
 
 if TYPE_CHECKING:
-    from dokimos.core.scoring_threads import ThreadLimit
     from dokimos.http.breaker import Breakers
     from dokimos.judges.budget import Ledger
     from dokimos.judges.calls import CallStore
+    from dokimos.runtime.scoring_threads import ThreadLimit
 
 T = TypeVar("T")
 
@@ -74,8 +74,11 @@ def current_scope() -> RunScope:
 
 
 def enter_scope(scope: RunScope) -> None:
-    """Make `scope` current in this context and in those copied from it."""
+    """Make `scope`, and its circuit breakers, current in this context and in those copied from it."""
+    from dokimos.http.breaker import use_breakers  # later than values that only read a scope
+
     _scope.set(scope)
+    use_breakers(scope.breakers)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What a run needs of the process: threads, signals, locks, limits; it knows no value of ours."""
