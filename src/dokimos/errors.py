@@ -259,3 +259,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 class InconclusiveWarning(UserWarning):
     """A gate lets a result through without knowing whether it is worse: its verdict is INCONCLUSIVE."""
+
+
+class BaselineWarning(UserWarning):
+    """A gate passes without a comparison: it created or updated its baseline, or found none."""

@@ -94,7 +94,7 @@ def test_the_life_of_a_gate(run, project, capsys):
     run("b", 8)
 
     assert dokimos("gate", "a.json") == 0
-    assert "Baseline created" in capsys.readouterr().out
+    assert "Created the baseline" in capsys.readouterr().out
     assert dokimos("gate", "a.json", "-q") == 0
     assert dokimos("gate", "b.json") == 1
     printed = capsys.readouterr().out

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from dokimos.core.figures import duration
 from dokimos.core.markup import tag
 from dokimos.core.text import counted
+from dokimos.experiment.pace import Pace
 from dokimos.reporting.notebook import notebook
 from dokimos.reporting.terminal import safe_console
 from dokimos.runtime.terminal_text import print_line
@@ -41,8 +42,12 @@ class Progress(Protocol):
         """Begin a repeat; `tally` goes on counting while it runs."""
         ...
 
-    def update(self) -> None:
-        """Called after every item, so it must be cheap."""
+    def start_item(self, index: int) -> None:
+        """Called before every item, so it must be cheap."""
+        ...
+
+    def end_item(self, index: int, *, ran: bool) -> None:
+        """Called after every item; `ran` is false where its output was recorded earlier."""
         ...
 
 
@@ -56,33 +61,35 @@ class Silent:
 
     def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None: ...
 
-    def update(self) -> None: ...
+    def start_item(self, index: int) -> None: ...
+
+    def end_item(self, index: int, *, ran: bool) -> None: ...
 
 
-class _Line:
+class ProgressLine:
     """What there is to say: `61/100 · 4.1/s · 80 % pass · 1 error · $0.0190 · 10 s left`."""
 
-    def __init__(self, runs: int) -> None:
+    def __init__(self, runs: int, pace: Pace) -> None:
         self._runs = runs
         self._run_index = 0
         self._planned: int | None = None
         self._tally: Tally | None = None
-        self._start = time.monotonic()
+        self.pace: Final = pace
 
     def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
         self._run_index, self._planned, self._tally = run_index, planned, tally
-        self._start = time.monotonic()
+        self.pace.start_pass()
 
     def text(self, *, bar: bool) -> str:
         tally = self._tally
         if tally is None:
             return ""
         done, planned = tally.total, self._planned
-        rate = done / max(time.monotonic() - self._start, 1e-9)
         parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
-        parts += [str(done) if planned is None else f"{done}/{planned}", *_found(tally, rate)]
-        if planned is not None and 0 < done < planned:
-            parts.append(f"{duration((planned - done) / rate * 1000)} left")
+        parts += [str(done) if planned is None else f"{done}/{planned}", *_found(tally, self.pace.rate)]
+        left = None if planned is None else self.pace.seconds_left(planned - done)
+        if left:
+            parts.append(f"{duration(left * 1000)} left")
         line = " · ".join(parts)
         return f"{self._bar()} {line}" if bar and planned else line
 
@@ -94,10 +101,10 @@ class _Line:
         return f"▕{bar:<{BAR_WIDTH}}▏"
 
 
-def _found(tally: Tally, rate: float) -> list[str]:
+def _found(tally: Tally, rate: float | None) -> list[str]:
     parts = []
-    if tally.total:
-        parts.append(f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s")
+    if rate is not None:
+        parts.append(_per_time(rate))
     if tally.pass_rate is not None:
         parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
     if tally.errored:
@@ -107,11 +114,17 @@ def _found(tally: Tally, rate: float) -> list[str]:
     return parts
 
 
+def _per_time(rate: float) -> str:
+    if rate < 1:
+        return f"{rate * 60:.1f}/min"
+    return f"{rate:.1f}/s" if rate < 100 else f"{rate:.0f}/s"
+
+
 class PlainProgress:
     """Writes a line to standard error at intervals: nothing that breaks a log."""
 
-    def __init__(self, runs: int, *, every: float = PLAIN_SECONDS) -> None:
-        self._line = _Line(runs)
+    def __init__(self, runs: int, parallelism: int, *, every: float = PLAIN_SECONDS) -> None:
+        self._line = ProgressLine(runs, Pace(parallelism))
         self._every = every
         self._next = time.monotonic() + every
 
@@ -123,7 +136,11 @@ class PlainProgress:
     def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
         self._line.start_pass(run_index, planned, tally)
 
-    def update(self) -> None:
+    def start_item(self, index: int) -> None:
+        self._line.pace.start_item(index)
+
+    def end_item(self, index: int, *, ran: bool) -> None:
+        self._line.pace.end_item(index, ran=ran)
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
@@ -133,8 +150,8 @@ class PlainProgress:
 class LiveProgress:
     """A line that stays in place, drawn by rich from a thread of its own."""
 
-    def __init__(self, runs: int) -> None:
-        self._line = _Line(runs)
+    def __init__(self, runs: int, parallelism: int) -> None:
+        self._line = ProgressLine(runs, Pace(parallelism))
         self._live: Any = None
 
     def __enter__(self) -> Self:
@@ -158,14 +175,18 @@ class LiveProgress:
     def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
         self._line.start_pass(run_index, planned, tally)
 
-    def update(self) -> None: ...
+    def start_item(self, index: int) -> None:
+        self._line.pace.start_item(index)
+
+    def end_item(self, index: int, *, ran: bool) -> None:
+        self._line.pace.end_item(index, ran=ran)
 
 
 class NotebookProgress:
     """A bar below the cell, drawn anew at intervals and taken away at the end."""
 
-    def __init__(self, runs: int, ipython: Any, *, every: float = NOTEBOOK_SECONDS) -> None:
-        self._line = _Line(runs)
+    def __init__(self, runs: int, parallelism: int, ipython: Any, *, every: float = NOTEBOOK_SECONDS) -> None:
+        self._line = ProgressLine(runs, Pace(parallelism))
         self._ipython = ipython
         self._every = every
         self._next = 0.0
@@ -182,7 +203,11 @@ class NotebookProgress:
         self._line.start_pass(run_index, planned, tally)
         self._draw(self._line.text(bar=True))
 
-    def update(self) -> None:
+    def start_item(self, index: int) -> None:
+        self._line.pace.start_item(index)
+
+    def end_item(self, index: int, *, ran: bool) -> None:
+        self._line.pace.end_item(index, ran=ran)
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
@@ -203,10 +228,10 @@ def make_progress(plan: Experiment, options: RunOptions) -> Progress:
         return Silent()
     ipython = notebook()
     if ipython is not None:
-        return NotebookProgress(plan.runs, ipython)
+        return NotebookProgress(plan.runs, plan.parallelism, ipython)
     if sys.stderr is None:
         return Silent()
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
     if sys.stderr.isatty() and not plain:
-        return LiveProgress(plan.runs)
-    return PlainProgress(plan.runs)
+        return LiveProgress(plan.runs, plan.parallelism)
+    return PlainProgress(plan.runs, plan.parallelism)

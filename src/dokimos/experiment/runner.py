@@ -221,6 +221,8 @@ class _Pass:
         self.items: dict[int, ItemResult] = {}
         self._known: set[int] = set()
         """Items that an earlier process has run: their failures are no news."""
+        self._recorded: set[int] = set()
+        """Items that were recorded as a whole, or whose output is reused: they show no pace."""
         self.limit = ErrorLimit(runner.options.max_errors)
         self.stopped = False
         self._cut = False
@@ -271,6 +273,7 @@ class _Pass:
     async def _worker(self) -> None:
         runner = self.runner
         while (sourced := await self.source.take()) is not None:
+            runner._progress.start_item(sourced.index)
             try:
                 item = await self._item(sourced)
             except BudgetExceededError:
@@ -289,15 +292,16 @@ class _Pass:
     async def _item(self, sourced: SourcedExample) -> ItemResult:
         example, position = sourced.example, (self.run_index, sourced.index)
         stored = self.record.stored(position, sourced) if self.record.resumed else None
+        earlier: dict[str, EvalResult] = {}
         if stored is not None:
-            self._known.add(sourced.index)
-        if stored is None:
-            outcome = self.record.reused(position, sourced) or await self.runner._caller.call(
-                example, self.record.item_sink(position, sourced)
-            )
-            earlier: dict[str, EvalResult] = {}
-        else:
             outcome, earlier = stored
+            self._known.add(sourced.index)
+            self._recorded.add(sourced.index)
+        elif (reused := self.record.reused(position, sourced)) is not None:
+            outcome = reused
+            self._recorded.add(sourced.index)
+        else:
+            outcome = await self.runner._caller.call(example, self.record.item_sink(position, sourced))
         if outcome.down is not None:
             self.runner._outage.look_at_task(outcome.down)
         if outcome.error is not None:
@@ -320,6 +324,8 @@ class _Pass:
             run_index=self.run_index,
         )
         results = await self._evaluate(case, sourced, earlier)
+        if stored is not None and len(results) > len(earlier):
+            self._recorded.discard(sourced.index)
         self.runner._outage.look_at_results(sourced.index, results)
         item = _new_item(
             sourced.index,
@@ -367,7 +373,7 @@ class _Pass:
         if runner.options.keep_results:
             self.items[item.index] = item
         runner._reporters.item(item)
-        runner._progress.update()
+        runner._progress.end_item(item.index, ran=item.index not in self._recorded)
         if self.limit.exceeded(self.tally) or runner._outage.reason is not None:
             self.stopped = True
             self._stop.set()

@@ -8,13 +8,14 @@ import logging
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.results import ExperimentResult
-from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
+from dokimos.errors import BaselineWarning, ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
 from dokimos.gate.config import GateConfig
 from dokimos.gate.confirming import Rerun, run_again
@@ -83,9 +84,17 @@ class RegressionGate:
     def check(self, result: ExperimentResult) -> GateVerdict:
         """Return the verdict on a result; write or update the baseline where that is what is to be done.
 
+        Where nothing was compared, the logger `dokimos.gate` says why, and so does the verdict's message.
+
         Raises:
             ConfigurationError: for a baseline that cannot be read or written, or does not fit.
         """
+        verdict = self._verdict(result)
+        if verdict.not_compared:
+            _log.warning("%s", visible(verdict.not_compared))
+        return verdict
+
+    def _verdict(self, result: ExperimentResult) -> GateVerdict:
         check_whole(result.provenance.partial)
         path = self.surroundings.baseline_path(self.baseline, result.name)
         if self.config.update_baseline or self.surroundings.wants_update:
@@ -121,13 +130,16 @@ class RegressionGate:
         return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
-        """Return the verdict if it passes, with an `InconclusiveWarning` where it is INCONCLUSIVE.
+        """Return the verdict if it passes.
+
+        A `BaselineWarning` says that nothing was compared, since the baseline was created, updated or
+        missing; an `InconclusiveWarning` says that the verdict is INCONCLUSIVE.
 
         Raises:
             RegressionError: with the verdict, if it does not pass.
         """
         __tracebackhide__ = True
-        return _verified(self.check(result), stacklevel=3)
+        return _verified(self._verdict(result), stacklevel=3)
 
     def _figures(self, baseline: Path | None = None) -> NoiseFigures | None:
         """Return what is known of the noise of the unchanged system."""
@@ -144,30 +156,29 @@ class RegressionGate:
 
     def _updated(self, result: ExperimentResult, path: Path) -> GateVerdict:
         self._write(result, path)
-        note = f"Baseline updated at {path.absolute()}. Review the change and commit it."
-        _log.warning("%s", visible(note))
+        note = f"Updated the baseline {self._file(path)} to this run. Review the change and commit it."
         return self._noted(GateStatus.PASS, result, path, note)
 
     def _without_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
-        shown = self.surroundings.shown(path)
         required = self.config.on_no_baseline == "fail"
         if self.surroundings.in_ci or required:
             reason = (
-                f"There is no baseline at {shown}, so nothing was compared. Create it on your machine "
-                f"({self.accept_command}) and commit it."
+                f"There is no baseline {self._file(path)}, so nothing was compared. Create it on your "
+                f"machine ({self.accept_command}) and commit it."
             )
-            _log.warning("%s", visible(reason))
             fired = Fired(Guard.NO_BASELINE, reason, fails=required)
             return self._kept(self._noted(GateStatus.NO_BASELINE, result, path, None, fired))
         self._write(result, path)
+        created = f"Created the baseline {self._file(path)} from this run."
         if not self.config.bootstrap_passes:
-            note = f"Baseline created at {path.absolute()}. Review and commit it, then re-run."
-            return self._noted(GateStatus.NO_BASELINE, result, path, None, Fired(Guard.NO_BASELINE, note))
-        note = (
-            f"Baseline created at {path.absolute()}. Commit it so the gate compares against it from now on."
-        )
-        _log.warning("%s", visible(note))
+            fired = Fired(Guard.NO_BASELINE, f"{created} Review and commit it, then run again.")
+            return self._noted(GateStatus.NO_BASELINE, result, path, None, fired)
+        note = f"{created} Review and commit it: later runs are compared with it."
         return self._noted(GateStatus.PASS, result, path, note)
+
+    def _file(self, path: Path) -> str:
+        """Return a path as it can be copied into a command."""
+        return quote(self.surroundings.shown(path))
 
     def _write(self, result: ExperimentResult, path: Path) -> None:
         config, name = self.config, self._name(result)
@@ -227,7 +238,8 @@ def assert_no_regression(
 ) -> GateVerdict:
     """Return the verdict of a `RegressionGate` if it passes; takes the same arguments.
 
-    An INCONCLUSIVE verdict that passes gives an `InconclusiveWarning`.
+    A `BaselineWarning` says that nothing was compared, since the baseline was created, updated or missing;
+    an `InconclusiveWarning` says that the verdict is INCONCLUSIVE.
 
     Raises:
         RegressionError: an `AssertionError` that says why, if it does not pass.
@@ -243,20 +255,26 @@ def assert_no_regression(
         rerun=rerun,
         noise=noise,
     )
-    return _verified(gate.check(result), stacklevel=3)
+    return _verified(gate._verdict(result), stacklevel=3)
 
 
 def _verified(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
     __tracebackhide__ = True
     if not verdict.passed:
         raise RegressionError(verdict.message, verdict)
-    if verdict.status is GateStatus.INCONCLUSIVE:
-        try:
-            warnings.warn(visible(verdict.message), InconclusiveWarning, stacklevel=stacklevel)
-        except InconclusiveWarning as warning:
-            # Where warnings are errors, a result that passes and was paid for must not be lost to one.
-            _log.warning("%s", warning)
+    if verdict.not_compared:
+        _warn(verdict.not_compared, BaselineWarning, stacklevel=stacklevel + 1)
+    elif verdict.status is GateStatus.INCONCLUSIVE:
+        _warn(verdict.message, InconclusiveWarning, stacklevel=stacklevel + 1)
     return verdict
+
+
+def _warn(message: str, category: type[Warning], *, stacklevel: int) -> None:
+    """Warn; where warnings are errors, log instead: a run that passes and was paid for must not be lost."""
+    try:
+        warnings.warn(visible(message), category, stacklevel=stacklevel)
+    except category as warning:
+        _log.warning("%s", warning)
 
 
 def decided(

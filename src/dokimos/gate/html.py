@@ -195,7 +195,7 @@ def _commands(verdict: GateVerdict) -> Iterator[tuple[str, str]]:
             f"dokimos gate {shlex.quote(run or 'RESULT')}{against} --rerun TARGET",
         )
     if verdict.accept_command and verdict.status is not GateStatus.PASS:
-        place = f" (then commit {verdict.baseline})" if verdict.baseline else ""
+        place = f" (then commit {shlex.quote(verdict.baseline)})" if verdict.baseline else ""
         accepts = verdict.status is not GateStatus.NO_BASELINE
         yield f"To {'accept the change' if accepts else 'write the baseline'}{place}", verdict.accept_command
 

@@ -104,7 +104,7 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
     tree = verdict.tree
     yield f"## {_HEADINGS[verdict.status]}: {plain(verdict.name, _NAME)}\n"
     if verdict.status == "NO_BASELINE" and not tree.get("reasons"):
-        yield "There is no baseline to compare with: nothing was measured. Create one and commit it.\n"
+        yield f"{_missing_baseline(tree)}\n"
     if verdict.status == "NO_BASELINE" and tree.get("candidatePassRate") is not None:
         yield f"The candidate's pass rate is {percent(tree['candidatePassRate'])}.\n"
     if tree.get("note"):
@@ -121,6 +121,12 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
     if verdict.status == "FAIL" and tree.get("acceptCommand"):
         yield "To accept the change, run this and commit the baseline:\n"
         yield f"{fenced(str(tree['acceptCommand']))}\n"
+
+
+def _missing_baseline(tree: Tree) -> str:
+    found = (str(one["reason"]) for one in tree.get("guards") or [] if one.get("reason"))
+    text = next(found, "There is no baseline, so nothing was compared. Create one and commit it.")
+    return plain(text, _TEXT)
 
 
 def _reasons(tree: Tree) -> Iterator[str]:

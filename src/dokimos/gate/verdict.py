@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from shlex import quote
 from typing import Any, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
@@ -92,6 +93,11 @@ class GateVerdict(Printable):
         return (*reported, *_cleared(self.decision), *self.decision.warnings)
 
     @property
+    def not_compared(self) -> str | None:
+        """Why nothing was compared, and what to do about it; None where something was."""
+        return self.note if self.no_baseline is None else self.no_baseline.reason
+
+    @property
     def message(self) -> str:
         """What a person reads: the verdict, why, what it rests on, and how to accept the change."""
         return "\n".join(filter(None, (self.headline, self.note, *self.details)))
@@ -102,13 +108,16 @@ class GateVerdict(Printable):
         return tuple(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
-        yield from (f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._shown())
+        if self.no_baseline is not None:
+            yield f"  {self.no_baseline.reason}"
+        else:
+            yield from (f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._shown())
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
         yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
         yield from (f"  Warning: {warning}" for warning in self.warnings)
         if self.status is GateStatus.FAIL and self.accept_command:
-            place = f", then commit {self.baseline}" if self.baseline else ""
+            place = f", then commit {quote(self.baseline)}" if self.baseline else ""
             yield f"{ACCEPT} {self.accept_command}{place}"
 
     def _shown(self) -> list[Fired]:
@@ -195,7 +204,6 @@ _GUARD_NAMES: Final = {
     Guard.REMOVED_EVALUATOR: "removed evaluator",
     Guard.REMOVED_ITEMS: "removed items",
     Guard.POWER: "power",
-    Guard.NO_BASELINE: "no baseline",
 }
 _CONFIGURED: Final[Mapping[Severity, str]] = {
     "any": "any drop by more than {margin} counts",

@@ -12,12 +12,16 @@ import pytest
 
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.results import ExperimentResult
+from dokimos.core.results import ExperimentResult, ItemResult
+from dokimos.core.summary import Tally
 from dokimos.core.task_result import TaskResult
 from dokimos.datasets.dataset import Dataset, DatasetStream
+from dokimos.errors import RunInterrupted
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment import progress
 from dokimos.experiment.experiment import Experiment
+from dokimos.experiment.pace import Pace
+from dokimos.experiment.progress import ProgressLine
 
 Numbers = Callable[..., Dataset]
 
@@ -51,7 +55,7 @@ def run(data: Any, **settings: Any) -> ExperimentResult:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write plain lines often, in a terminal that says nothing else about itself."""
     plain = progress.PlainProgress
-    monkeypatch.setattr(progress, "PlainProgress", lambda runs: plain(runs, every=0.01))
+    monkeypatch.setattr(progress, "PlainProgress", lambda *plan: plain(*plan, every=0.01))
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -107,7 +111,7 @@ def test_a_log_of_another_encoding_is_no_reason_to_fail(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
     plain = progress.PlainProgress
-    monkeypatch.setattr(progress, "PlainProgress", lambda runs: plain(runs, every=0.0))
+    monkeypatch.setattr(progress, "PlainProgress", lambda *plan: plain(*plan, every=0.0))
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(tty=False, encoding=encoding))
     run(numbers(3))
     assert "3/3" in terminal.shown()
@@ -140,3 +144,134 @@ def test_a_process_without_standard_error_runs_all_the_same(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     assert run(numbers(2)).total_count == 2
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Course:
+    """A run whose items start and end when a test says so."""
+
+    def __init__(self, items: int, parallelism: int = 1, runs: int = 1) -> None:
+        self.clock, self.tally = Clock(), Tally()
+        self.items = items
+        self.pace = Pace(parallelism, clock=self.clock)
+        self.line = ProgressLine(runs, self.pace)
+        self.line.start_pass(0, items, self.tally)
+
+    def start(self, *indexes: int) -> None:
+        for index in indexes:
+            self.pace.start_item(index)
+
+    def end(self, *indexes: int, ran: bool = True) -> None:
+        for index in indexes:
+            self.tally.add(ItemResult(index, Example.of("x")))
+            self.pace.end_item(index, ran=ran)
+
+    def left(self, at: float) -> float | None:
+        self.clock.now = at
+        return self.pace.seconds_left(self.items - self.tally.total)
+
+
+def test_the_time_left_counts_down_between_two_items_and_stays_where_one_is_overdue() -> None:
+    course = Course(10)
+    course.start(0)
+    assert course.left(10.0) is None
+    course.end(0)
+    course.start(1)
+    assert [course.left(at) for at in (10.0, 14.0, 20.0, 60.0)] == [90.0, 86.0, 80.0, 80.0]
+    course.end(1)
+    course.start(2)
+    assert course.left(60.0) == 8 * 30.0
+
+
+def test_the_first_of_many_items_in_parallel_says_how_long_all_take() -> None:
+    course = Course(100, parallelism=10)
+    course.start(*range(10))
+    course.clock.now = 10.0
+    course.end(0)
+    course.start(10)
+    assert course.left(10.0) == 90.0
+    course.end(*range(1, 10))
+    course.start(*range(11, 20))
+    assert [course.left(at) for at in (10.0, 15.0, 20.0)] == [90.0, 85.0, 80.0]
+    course.end(10)
+    assert course.left(20.0) == 80.0
+
+
+def test_fewer_items_than_workers_take_as_long_as_one() -> None:
+    course = Course(4, parallelism=8)
+    course.start(0, 1, 2, 3)
+    course.clock.now = 5.0
+    course.end(0, 1)
+    assert course.left(5.0) == 0.0
+    assert "left" not in course.line.text(bar=False)
+
+
+def test_recorded_items_show_no_pace() -> None:
+    course = Course(100)
+    for index in range(90):
+        course.start(index)
+        course.clock.now += 0.001
+        course.end(index, ran=False)
+    assert course.left(1.0) is None
+    assert course.line.text(bar=False) == "90/100"
+    course.start(90)
+    course.clock.now = 21.0
+    course.end(90)
+    assert course.left(21.0) == 9 * 20.0
+    assert course.line.text(bar=False) == "91/100 · 2.9/min · 3.00 min left"
+
+
+def test_a_later_repeat_knows_how_long_items_take() -> None:
+    course = Course(1, runs=2)
+    course.start(0)
+    course.clock.now = 4.0
+    course.end(0)
+    course.line.start_pass(1, 1, Tally())
+    assert course.pace.rate is None
+    assert course.pace.seconds_left(1) == 4.0
+
+
+class Watched(progress.Silent):
+    """Notes what the runner says of each item."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.ran: dict[int, bool] = {}
+
+    def start_item(self, index: int) -> None:
+        self.started.append(index)
+
+    def end_item(self, index: int, *, ran: bool) -> None:
+        self.ran[index] = ran
+
+
+def test_a_resumed_run_counts_only_what_it_runs_itself(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def task(text: str) -> str:
+        calls.append(text)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return text
+
+    experiment = Experiment(numbers(5), task, [ExactMatch()], name="resumed", parallelism=1)
+    with pytest.raises(RunInterrupted) as stopped:
+        experiment.run(quiet=True)
+    watched = Watched()
+    monkeypatch.setattr("dokimos.experiment.runner.make_progress", lambda *_: watched)
+
+    experiment.run(resume=stopped.value.result.run_id)
+
+    assert watched.started == [0, 1, 2, 3, 4]
+    assert watched.ran == {0: False, 1: False, 2: True, 3: True, 4: True}

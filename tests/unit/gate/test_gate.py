@@ -2,13 +2,14 @@
 
 import json
 import logging
+import warnings
 
 import pytest
 
 from dokimos.comparison import Snapshot
 from dokimos.core.example import Example
 from dokimos.datasets.dataset import Dataset
-from dokimos.errors import ConfigurationError, RegressionError
+from dokimos.errors import BaselineWarning, ConfigurationError, RegressionError
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
@@ -57,8 +58,8 @@ def test_the_first_run_writes_the_baseline_in_the_project_and_passes(good, devel
     path = developer / "tests" / "baselines" / "support.json"
     assert path.is_file()
     assert verdict.passed
-    assert f"Baseline created at {path}" in verdict.message
-    assert "Commit it" in caplog.text
+    assert "Created the baseline ../../tests/baselines/support.json from this run." in verdict.message
+    assert "Review and commit it" in caplog.text
     assert not (developer / ".dokimos").exists()
 
 
@@ -120,7 +121,7 @@ def test_accepting_the_change_overwrites_the_baseline_even_in_ci(good, bad, monk
     monkeypatch.delenv("DOKIMOS_UPDATE_BASELINE")
 
     assert verdict.passed
-    assert "Baseline updated" in verdict.message
+    assert "Updated the baseline ../../tests/baselines/support.json to this run." in verdict.message
     assert not (developer / ".dokimos").exists()
     assert assert_no_regression(bad).passed
 
@@ -178,7 +179,8 @@ def test_in_ci_a_missing_baseline_is_reported_and_nothing_is_written(good, monke
     assert verdict.status is GateStatus.NO_BASELINE
     assert verdict.passed
     assert not (developer / "tests").exists()
-    assert "There is no baseline at ../../tests/baselines/support.json" in caplog.text
+    assert "There is no baseline ../../tests/baselines/support.json, so nothing was compared." in caplog.text
+    assert caplog.records[0].getMessage() in verdict.message
     tree = verdict_file(developer)
     assert (tree["status"], tree["passed"], tree["pairing"]) == ("NO_BASELINE", True, "none")
     assert tree["candidatePassRate"] == 1.0
@@ -196,7 +198,7 @@ def test_a_missing_baseline_can_be_made_to_fail(good, monkeypatch, developer):
 def test_the_strict_stance_writes_the_first_baseline_and_fails_once(good):
     strict = GateConfig(bootstrap_passes=False)
 
-    with pytest.raises(RegressionError, match=r"Review and commit it, then re-run\."):
+    with pytest.raises(RegressionError, match=r"Review and commit it, then run again\."):
         assert_no_regression(good, config=strict)
 
     assert assert_no_regression(good, config=strict).passed
@@ -340,6 +342,86 @@ def test_check_returns_a_failure_instead_of_raising_it(good, bad):
     assert_no_regression(good)
 
     assert RegressionGate().check(bad).status is GateStatus.FAIL
+
+
+BASELINE = "../../tests/baselines/support.json"
+CREATED = (
+    f"Created the baseline {BASELINE} from this run. Review and commit it: later runs are compared with it."
+)
+UPDATED = f"Updated the baseline {BASELINE} to this run. Review the change and commit it."
+MISSING = (
+    f"There is no baseline {BASELINE}, so nothing was compared. Create it on your machine (COMMAND) and "
+    "commit it."
+)
+
+
+@pytest.mark.parametrize(
+    "verify", [assert_no_regression, lambda result, **options: RegressionGate(**options).verify(result)]
+)
+class TestWarnings:
+    """A gate that passes without a comparison never does so silently."""
+
+    def messages(self, warned):
+        assert [(warning.category, warning.filename) for warning in warned] == [(BaselineWarning, __file__)]
+        return str(warned[0].message)
+
+    def test_a_baseline_was_created(self, good, verify):
+        with pytest.warns(BaselineWarning) as warned:
+            verify(good)
+
+        assert self.messages(warned) == CREATED
+
+    def test_a_baseline_was_updated(self, good, bad, verify, monkeypatch):
+        RegressionGate().check(good)
+        monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
+
+        with pytest.warns(BaselineWarning) as warned:
+            verify(bad)
+
+        assert self.messages(warned) == UPDATED
+
+    def test_a_baseline_is_missing_in_ci(self, good, verify, monkeypatch):
+        monkeypatch.setenv("CI", "true")
+
+        with pytest.warns(BaselineWarning) as warned:
+            verify(good, accept_command="COMMAND")
+
+        assert self.messages(warned) == MISSING
+
+    def test_where_warnings_are_errors_the_log_has_it_and_the_run_is_not_lost(self, good, verify, caplog):
+        with warnings.catch_warnings(action="error"):
+            assert verify(good).passed
+
+        assert [record.getMessage() for record in caplog.records] == [CREATED]
+
+    def test_a_comparison_has_nothing_to_warn_of(self, good, verify, caplog):
+        RegressionGate().check(good)
+        caplog.clear()
+
+        with warnings.catch_warnings(action="error"):
+            assert verify(good).passed
+
+        assert not caplog.records
+
+    def test_a_failure_is_an_exception_only(self, good, verify, caplog):
+        with warnings.catch_warnings(action="error"), pytest.raises(RegressionError, match="run again"):
+            verify(good, config=GateConfig(bootstrap_passes=False))
+
+        assert not caplog.records
+
+
+def test_check_logs_what_it_did_instead_of_comparing(good, caplog):
+    with warnings.catch_warnings(action="error"):
+        RegressionGate().check(good)
+
+    assert [record.getMessage() for record in caplog.records] == [CREATED]
+
+
+def test_a_file_name_with_blanks_can_be_copied_into_a_command(good, bad):
+    with pytest.warns(BaselineWarning, match=r"baseline '../../tests/baselines/RAG v2\.json' from"):
+        assert_no_regression(good, "RAG v2")
+    with pytest.raises(RegressionError, match=r"then commit '../../tests/baselines/RAG v2\.json'"):
+        assert_no_regression(bad, "RAG v2")
 
 
 class TestConfirming:

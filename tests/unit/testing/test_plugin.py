@@ -550,6 +550,36 @@ def gated(project, monkeypatch):
     return path
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_a_gate_that_compared_nothing_is_in_the_summary_of_warnings(project, monkeypatch, arguments):
+    monkeypatch.setenv("CI", "true")
+    path = project.makepyfile(GATED)
+    missing = (
+        "BaselineWarning: There is no baseline tests/baselines/support.json, so nothing was compared. Create "
+        f"it on your machine (DOKIMOS_UPDATE_BASELINE=true pytest {path.name}::test_gate) and commit it."
+    )
+    updated = (
+        "BaselineWarning: Updated the baseline tests/baselines/support.json to this run. Review the change "
+        "and commit it."
+    )
+
+    for expected, more in ((missing, ()), (updated, ("--dokimos-update-baseline",))):
+        run = project.runpytest_subprocess(*arguments, *more)
+        run.assert_outcomes(passed=1, warnings=1)
+        assert expected in run.stdout.str()
+    monkeypatch.delenv("CI")
+    run = project.runpytest_subprocess(*arguments)
+    run.assert_outcomes(passed=1, warnings=0)
+
+
+def test_where_warnings_are_errors_a_gate_without_a_baseline_passes_all_the_same(project, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    project.makepyfile(GATED)
+    run = project.runpytest_subprocess("-W", "error", "-o", "log_cli=true")
+    run.assert_outcomes(passed=1)
+    assert "Created the baseline tests/baselines/support.json from this run." in run.stdout.str()
+
+
 def test_the_first_run_writes_a_baseline_in_pytests_root_and_the_next_compares(project, gated):
     assert (project.path / "tests" / "baselines" / "support.json").exists()
     project.runpytest_subprocess().assert_outcomes(passed=1)
