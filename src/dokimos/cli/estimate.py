@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 
 if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
@@ -80,9 +80,9 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
 
 def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
     """Yield the estimate for people."""
-    source = f"{counted(estimate.seen, 'item')} of {estimate.source}"
-    source = f"{counted(estimate.seen, 'item')} run for this" if is_sample else source
-    yield f"Estimate for {counted(estimate.items, 'item')}, from {source}:"
+    source = f"{pluralize(estimate.seen, 'item')} of {estimate.source}"
+    source = f"{pluralize(estimate.seen, 'item')} run for this" if is_sample else source
+    yield f"Estimate for {pluralize(estimate.items, 'item')}, from {source}:"
     yield f"  calls    {'not known' if estimate.calls is None else f'about {estimate.calls:,}'}"
     yield f"  tokens   {_range(estimate.tokens, _whole)}"
     yield f"  cost     {_range(estimate.cost_usd, _dollars)}"
@@ -95,7 +95,7 @@ def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
     if not estimate.is_task_measured:
         yield "! The application does not say what it costs, so only the judges are counted."
     if estimate.errored:
-        yield f"! {counted(estimate.errored, 'item')} errored, and not counted."
+        yield f"! {pluralize(estimate.errored, 'item')} errored, and not counted."
 
 
 def _estimated(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
@@ -214,7 +214,7 @@ def _run_sample(
     places = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
     part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[place] for place in places))
     if not settings.extra.get("quiet"):
-        echo(f"No earlier run tells what this takes: running {counted(len(places), 'item')}.", err=True)
+        echo(f"No earlier run tells what this takes: running {pluralize(len(places), 'item')}.", err=True)
     extra = {**settings.extra, "quiet": True, "reuse": None}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
     return carry_out(target, sampled)
@@ -237,9 +237,9 @@ def _confirm(estimate: Estimate, limit: float) -> None:
     if estimate.seen and not estimate.unpriced and (cost is None or cost.high <= limit):
         return
     if not estimate.seen:
-        what = f"What the run costs is not known ({counted(estimate.errored, 'item')} run for it errored)"
+        what = f"What the run costs is not known ({pluralize(estimate.errored, 'item')} run for it errored)"
     elif estimate.unpriced:
-        what = f"What the run costs is not known ({listed(list(estimate.unpriced))} without a price)"
+        what = f"What the run costs is not known ({format_list(list(estimate.unpriced))} without a price)"
     else:
         what = f"The run may cost {_range(cost, _dollars)}, above --confirm-above {limit:g}"
     if sys.stdin is None or not sys.stdin.isatty():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dokimos.cli.echo import echo
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,20 +55,21 @@ def choose_failed(
 def _head(selection: FailedSelection, last: LastStates, folder: Path, settings: RunSettings) -> Iterator[str]:
     chosen, failing, known = len(selection.states), selection.failing, selection.known
     if not failing:
-        yield f"None of {counted(known, 'item')} failed in {last.run_id}: there is nothing to run."
+        yield f"None of {pluralize(known, 'item')} failed in {last.run_id}: there is nothing to run."
     elif not chosen:
-        yield f"{failing:,} of {counted(known, 'item')} failed in {last.run_id}; none of them is chosen now."
+        total = pluralize(known, "item")
+        yield f"{failing:,} of {total} failed in {last.run_id}; none of them is chosen now."
     else:
         which = "those" if chosen == failing else f"{chosen:,} of them"
-        yield f"{failing:,} of {counted(known, 'item')} failed in {last.run_id}; running {which}."
+        yield f"{failing:,} of {pluralize(known, 'item')} failed in {last.run_id}; running {which}."
     if selection.gone and not settings.filters:
-        items = counted(selection.gone, "failed item")
+        items = pluralize(selection.gone, "failed item")
         yield f"! {items} {_be(selection.gone)} not in the data set any more."
     if selection.changed:
         verb = "has" if selection.changed == 1 else "have"
-        yield f"! {counted(selection.changed, 'row')} of those {verb} changed since."
+        yield f"! {pluralize(selection.changed, 'row')} of those {verb} changed since."
     if selection.added and not settings.filters:
-        rows = counted(selection.added, "row")
+        rows = pluralize(selection.added, "row")
         yield f"! {rows} that {last.run_id} did not have {_be(selection.added)} not run."
     for run in last.missing:
         yield f"! {run}, of which {last.run_id} is a part, is not kept any more: its other items are unknown."

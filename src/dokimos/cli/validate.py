@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 
 
 @click.command()
@@ -57,7 +57,7 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
             found["with a recorded error"] += 1
         keys.update(f"metadata.{key}" for key in example.metadata)
         keys.update(f"inputs.{key}" for key in example.inputs)
-    echo(f"{stream.name}: {counted(found['examples'], 'example')}")
+    echo(f"{stream.name}: {pluralize(found['examples'], 'example')}")
     for what, count in found.items():
         if what != "examples":
             echo(f"  {count:>8} {what}")
@@ -66,7 +66,7 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
     echo(f"  fingerprint {stream.fingerprint}")
     if stream.duplicate_ids:
         many, verb = stream.duplicate_ids, "has" if stream.duplicate_ids == 1 else "have"
-        echo(f"Error: {counted(many, 'example')} {verb} an id that came before.", err=True)
+        echo(f"Error: {pluralize(many, 'example')} {verb} an id that came before.", err=True)
         return 2
     return 0
 
@@ -81,7 +81,7 @@ def _say_suite(path: str, *, imports: bool) -> None:
     with nullcontext() if imports else without_imports():
         suite = load_suite(path)
     turns = sum(len(case.turns) for case in suite.cases)
-    cases = f"{counted(len(suite.cases), 'case')}, {counted(turns, 'turn')}"
+    cases = f"{pluralize(len(suite.cases), 'case')}, {pluralize(turns, 'turn')}"
     echo(f"{suite.name}: {cases}, of {suite.agent}")
     for warning in suite.warnings:
         echo(f"! {warning}", err=True)

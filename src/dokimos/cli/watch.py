@@ -21,7 +21,7 @@ from typing import Final
 
 from dokimos.cli.echo import echo
 from dokimos.cli.watched import REPORT_VARIABLE
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 
 POLL_SECONDS: Final = 0.3
 YOUNG_SECONDS: Final = 3.0
@@ -113,10 +113,10 @@ class Watch:
         changed = self._changed_meanwhile(files, started)
         self.states.watch(files)
         if not changed:
-            echo(f"Watching {counted(len(self.states), 'file')}; Ctrl-C ends it.", err=True)
+            echo(f"Watching {pluralize(len(self.states), 'file')}; Ctrl-C ends it.", err=True)
             changed = self._wait()
         shown = [os.path.relpath(path) for path in changed]
-        echo(f"\nChanged: {listed(shown)}", err=True)
+        echo(f"\nChanged: {format_list(shown)}", err=True)
 
     def _changed_meanwhile(self, files: Iterable[str], started: float) -> list[str]:
         """Return what was changed while the run was going on, and not by each of the runs."""

@@ -9,7 +9,7 @@ from dokimos.comparison.diff import title
 from dokimos.comparison.planning import Assumption, Plan, PlanRow
 from dokimos.comparison.wording import points, share
 from dokimos.core.figures import UNKNOWN, half_up, score, usd
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Cell, Column, Table
 
@@ -29,8 +29,8 @@ _COLUMNS: Final = (
 
 def plan_blocks(found: Plan, detail: Detail) -> Iterator[Block]:
     """Yield what a plan shows."""
-    here = "" if found.items is None else f"{counted(found.items, 'item')} at hand. "
-    metrics = counted(len(found.assumptions), "metric")
+    here = "" if found.items is None else f"{pluralize(found.items, 'item')} at hand. "
+    metrics = pluralize(len(found.assumptions), "metric")
     yield Line(f"{here}{_goal(found)} ({metrics}):", fit="wrap")
     yield Line()
     yield Table(_COLUMNS, [_row(found, row) for row in found.rows])

@@ -12,7 +12,7 @@ from dokimos.core.means import exact_mean
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos.core.score_range import ScoreRange
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 from dokimos.exporters.items import inputs_text, shown
 
@@ -251,7 +251,7 @@ def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[It
     for key, repeats in groups.items():
         if len(repeats) > runs:
             raise ConfigurationError(
-                f"There are {len(repeats)} results of {key!r} in {counted(runs, 'run')}: give each item an "
+                f"There are {len(repeats)} results of {key!r} in {pluralize(runs, 'run')}: give each item an "
                 "id of its own."
             )
     return tuple(sorted(map(ItemSnapshot.of, groups.values()), key=lambda item: item.index))
@@ -277,7 +277,7 @@ def keyed_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnap
             found[item.id] = item
     if without:
         raise ConfigurationError(
-            f"{label}: {counted(len(without), 'item')} of {len(without) + len(found)} without an id, so "
+            f"{label}: {pluralize(len(without), 'item')} of {len(without) + len(found)} without an id, so "
             f"they cannot be paired by id; the first is {without[0].index_key} "
             f"({without[0].input!r:.60}). Give each an id, or pair by position "
             '(pairing="positional").'

@@ -8,7 +8,7 @@ from dokimos.comparison.config import Pairing
 from dokimos.comparison.pairing import Paired
 from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.score_range import describe_range
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 
 INPUT_LENGTH = 80
 
@@ -52,7 +52,7 @@ def _reordered(paired: Paired) -> Iterator[str]:
     )
     if different:
         yield (
-            f"{counted(different, 'item')} of {len(paired.shared)} paired by position have another "
+            f"{pluralize(different, 'item')} of {len(paired.shared)} paired by position have another "
             "input than in the baseline: rows were inserted, moved or changed. Give each example an id "
             "to pair by that."
         )
@@ -62,7 +62,7 @@ def _errors(side: str, snapshot: Snapshot) -> Iterator[str]:
     errored = [item for item in snapshot.items if item.errors]
     if errored:
         yield (
-            f"{counted(len(errored), 'item')} of {len(snapshot.items)} with errors in the {side} "
+            f"{pluralize(len(errored), 'item')} of {len(snapshot.items)} with errors in the {side} "
             f"({_first_error(errored[0])}); an errored score is left out of the means, an errored item "
             "did not pass."
         )
@@ -84,7 +84,7 @@ def _lost_scores(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> Ite
                 lost += 1
         if lost:
             yield (
-                f"{name} gave no score for {counted(lost, 'item')} that it scored in the baseline; "
+                f"{name} gave no score for {pluralize(lost, 'item')} that it scored in the baseline; "
                 "they are left out."
             )
 
@@ -92,7 +92,7 @@ def _lost_scores(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> Ite
 def _repeats(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
     if baseline.runs != candidate.runs:
         yield (
-            f"The baseline has {counted(baseline.runs, 'run')} and the candidate {candidate.runs}: a test "
+            f"The baseline has {pluralize(baseline.runs, 'run')} and the candidate {candidate.runs}: a test "
             "needs as many repeats on both sides, and uses the first of the side that has more. Run both "
             "equally often to use them all."
         )
@@ -103,7 +103,7 @@ def _drift(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
         yield from _drift_of(baseline.evaluators[name], candidate.evaluators[name])
     unknown = [name for name in candidate.evaluators if name not in baseline.evaluators]
     if unknown and baseline.evaluators:
-        yield f"The baseline does not know {listed(unknown)}; it is not compared."
+        yield f"The baseline does not know {format_list(unknown)}; it is not compared."
 
 
 def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:

@@ -23,7 +23,7 @@ from dokimos.core.keys import (
     UNKNOWN_ARGUMENTS,
     UNKNOWN_RESPONSE,
 )
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import EvaluationError, TypeConversionError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ToolCall(_Told):
         `ValueError` for what is no call.
         """
         if not isinstance(data, Mapping):
-            raise ValueError(f"A tool call must be a map, not {quoted(data)}.")
+            raise ValueError(f"A tool call must be a map, not {quote(data)}.")
         function = data.get("function")
         if isinstance(function, Mapping):
             data = {**data, **function}
@@ -115,7 +115,7 @@ class ToolCall(_Told):
         told: ToolCall = call
         return told
 
-    def is_told_alike(self, other: ToolCall) -> bool:
+    def has_same_arguments_text(self, other: ToolCall) -> bool:
         """Say whether the arguments of both were read from the same text; False says nothing."""
         text = getattr(self, "_text", None)
         return text is not None and text == getattr(other, "_text", None)
@@ -361,10 +361,10 @@ def _check_name(what: str, name: Any) -> None:
 
 def _listed(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str):
-        hint = f"; write AgentTrace(final_response={quoted(given)})" if name == "tool_calls" else ""
-        raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quoted(given)}{hint}.")
+        hint = f"; write AgentTrace(final_response={quote(given)})" if name == "tool_calls" else ""
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quote(given)}{hint}.")
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise ValueError(f"The {name} of an AgentTrace must be a list, not {quoted(given)}.")
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not {quote(given)}.")
     return tuple(given)
 
 
@@ -372,7 +372,7 @@ def _as_tool_call(given: Any) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
     if not isinstance(given, Mapping):
-        raise ValueError(f"The tool calls of an AgentTrace must be ToolCalls or maps, not {quoted(given)}.")
+        raise ValueError(f"The tool calls of an AgentTrace must be ToolCalls or maps, not {quote(given)}.")
     return ToolCall.from_map(given)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from dokimos.core.jsonable import IDS_OF_DOCUMENTS, TEXTS_OF_DOCUMENTS, text_form
 from dokimos.core.keys import CONTEXTS, RETRIEVED
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import EvaluationError
 
 _CONTEXT: Final = "context"
@@ -109,7 +109,7 @@ def items_of(found: Found) -> list[Any]:
         return [value]
     raise EvaluationError(
         f"{found.path!r} must be a text, a document or a list of these, not {type(value).__name__}: "
-        f"{quoted(value)}."
+        f"{quote(value)}."
     )
 
 
@@ -163,7 +163,7 @@ def _chunk(item: Any, found: Found) -> Chunk:
     text, named = document_text(document), document_id(document)
     if text is None and named is not None and _is_only_about(document):
         raise EvaluationError(
-            f"{found.path!r} has ids without texts, such as {quoted(document)}; give each chunk a text, such "
+            f"{found.path!r} has ids without texts, such as {quote(document)}; give each chunk a text, such "
             'as {"id": ..., "text": ...}.'
         )
     return Chunk(text if text is not None else text_form(document) or "", named)

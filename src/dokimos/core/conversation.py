@@ -21,7 +21,7 @@ from dokimos.core.keys import (
     TRAJECTORY,
 )
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class Message:
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
         if not isinstance(self.content, str):
-            raise ValueError(f"The content of a message must be text, not {quoted(self.content)}.")
+            raise ValueError(f"The content of a message must be text, not {quote(self.content)}.")
         object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         for call in self.tool_calls:
             if not isinstance(call, ToolCall):
-                raise ValueError(f"The tool calls of a message must be ToolCalls, not {quoted(call)}.")
+                raise ValueError(f"The tool calls of a message must be ToolCalls, not {quote(call)}.")
 
     @classmethod
     def user(cls, content: str, **metadata: Any) -> Message:
@@ -112,7 +112,7 @@ class ConversationTrajectory:
         object.__setattr__(self, "messages", tuple(self.messages))
         for message in self.messages:
             if not isinstance(message, Message):
-                raise ValueError(f"A conversation consists of Messages, not of {quoted(message)}.")
+                raise ValueError(f"A conversation consists of Messages, not of {quote(message)}.")
 
     @classmethod
     def from_messages(
@@ -280,7 +280,7 @@ def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
         value = {"messages": value}
     if not _is_told(value):
         raise EvaluationError(
-            f"{key!r} must be a conversation, its JSON form or a list of messages, not {quoted(value)}."
+            f"{key!r} must be a conversation, its JSON form or a list of messages, not {quote(value)}."
         )
     try:
         read = ConversationTrajectory.from_messages(value.get("messages", ()), value.get("scenario") or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dokimos.core.figures import percent
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -30,5 +30,7 @@ def describe_failure(result: ExperimentResult) -> str | None:
     """Say why a run did not come to its end or found nothing out, None where it did."""
     if result.status.value == _COMPLETED:
         return None
-    done = f"Run {result.name!r:.60}: {result.status.in_words} after {counted(result.summary.total, 'item')}."
+    done = (
+        f"Run {result.name!r:.60}: {result.status.in_words} after {pluralize(result.summary.total, 'item')}."
+    )
     return f"{done} {result.warnings[0]}" if result.warnings else done

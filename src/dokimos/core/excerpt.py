@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
-from dokimos.runtime.secrets import without_secrets
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.secrets import secret_redactor
+from dokimos.runtime.terminal_text import escape_control_characters
 
 _ROOM: Final = 72
 """Characters of a line that are shown."""
@@ -39,9 +39,9 @@ def excerpt(text: str, line: int, column: int) -> str:
         return ""
     shown, start = _window(_masked(whole), column - 1)
     gutter = f"{line:>6} | "
-    before = visible(shown[: max(column - 1 - start, 0)])
+    before = escape_control_characters(shown[: max(column - 1 - start, 0)])
     caret = " " * (len(gutter) - 2) + "| " + " " * sum(map(_width, before)) + "^"
-    return f"{gutter}{visible(shown)}\n{caret}"
+    return f"{gutter}{escape_control_characters(shown)}\n{caret}"
 
 
 def with_excerpt(message: str, text: str, at: int, line: int) -> str:
@@ -63,7 +63,7 @@ def with_excerpt(message: str, text: str, at: int, line: int) -> str:
 def _masked(line: str) -> str:
     """Return a line with as many stars as its secrets are long, so that columns stay where they are."""
     hidden = _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), line.replace("\t", " "))
-    return hidden if without_secrets()(hidden) == hidden else "*" * len(hidden)
+    return hidden if secret_redactor()(hidden) == hidden else "*" * len(hidden)
 
 
 def _window(line: str, at: int) -> tuple[str, int]:

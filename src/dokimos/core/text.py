@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
-from dokimos.runtime.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Redactor, secret_redactor
 
 LONGEST_ERROR = 2000
 _MOST_SEARCHED = 50 * LONGEST_ERROR
@@ -14,7 +14,7 @@ _MOST_SEARCHED = 50 * LONGEST_ERROR
 _LONGEST_LISTED = 60
 
 
-def shortened(text: str, limit: int = 80) -> str:
+def shorten(text: str, limit: int = 80) -> str:
     """Return `text` with its middle cut out and its length shown where it is longer than `limit`.
 
     The result is at most `limit` characters long, apart from the note on the length:
@@ -26,41 +26,41 @@ def shortened(text: str, limit: int = 80) -> str:
     return f"{head}…{tail} ({len(text)} characters)"
 
 
-def quoted(value: Any, limit: int = 80) -> str:
+def quote(value: Any, limit: int = 80) -> str:
     """Return `value` as it appears in a reason: strings in quotes on one line, anything else as JSON, cut."""
     if not isinstance(value, str):
-        return shortened(json.dumps(jsonable(value), ensure_ascii=False), limit)
+        return shorten(json.dumps(jsonable(value), ensure_ascii=False), limit)
     if len(value) <= limit:
         return repr(value)
     head, tail = _halves(value, limit)
     return f"{f'{head}…{tail}'!r} ({len(value)} characters)"
 
 
-def listed(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
+def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
     """Return the first values, quoted and joined by commas, and how many more there are."""
     shown = ", ".join(
         [
             repr(value)
             if type(value) is str and len(value) <= _LONGEST_LISTED
-            else quoted(value, _LONGEST_LISTED)
+            else quote(value, _LONGEST_LISTED)
             for value in values[:limit]
         ]
     )
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def pluralize(count: int, noun: str, plural: str = "") -> str:
     """Return `1 edit`, `2 edits`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def error_text(error: BaseException) -> str:
     """Return `Type: message` without the keys that are known, the message cut where it is very long."""
-    message = error_message(error, without_secrets())
+    message = error_message(error, secret_redactor())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def error_message(error: BaseException, clean: Clean) -> str:
+def error_message(error: BaseException, clean: Redactor) -> str:
     """Return the text of an exception without the keys that are known, cut where it is very long."""
     told = plain_message(error)
     message = clean(told[:_MOST_SEARCHED])

@@ -11,7 +11,7 @@ from dokimos.core.figures import cut
 from dokimos.core.frames import Origin, Step, origin_of, short_path, source_line, steps_of, working_directory
 from dokimos.core.text import LONGEST_ERROR, error_message, error_text
 from dokimos.errors import DokimosError
-from dokimos.runtime.secrets import without_secrets
+from dokimos.runtime.secrets import secret_redactor
 
 MOST_FRAMES: Final = 20
 LONGEST_TRACEBACK: Final = 20_000
@@ -54,7 +54,7 @@ class _Description:
     def __init__(self, error: BaseException) -> None:
         self._error = error
         self._directory = working_directory()
-        self._clean = without_secrets()
+        self._clean = secret_redactor()
         self._known: dict[int, list[Step]] = {}
 
     def detail(self) -> ErrorDetail | None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, overload
 
 from dokimos.core import checks
 from dokimos.core.example import Example, with_types
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.core.type_parameters import In, In_co, Out, Out_co
 from dokimos.core.views import Printable
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
@@ -326,7 +326,7 @@ def _source(path: Location | None, text: str | None) -> Any:
         raise ConfigurationError(f"text must be text, not {type(text).__name__}.")
     if isinstance(path, str) and _looks_like_data(path):
         raise ConfigurationError(
-            f"{quoted(path)} is not a path but looks like the data itself; write text=... to give the data."
+            f"{quote(path)} is not a path but looks like the data itself; write text=... to give the data."
         )
     return Source.of_text(text) if path is None and text is not None else Source.of_path(path or "")
 

@@ -12,7 +12,7 @@ from dokimos.core.jsonable import camel_case
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.slips import resemblance_of
 from dokimos.errors import DatasetError
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 _METRICS: Final = frozenset(
     name for field in fields(CallMetrics) for name in (field.name, camel_case(field.name))
@@ -57,7 +57,7 @@ class UnknownNames:
             self._warned.add(name)
             where = f"{self._label}: " if self._label else ""
             message = f"{where}{name!r} becomes metadata; it is similar to {key!r}."
-            warnings.warn(visible(message), stacklevel=2)
+            warnings.warn(escape_control_characters(message), stacklevel=2)
 
 
 def _refusal(name: str, key: str) -> str:

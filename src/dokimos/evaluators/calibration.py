@@ -12,7 +12,7 @@ from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.score_range import USUAL_RANGE, share_of
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.calibration_result import FOLDS, MINIMUM_ROWS, Calibration, shortage
@@ -100,8 +100,8 @@ async def calibrate_async(
     if short := shortage([row.label for row in rows], minimum=chosen.minimum, folds=chosen.folds):
         _, first = errors[0]
         raise EvaluationError(
-            f"Calibrating {evaluator.name}: {counted(len(errors), 'row')} of {len(results)} errored, and it "
-            f"{short} The first error: {first}"
+            f"Calibrating {evaluator.name}: {pluralize(len(errors), 'row')} of {len(results)} errored, and "
+            f"it {short} The first error: {first}"
         )
     return Calibration.of(
         rows,
@@ -133,9 +133,9 @@ def _label(index: int, example: Example, options: CalibrationOptions) -> tuple[b
         raise DatasetError(f"{_key(index, example)} has no recorded output (actualOutputs) to be judged.")
     grade = _grade(value, options.words)
     if grade is None:
-        known = listed(list(options.words or WORDS), limit=20)
+        known = format_list(list(options.words or WORDS), limit=20)
         raise DatasetError(
-            f"{_key(index, example)}: the label {quoted(value)} is no bool, number in 0..1 or known word "
+            f"{_key(index, example)}: the label {quote(value)} is no bool, number in 0..1 or known word "
             f"({known}). Say what words mean with words={{...}}."
         )
     return grade >= options.good_from, grade

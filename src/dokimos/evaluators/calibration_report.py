@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import UNKNOWN, one_line, percent, score
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.labelled_verdicts import AgreementFigure, LabelledVerdict
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from dokimos.evaluators.calibration_result import Calibration
@@ -25,8 +25,10 @@ def markdown(found: Calibration) -> str:
 
 def _head(found: Calibration) -> Iterator[str]:
     yield f"# {_plain(found.evaluator)} against people\n"
-    errors = f", {counted(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
-    yield f"{counted(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}.\n"
+    errors = (
+        f", {pluralize(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
+    )
+    yield f"{pluralize(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}.\n"
 
 
 def _figures(found: Calibration) -> Iterator[str]:
@@ -93,4 +95,4 @@ def _errors(found: Calibration) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Foreign text on one line, with nothing in it that Markdown or HTML would read."""
-    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", visible(one_line(text, 200)))
+    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", escape_control_characters(one_line(text, 200)))

@@ -12,7 +12,7 @@ from dokimos.core.means import complement
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import DEFAULT_THRESHOLD
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, share_of, width_of
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.calibration_report import markdown
@@ -190,7 +190,7 @@ def shortage(labels: Sequence[bool], *, minimum: int, folds: int) -> str | None:
     if len(labels) >= minimum and min(good, bad) >= folds:
         return None
     return (
-        f"needs at least {counted(minimum, 'labelled row')} with {folds} of each label; "
+        f"needs at least {pluralize(minimum, 'labelled row')} with {folds} of each label; "
         f"there are {len(labels)}: {good} that people pass and {bad} that they fail."
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 
 
@@ -40,4 +40,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _wrong(owner: object, field: str, value: Any, wanted: str) -> str:
-    return f"{type(owner).__name__}: {field} must be {wanted}, not {quoted(value)}."
+    return f"{type(owner).__name__}: {field} must be {wanted}, not {quote(value)}."

@@ -13,7 +13,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.named_code import import_named
@@ -103,7 +103,7 @@ class FunctionEvaluator(Evaluator):
             function = function.function
         if not callable(function) or isinstance(function, Evaluator | type):
             raise ConfigurationError(
-                f"FunctionEvaluator: function must be a function, not {quoted(function)}."
+                f"FunctionEvaluator: function must be a function, not {quote(function)}."
             )
         object.__setattr__(self, "function", function)
         if not self.name:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.core.jsonable import jsonable
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, quoted, shortened
+from dokimos.core.text import pluralize, quote, shorten
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 
@@ -42,7 +42,7 @@ class JsonSchema(Evaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.schema, Mapping):
-            raise ConfigurationError(f"{self.name}: schema must be a map, not {quoted(self.schema)}.")
+            raise ConfigurationError(f"{self.name}: schema must be a map, not {quote(self.schema)}.")
         try:
             compiled(self._schema_text, check_formats=self.check_formats)
         except ValueError as error:
@@ -55,7 +55,7 @@ class JsonSchema(Evaluator):
             return Score(1.0, "The output is valid under the schema.")
         first = "; ".join(errors[:_SHOWN_ERRORS])
         more = (
-            f"; and {counted(len(errors) - _SHOWN_ERRORS, 'more error')}"
+            f"; and {pluralize(len(errors) - _SHOWN_ERRORS, 'more error')}"
             if len(errors) > _SHOWN_ERRORS
             else ""
         )
@@ -102,12 +102,12 @@ def _instance(output: Any) -> Any:
         return jsonable(json.loads(output, parse_constant=_refuse_constant))
     except (ValueError, RecursionError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise UnusableOutputError(f"The output is not JSON ({detail}): {quoted(output)}.") from None
+        raise UnusableOutputError(f"The output is not JSON ({detail}): {quote(output)}.") from None
 
 
 def _described(error: ValidationError) -> str:
     path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    return f"{path}: {shortened(error.message, 200)}"
+    return f"{path}: {shorten(error.message, 200)}"
 
 
 def _refuse(uri: str) -> Any:

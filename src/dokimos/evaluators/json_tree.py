@@ -13,7 +13,7 @@ from decimal import Decimal, DecimalException
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.jsonable import MAX_DEPTH, is_wire_type, jsonable
-from dokimos.core.text import quoted, shortened
+from dokimos.core.text import quote, shorten
 
 Tree: TypeAlias = Any
 Mode: TypeAlias = Literal["strict", "lenient"]
@@ -76,7 +76,7 @@ def leaf_count(tree: Tree) -> int:
 
 def shown(tree: Tree, limit: int = 60) -> str:
     """Return a tree as JSON text for a reason."""
-    return shortened(_rendered(tree), limit)
+    return shorten(_rendered(tree), limit)
 
 
 class Keys:
@@ -150,7 +150,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {quoted(twice)} is there twice in one object")
+        raise ValueError(f"the key {quote(twice)} is there twice in one object")
     return members
 
 

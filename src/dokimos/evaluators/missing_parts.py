@@ -9,7 +9,7 @@ from typing import Any, Final
 from dokimos.core.contexts import OF_ANSWERS, OF_RANKINGS, are_ids
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT, RELEVANT, RETRIEVED, TOOL_CALLS, TOOLS
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted, shortened
+from dokimos.core.text import quote, shorten
 from dokimos.errors import MissingInputError
 from dokimos.evaluators.case_parts import SECTIONS
 
@@ -68,7 +68,7 @@ def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
 
 def listed_parts(case: EvalTestCase) -> str:
     """Return the names of what a case has: `input, output, expected, metadata.topic`."""
-    names = [_SHORT.get(path, shortened(path, 60)) for path, value in _entries(case) if value is not None]
+    names = [_SHORT.get(path, shorten(path, 60)) for path, value in _entries(case) if value is not None]
     more = len(names) - _MOST_NAMES
     shown = ", ".join(names[:_MOST_NAMES])
     return f"{shown} and {more} more" if more > 0 else shown or "nothing"
@@ -146,7 +146,7 @@ def _uncounted(path: str, names: Sequence[str], entries: Mapping[str, Any], case
     ids = case.find_contexts(OF_RANKINGS, texts=False) if path == CONTEXTS else None
     if ids is None or not are_ids(ids.value):
         return ""
-    return f"{ids.path} has what look like ids rather than texts: {quoted(ids.value)}."
+    return f"{ids.path} has what look like ids rather than texts: {quote(ids.value)}."
 
 
 def _resembling(paths: Sequence[str], names: Sequence[str]) -> list[str]:

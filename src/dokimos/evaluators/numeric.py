@@ -10,7 +10,7 @@ from typing import Final
 from dokimos.core.means import place_between
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_not_negative
@@ -75,7 +75,7 @@ class Numeric(Evaluator):
 
     def _number(self, text: str) -> float:
         """Read a number. Raises `ValueError` that says what is wrong with the text."""
-        shown = quoted(text)
+        shown = quote(text)
         body = text.strip()
         if not body:
             raise ValueError("it is empty")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from dokimos.core.constraints import requirement
 from dokimos.core.jsonable import jsonable
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator, default_name_of
@@ -224,7 +224,7 @@ def _explained(path: str, value: Any, error: ValueError) -> str:
     messages = list(dict.fromkeys(_message(detail) for detail in details))
     text = "; or ".join(messages) if messages else str(error)
     advice = " Put it in quotes." if _wants_text(details) and isinstance(value, int | float) else ""
-    return f"{path}: {text} (got {quoted(value)}, {type(value).__name__}).{advice}"
+    return f"{path}: {text} (got {quote(value)}, {type(value).__name__}).{advice}"
 
 
 def _message(detail: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import OUTPUT
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError, UnusableOutputError
 
 _SEGMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]+\])*)")
@@ -87,7 +87,7 @@ def _index(tree: Any, index: int, here: str) -> Any:
         raise UnusableOutputError(f"The output has {_kind(tree)} at {_place(here)}, not a list.")
     if index >= len(tree):
         raise UnusableOutputError(
-            f"The list at {_place(here)} has {counted(len(tree), 'element')}, so none at [{index}]."
+            f"The list at {_place(here)} has {pluralize(len(tree), 'element')}, so none at [{index}]."
         )
     return tree[index]
 

@@ -10,7 +10,7 @@ from typing import Any
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_text
@@ -63,7 +63,7 @@ class SetMatch(Evaluator):
         """Return the distinct elements by what equal ones share. Raises `ValueError`."""
         elements = self._split(value) if isinstance(value, str) else value
         if not isinstance(elements, list | tuple | Set):
-            raise ValueError(f"it is {quoted(value)}")
+            raise ValueError(f"it is {quote(value)}")
         return {identity_key(self._folded(element)): element for element in elements}
 
     def _split(self, text: str) -> Any:
@@ -72,7 +72,7 @@ class SetMatch(Evaluator):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise ValueError(f"{quoted(text)} is text; name the separator to split it") from None
+            raise ValueError(f"{quote(text)} is text; name the separator to split it") from None
 
     def _folded(self, element: Any) -> Any:
         return element.casefold() if self.ignore_case and isinstance(element, str) else element
@@ -84,16 +84,19 @@ def _f1(actual: dict[Hashable, Any], expected: dict[Hashable, Any]) -> Score:
     common = len(expected) - len(missing)
     size = len(expected) + len(actual)
     if not missing and not surplus:
-        return Score(1.0, f"The output has exactly the {counted(common, 'expected element')}.")
+        return Score(1.0, f"The output has exactly the {pluralize(common, 'expected element')}.")
     return Score(2 * common / size, _reason(missing, surplus, len(expected)), metadata={"common": common})
 
 
 def _reason(missing: list[Any], surplus: list[Any], expected: int) -> str:
     parts = []
     if missing:
-        parts.append(f"lacks {len(missing)} of {counted(expected, 'expected element')} ({listed(missing)})")
+        parts.append(
+            f"lacks {len(missing)} of {pluralize(expected, 'expected element')} ({format_list(missing)})"
+        )
     if surplus:
         parts.append(
-            f"has {len(surplus)} that {'is' if len(surplus) == 1 else 'are'} not expected ({listed(surplus)})"
+            f"has {len(surplus)} that {'is' if len(surplus) == 1 else 'are'} not expected "
+            f"({format_list(surplus)})"
         )
     return f"The output {' and '.join(parts)}."

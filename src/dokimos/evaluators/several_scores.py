@@ -7,7 +7,7 @@ from typing import Any
 
 from dokimos.core.checks import is_number
 from dokimos.core.score_range import ScoreRange, describe_range
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, EvaluationError
 
 Thresholds = Mapping[str, float | None]
@@ -18,7 +18,7 @@ def check_thresholds(name: str, thresholds: Any, score_range: ScoreRange) -> dic
     if not isinstance(thresholds, Mapping) or not thresholds:
         raise ConfigurationError(
             f"{name}: thresholds must be a mapping of the keys of scores to numbers or None, such as "
-            f'{{"grounded": 0.8}}, not {quoted(thresholds)}.'
+            f'{{"grounded": 0.8}}, not {quote(thresholds)}.'
         )
     low, high = score_range
     for key, threshold in thresholds.items():

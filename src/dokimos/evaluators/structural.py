@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, quoted
+from dokimos.core.text import pluralize, quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_text
@@ -55,7 +55,7 @@ class StructuralMatch(Evaluator):
         value = float(not comparison.differences) if self.binary else comparison.share
         reason = comparison.reason()
         if isinstance(expected, dict | list) and _is_prose(actual, case.actual_outputs.get(self.output_key)):
-            reason = f"The output is not JSON but the text {quoted(actual)}; expected {shown(expected)}."
+            reason = f"The output is not JSON but the text {quote(actual)}; expected {shown(expected)}."
         return Score(value, reason, metadata={"matched": comparison.matched, "total": comparison.total})
 
     def _expected(self, case: EvalTestCase) -> Tree:
@@ -107,7 +107,7 @@ class Comparison:
         first = self.differences[:_SHOWN_DIFFERENCES]
         listed = "; ".join(f"{d.path}: expected {d.expected}, got {d.actual}" for d in first)
         more = len(self.differences) - len(first)
-        rest = f"; and {counted(more, 'more difference')}" if more else ""
+        rest = f"; and {pluralize(more, 'more difference')}" if more else ""
         return f"The structures differ {leaves}: {listed}{rest}."
 
 

@@ -12,13 +12,13 @@ from typing import Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.edit_distance import common_start, edit_distance
 from dokimos.runtime.patterns import find
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 _ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
@@ -99,7 +99,7 @@ class Regex(Evaluator):
         _ = self._compiled
         if self.threshold == 0 and not self.negate:
             warnings.warn(
-                visible(
+                escape_control_characters(
                     f"{self.name}: with a threshold of 0 every output passes; "
                     "use negate=True for a pattern that must not match."
                 ),
@@ -119,17 +119,17 @@ class Regex(Evaluator):
             return re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise ConfigurationError(
-                f"{self.name}: pattern {quoted(self.pattern)} is not a regular expression: {error}."
+                f"{self.name}: pattern {quote(self.pattern)} is not a regular expression: {error}."
             ) from None
 
     def _reason(self, text: str, match: re.Match[str] | None) -> str:
-        pattern = quoted(self.pattern)
+        pattern = quote(self.pattern)
         subject = "The whole output" if self.full_match else "The output"
         if match is None:
-            ending = ", as it should be" if self.negate else f": {quoted(text)}"
+            ending = ", as it should be" if self.negate else f": {quote(text)}"
             return f"{subject} does not match the pattern {pattern}{ending}."
         ending = ", which it must not" if self.negate else ""
-        return f"{subject} matches the pattern {pattern} with {quoted(match[0])}{ending}."
+        return f"{subject} matches the pattern {pattern} with {quote(match[0])}{ending}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,7 @@ class Levenshtein(Evaluator):
         distance = edit_distance(expected, actual)
         longer = max(len(expected), len(actual))
         reason = (
-            f"{counted(distance, 'edit')} between the output of {counted(len(actual), 'character')} "
+            f"{pluralize(distance, 'edit')} between the output of {pluralize(len(actual), 'character')} "
             f"and the expected text of {len(expected)}."
         )
         return Score((longer - distance) / longer if longer else 1.0, reason, metadata={"distance": distance})
@@ -202,11 +202,11 @@ class Levenshtein(Evaluator):
 
 def _difference(expected: str, actual: str) -> str:
     if not actual:
-        return f"The output is empty; expected {quoted(expected)}."
+        return f"The output is empty; expected {quote(expected)}."
     if not expected:
-        return f"The expected text is empty; the output is {quoted(actual)}."
+        return f"The expected text is empty; the output is {quote(actual)}."
     at = common_start(expected, actual)
-    return f"Expected {quoted(expected)}, got {quoted(actual)}: {_how_they_differ(expected, actual, at)}."
+    return f"Expected {quote(expected)}, got {quote(actual)}: {_how_they_differ(expected, actual, at)}."
 
 
 def _how_they_differ(expected: str, actual: str, at: int) -> str:
@@ -215,7 +215,7 @@ def _how_they_differ(expected: str, actual: str, at: int) -> str:
     if expected.casefold() == actual.casefold():
         return f"only upper and lower case differ, first at character {at + 1}"
     if at == len(actual):
-        return f"the output ends after {counted(at, 'character')}, before {_excerpt(expected, at)}"
+        return f"the output ends after {pluralize(at, 'character')}, before {_excerpt(expected, at)}"
     if at == len(expected):
         return f"the output goes on after character {at} with {_excerpt(actual, at)}"
     return f"they differ from character {at + 1} on, {_excerpt(expected, at)} against {_excerpt(actual, at)}"
@@ -227,17 +227,17 @@ def _excerpt(text: str, at: int) -> str:
 
 def _found_any(found: Sequence[str], missing: Sequence[str]) -> str:
     if found:
-        return f"The output contains {listed(tuple(found))}."
-    return f"The output contains none of {listed(tuple(missing))}."
+        return f"The output contains {format_list(tuple(found))}."
+    return f"The output contains none of {format_list(tuple(missing))}."
 
 
 def _found_all(found: Sequence[str], missing: Sequence[str]) -> str:
     if not missing:
-        return f"The output contains {listed(tuple(found))}."
-    return f"The output lacks {listed(tuple(missing))}."
+        return f"The output contains {format_list(tuple(found))}."
+    return f"The output lacks {format_list(tuple(missing))}."
 
 
 def _found_none(found: Sequence[str], missing: Sequence[str]) -> str:
     if not found:
-        return f"The output contains none of {listed(tuple(missing))}, as it should be."
-    return f"The output contains {listed(tuple(found))}, which it must not."
+        return f"The output contains none of {format_list(tuple(missing))}, as it should be."
+    return f"The output contains {format_list(tuple(found))}, which it must not."

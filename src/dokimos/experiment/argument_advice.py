@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.text import listed, plain_message
+from dokimos.core.text import format_list, plain_message
 from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, written
 
 _OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
@@ -56,8 +56,8 @@ def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any
         return None
     keys = [key for key in inputs if str(key).isidentifier()]
     return (
-        f"The task was called with a mapping of the inputs {listed(list(inputs))}; name its parameters like "
-        f"them, {written(task, ', '.join(keys[:3]))}, or take the whole example, "
+        f"The task was called with a mapping of the inputs {format_list(list(inputs))}; name its parameters "
+        f"like them, {written(task, ', '.join(keys[:3]))}, or take the whole example, "
         f"{written(task, 'example: Example')}."
     )
 

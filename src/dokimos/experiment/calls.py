@@ -16,7 +16,7 @@ from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.task_progress import tracked_progress
 from dokimos.core.task_result import TaskResult
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.core.tracebacks import describe_exception, located_error_text
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
@@ -122,10 +122,10 @@ class TaskCaller:
         """Say what a reader of the result should know about the calls."""
         found = []
         if self._abandoned:
-            calls = counted(self._abandoned, "call")
+            calls = pluralize(self._abandoned, "call")
             found.append(f"Abandoned {calls} of the task that took longer than {self._timeout:g} s.")
         if self._retried:
-            found.append(f"Repeated {counted(self._retried, 'call')} of the task that had failed.")
+            found.append(f"Repeated {pluralize(self._retried, 'call')} of the task that had failed.")
         if self._price_problem:
             found.append(self._price_problem)
         return found

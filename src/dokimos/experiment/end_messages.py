@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dokimos.core.results import ExperimentResult, RunStatus
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.experiment.calls import TaskCaller
 from dokimos.experiment.failures import EVERYTHING_ERRORED, describe_located_error
 from dokimos.experiment.left_out import first_failure_message
@@ -53,7 +53,7 @@ class EndMessages:
             yield self._of_broken_run()
 
     def of_interrupted_run(self, result: ExperimentResult) -> str:
-        message = f"Interrupted after {counted(result.summary.total, 'item')}."
+        message = f"Interrupted after {pluralize(result.summary.total, 'item')}."
         return f"{message} {self.record.how_to_resume()}".rstrip()
 
     def of_too_many_errors(self, limit: object) -> str:

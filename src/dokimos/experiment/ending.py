@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dokimos.core.endings import describe_failure
 from dokimos.reporting.notebook import notebook, show
-from dokimos.runtime.terminal_text import print_line, visible
+from dokimos.runtime.terminal_text import escape_control_characters, print_line
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -51,7 +51,7 @@ def _tell_failure(result: ExperimentResult) -> None:
     if problem is None:
         return
     if _log.hasHandlers():  # without one, Python would write the line once more
-        _log.error(visible(problem))
+        _log.error(escape_control_characters(problem))
     print_line(problem)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from dokimos.core.results import RunResult
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.datasets.dataset import Dataset
 
 NOT_RUN: Final = "notRun"
@@ -36,4 +36,4 @@ def first_failure_message(key: str, not_run: Sequence[str], repeats: int) -> str
         return message
     were = "was" if len(not_run) == 1 else "were"
     often = " in every repeat" if repeats > 1 else ""
-    return f"{message} {counted(len(not_run), 'item')} {were} not run{often}: {listed(list(not_run))}."
+    return f"{message} {pluralize(len(not_run), 'item')} {were} not run{often}: {format_list(list(not_run))}."

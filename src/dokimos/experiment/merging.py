@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dokimos.core.provenance import Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.core.text import listed
+from dokimos.core.text import format_list
 from dokimos.errors import ConfigurationError
 from dokimos.experiment.failures import EVERYTHING_ERRORED
 
@@ -110,7 +110,7 @@ def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> Run
             items[item.index] = (item, shard)
     missing = [i for i in range(size) if i not in items]
     if missing:
-        named = listed(missing)
+        named = format_list(missing)
         raise ConfigurationError(
             f"The shards do not make a whole run: of {size} items, {len(missing)} are missing, namely {named}"
             f"{_missing_shards(shards)}."

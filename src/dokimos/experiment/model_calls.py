@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import Breakers
 from dokimos.judges.budget import TASK, Ledger
@@ -17,7 +17,7 @@ from dokimos.judges.mode import CassetteMode
 from dokimos.judges.run_scope import RunScope
 from dokimos.judges.store import CALLS_FILE, RunCalls
 from dokimos.runtime.scoring_threads import ThreadLimit
-from dokimos.runtime.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics
@@ -109,7 +109,7 @@ class ModelCalls:
                 found += part.warnings()
         if taken := sum(store.taken for store in self._earlier):
             found.append(
-                f"{counted(taken, 'reply', 'replies')} of models reused from earlier runs, at no cost."
+                f"{pluralize(taken, 'reply', 'replies')} of models reused from earlier runs, at no cost."
             )
         return found
 
@@ -120,12 +120,12 @@ class ModelCalls:
                 yield store
 
 
-def _cleaning(redact: Redact | None) -> Clean:
-    without = without_secrets()
+def _cleaning(redact: Redact | None) -> Redactor:
+    without = secret_redactor()
     return without if redact is None else lambda text: without(redact(text))
 
 
-def _cassette_of(options: RunOptions, clean: Clean) -> Cassette | None:
+def _cassette_of(options: RunOptions, clean: Redactor) -> Cassette | None:
     path = options.cassette or os.environ.get(CASSETTE_VARIABLE)
     if not path:
         return None
@@ -133,7 +133,7 @@ def _cassette_of(options: RunOptions, clean: Clean) -> Cassette | None:
     return Cassette(path, cast("CassetteMode", mode), clean=clean)
 
 
-def _cache_of(options: RunOptions, clean: Clean) -> ReplyCache | None:
+def _cache_of(options: RunOptions, clean: Redactor) -> ReplyCache | None:
     if options.cache is False:
         return None
     from dokimos.judges.cache import ReplyCache  # loads sqlite3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dokimos.core.example import Example
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.experiment.source import ExampleSource
 
@@ -27,7 +27,7 @@ class Part:
     """The run in which they had failed."""
 
     def __str__(self) -> str:
-        chosen = f"{len(self.hashes):,} of {counted(self.total, 'item')}"
+        chosen = f"{len(self.hashes):,} of {pluralize(self.total, 'item')}"
         return (
             f"{chosen} that failed in {self.of}" if self.reason == "failed" else f"{chosen}, for an estimate"
         )

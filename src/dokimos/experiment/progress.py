@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from dokimos.core.figures import duration
 from dokimos.core.markup import tag
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.experiment.pace import Pace
 from dokimos.reporting.notebook import notebook
 from dokimos.reporting.terminal import safe_console
@@ -108,7 +108,7 @@ def _found(tally: Tally, rate: float | None) -> list[str]:
     if tally.pass_rate is not None:
         parts.append(f"{tally.pass_rate:.0%} pass".replace("%", " %"))
     if tally.errored:
-        parts.append(counted(tally.errored, "error"))
+        parts.append(pluralize(tally.errored, "error"))
     if tally.spent_usd is not None:
         parts.append(f"${tally.spent_usd:.4f}")
     return parts

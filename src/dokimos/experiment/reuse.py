@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.core.wire import from_json
 from dokimos.errors import DokimosError, JournalError
 from dokimos.experiment.calls import TaskOutcome
@@ -64,11 +64,10 @@ class EarlierRun:
             return "it does not say of which files its application was made"
         changes = self.record.code_changes()
         if changes:
-            return f"changed since: {listed([Path(each).name for each in changes])}"
+            return f"changed since: {format_list([Path(each).name for each in changes])}"
         if self.record.programs and not is_asked:
-            return (
-                f"it started {listed(list(self.record.programs))}, and nobody here can see what that has read"
-            )
+            programs = format_list(list(self.record.programs))
+            return f"it started {programs}, and nobody here can see what that has read"
         return None
 
 
@@ -141,8 +140,8 @@ class EarlierOutputs:
         if not reused:
             return f"No output was reused: {self.note}." if self.note else ""
         return (
-            f"{reused:,} of {counted(total, 'output')} reused from {listed(list(self.taken))}, with the cost "
-            "and latency measured there: neither the application nor their rows have changed since."
+            f"{reused:,} of {pluralize(total, 'output')} reused from {format_list(list(self.taken))}, with "
+            "the cost and latency measured there: neither the application nor their rows have changed since."
         )
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.quick_init import quick_maker
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.core.tracebacks import located_error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
@@ -112,7 +112,9 @@ class ExampleSource:
             except DokimosError:
                 raise
             except Exception as error:
-                message = f"The data set {self._dataset.name!r} failed after {counted(self.seen, 'example')}"
+                message = (
+                    f"The data set {self._dataset.name!r} failed after {pluralize(self.seen, 'example')}"
+                )
                 raise DatasetError(f"{message}: {located_error_text(error)}") from error
             if not isinstance(example, Example):
                 kind = type(example).__name__

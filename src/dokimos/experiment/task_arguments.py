@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from dokimos.core.example import Example
 from dokimos.core.keys import INPUT
-from dokimos.core.text import listed, quoted
+from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError, DatasetError
 from dokimos.experiment.task import unwrapped
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
@@ -101,8 +101,8 @@ def example_arguments(task: Callable[..., Any]) -> TaskArguments | None:
     more = [parameter.name for parameter in parameters.required if parameter is not first]
     if more and not parameters.is_wrapped:
         raise ConfigurationError(
-            f"The task {_shown(task, parameters)} takes the example and also needs {listed(more)}, which "
-            "nothing gives it. Write a default, or bind it with functools.partial."
+            f"The task {_shown(task, parameters)} takes the example and also needs {format_list(more)}, "
+            "which nothing gives it. Write a default, or bind it with functools.partial."
         )
     return TaskArguments(form=ArgumentForm.EXAMPLE, parameter=keyword_of(first))
 
@@ -228,14 +228,18 @@ def _leading(names: Sequence[str], inputs: Collection[str]) -> tuple[str, ...]:
 
 
 def _lacks(example: Example, key: str) -> DatasetError:
-    which = quoted(dict(example.inputs)) if example.id is None else repr(example.id)
+    which = quote(dict(example.inputs)) if example.id is None else repr(example.id)
     return DatasetError(f"The task needs the input {key!r}, which the example {which} lacks.")
 
 
 def _misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[str]) -> str:
     required = [parameter.name for parameter in parameters.required]
-    known = f"only the input {next(iter(keys))!r}" if len(keys) == 1 else f"the inputs {listed(sorted(keys))}"
-    needs = f"needs {listed(required)}" if required else "takes none of them as its first argument"
+    known = (
+        f"only the input {next(iter(keys))!r}"
+        if len(keys) == 1
+        else f"the inputs {format_list(sorted(keys))}"
+    )
+    needs = f"needs {format_list(required)}" if required else "takes none of them as its first argument"
     return (
         f"The task {_shown(task, parameters)} {needs}, and the examples have {known}. Call its parameters "
         "like the inputs, bind the others with functools.partial, or let it take the whole example: "

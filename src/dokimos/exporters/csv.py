@@ -12,7 +12,7 @@ from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.exporters.items import expected_text, inputs_text, shown
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
 
@@ -97,7 +97,7 @@ def _flag(value: bool | None) -> str:
 
 def _guarded(text: str) -> str:
     # A bare CR stays, in quotes: it is a line break to a spreadsheet.
-    text = "\r".join(map(visible, text.split("\r")))
+    text = "\r".join(map(escape_control_characters, text.split("\r")))
     if text.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(text):
         return f"'{text}"
     return text

@@ -26,7 +26,7 @@ from dokimos.exporters.items import (
     shown,
 )
 from dokimos.exporters.shared_texts import is_long, join_texts, share_texts
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 VERSION: Final = 1
 RESULT_VERSION: Final = 2
@@ -60,7 +60,7 @@ class JsonExporter:
         if share_texts(tree, "result"):
             tree["resultVersion"] = RESULT_VERSION
         text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return with_escapes(visible(text)) + "\n"  # its escapes are those of JSON
+        return with_escapes(escape_control_characters(text)) + "\n"  # its escapes are those of JSON
 
 
 def load_result(source: str | Path) -> ExperimentResult:

@@ -15,7 +15,7 @@ from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
 from dokimos.exporters.items import expected_text, inputs_text, shown
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 MAX_TEXT: Final = 20_000
 MAX_MESSAGE: Final = 1_000
@@ -168,4 +168,4 @@ def _moment(result: ExperimentResult) -> str | None:
 
 def _clean(text: str) -> str:
     """XML 1.0 has no place for some characters, not even escaped."""
-    return _FORBIDDEN.sub("\ufffd", visible(text))
+    return _FORBIDDEN.sub("\ufffd", escape_control_characters(text))

@@ -26,7 +26,7 @@ from dokimos.exporters.items import (
     tag_keys,
     worst_first,
 )
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 T = TypeVar("T")
 
@@ -294,7 +294,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 def plain(text: str, limit: int) -> str:
     """Foreign text as running text on one line: nothing in it is markup, a link or a mention."""
-    line = visible(figures.one_line(text, limit))
+    line = escape_control_characters(figures.one_line(text, limit))
     if _LINKED.search(line):
         return code(line)
     return _BLOCK_START.sub(r"\1\\\2", _PUNCTUATION.sub(r"\\\1", line))
@@ -302,7 +302,7 @@ def plain(text: str, limit: int) -> str:
 
 def code(text: str) -> str:
     """Foreign text as a code span."""
-    line = visible(figures.one_line(text, MAX_REASON))
+    line = escape_control_characters(figures.one_line(text, MAX_REASON))
     ticks = _fence_for(line, least=1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
@@ -310,7 +310,7 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """Foreign text as a block that it cannot close."""
-    lines = visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+    lines = escape_control_characters(text.replace("\r\n", "\n").replace("\r", "\n"))
     fence = _fence_for(lines, least=3)
     return f"{fence}text\n{lines}\n{fence}"
 

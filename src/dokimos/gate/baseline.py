@@ -19,7 +19,7 @@ from dokimos.core.figures import half_up
 from dokimos.core.means import exact_mean
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, is_score_range
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.errors import ConfigurationError
 from dokimos.gate.places import write_atomically
 from dokimos.version import __version__
@@ -69,15 +69,15 @@ def baseline_of(
         )
     errored = [item for item in snapshot.items if item.errors]
     if errored and not allow_errors:
-        keys = listed([item.id or item.index_key for item in errored])
+        keys = format_list([item.id or item.index_key for item in errored])
         raise ConfigurationError(
-            f"{counted(len(errored), 'item')} of {len(snapshot.items)} with errors, so this result cannot "
+            f"{pluralize(len(errored), 'item')} of {len(snapshot.items)} with errors, so this result cannot "
             f"be a baseline: {keys}. Run it again, or allow errors (allow_errors=True, or --allow-errors) to "
             "record them as errored."
         )
     bare = [item for item in snapshot.items if not item.scores and not item.errors]
     if bare:
-        keys = listed([item.id or item.index_key for item in bare])
+        keys = format_list([item.id or item.index_key for item in bare])
         raise ConfigurationError(f"No evaluator scored {keys}, so this result cannot be a baseline.")
     return Baseline(
         snapshot=snapshot,

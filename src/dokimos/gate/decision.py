@@ -15,7 +15,7 @@ from dokimos.comparison.diff import PASS_RATE, Change, MetricChange, RunComparis
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.comparison.wording import change_sentence, interval, p_text, points, share
 from dokimos.core.results import RunStatus
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.gate.config import GateConfig
 from dokimos.gate.item_guards import ItemGuards, choose_guards, repeats_needed
 from dokimos.gate.severity import Drop, Drops, Level, Reruns, drops_of
@@ -153,8 +153,8 @@ def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]
     if errored > MOSTLY * len(candidate.items):
         yield Fired(
             Guard.ERRORS,
-            f"{errored} of {counted(len(candidate.items), 'item')} of the candidate errored, so it says too "
-            "little about the rest.",
+            f"{errored} of {pluralize(len(candidate.items), 'item')} of the candidate errored, so it says "
+            "too little about the rest.",
         )
     else:
         yield from _silent(comparison)
@@ -185,8 +185,8 @@ def _silent(comparison: RunComparison) -> Iterator[Fired]:
         if count > MOSTLY * scored[name] and name not in comparison.removed_evaluators:
             yield Fired(
                 Guard.ERRORS,
-                f"{name} gave no score for {count} of the {counted(scored[name], 'item')} that it scored in "
-                "the baseline, so it says too little about the rest.",
+                f"{name} gave no score for {count} of the {pluralize(scored[name], 'item')} that it scored "
+                "in the baseline, so it says too little about the rest.",
             )
 
 
@@ -234,15 +234,15 @@ def _unused(noise: NoiseFigures | None, known: NoiseFigures | None, stale: Seque
     if stale:
         yield (
             "The figures of dokimos noise were measured with other settings or another judge of "
-            f"{listed(list(stale))}, so they are not used for it. Measure the noise anew."
+            f"{format_list(list(stale))}, so they are not used for it. Measure the noise anew."
         )
     if noise is None or known is None:
         return
     lost = [name for name in noise.evaluators if name not in known.evaluators]
     if lost:
         yield (
-            f"The figures of dokimos noise are not of all items that {listed(lost)} scored here, so they are "
-            "not used for it. Measure the noise of this data set anew."
+            f"The figures of dokimos noise are not of all items that {format_list(lost)} scored here, so "
+            "they are not used for it. Measure the noise of this data set anew."
         )
 
 
@@ -277,7 +277,7 @@ def _explained(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
 
 
 def _scores_dropped(drops: Sequence[Drop]) -> str:
-    return f"{counted(len(drops), 'score of a single item', 'scores of single items')} dropped"
+    return f"{pluralize(len(drops), 'score of a single item', 'scores of single items')} dropped"
 
 
 def _shown(drops: Sequence[Drop]) -> str:
@@ -291,22 +291,23 @@ def _told(drop: Drop) -> str:
 
 def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
     if comparison.removed_evaluators and config.on_removed_evaluator == "fail":
-        names = listed(list(comparison.removed_evaluators))
+        names = format_list(list(comparison.removed_evaluators))
         yield Fired(
             Guard.REMOVED_EVALUATOR,
             f"The candidate lacks {names}, which the baseline has: leaving one out can hide a regression.",
         )
     removed = comparison.count(Change.REMOVED)
     if removed and config.fail_on_removed_items:
-        yield Fired(Guard.REMOVED_ITEMS, f"The candidate lacks {counted(removed, 'item')} of the baseline.")
+        yield Fired(Guard.REMOVED_ITEMS, f"The candidate lacks {pluralize(removed, 'item')} of the baseline.")
 
 
 def _removals(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
     if comparison.removed_evaluators:
-        yield f"The candidate lacks {listed(list(comparison.removed_evaluators))}, which the baseline has."
+        evaluators = format_list(list(comparison.removed_evaluators))
+        yield f"The candidate lacks {evaluators}, which the baseline has."
     removed = comparison.count(Change.REMOVED)
     if removed and not config.fail_on_removed_items:
-        yield f"The candidate lacks {counted(removed, 'item')} of the baseline."
+        yield f"The candidate lacks {pluralize(removed, 'item')} of the baseline."
 
 
 def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
@@ -326,7 +327,7 @@ def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]
         yield Fired(
             Guard.POWER,
             f"A drop of {points(config.detect_drop)} must be seen with {share(config.require_power)} "
-            f"power. Of the drops of the {title(worst)}, {counted(worst.n, 'item')} show {smallest}; "
+            f"power. Of the drops of the {title(worst)}, {pluralize(worst.n, 'item')} show {smallest}; "
             f"{decides} items would decide.",
             inconclusive=True,
         )

@@ -24,7 +24,7 @@ from dokimos.gate.item_guards import RERUNS
 from dokimos.gate.places import Surroundings, file_stem, keep_out_of_git, write_atomically
 from dokimos.gate.variation import NoiseFigures
 from dokimos.gate.verdict import GateStatus, GateVerdict
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from dokimos.gate.noise import NoiseReport
@@ -91,7 +91,7 @@ class RegressionGate:
         """
         verdict = self._verdict(result)
         if verdict.not_compared:
-            _log.warning("%s", visible(verdict.not_compared))
+            _log.warning("%s", escape_control_characters(verdict.not_compared))
         return verdict
 
     def _verdict(self, result: ExperimentResult) -> GateVerdict:
@@ -218,7 +218,10 @@ class RegressionGate:
         try:
             write_verdict(verdict, self._verdict_path(verdict.name))
         except OSError as error:
-            _log.warning("%s", visible(f"The verdict could not be written to {self.verdict_dir}: {error}"))
+            _log.warning(
+                "%s",
+                escape_control_characters(f"The verdict could not be written to {self.verdict_dir}: {error}"),
+            )
         return verdict
 
     def _verdict_path(self, name: str) -> Path:
@@ -272,7 +275,7 @@ def _verified(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
 def _warn(message: str, category: type[Warning], *, stacklevel: int) -> None:
     """Warn; where warnings are errors, log instead: a run that passes and was paid for must not be lost."""
     try:
-        warnings.warn(visible(message), category, stacklevel=stacklevel)
+        warnings.warn(escape_control_characters(message), category, stacklevel=stacklevel)
     except category as warning:
         _log.warning("%s", warning)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from dokimos.gate.places import truthy
 from dokimos.gate.report import ReadVerdict, markdown_of, overall
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 TIMEOUT: Final = 30.0
 _MOST_PAGES: Final = 50
@@ -85,7 +85,7 @@ def comment(verdicts: Sequence[ReadVerdict], pull: PullRequest) -> list[str]:
 
 
 def _upsert(verdict: ReadVerdict, there: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
-    body = json.dumps({"body": visible(markdown_of(verdict.tree, verdict.name))}).encode()
+    body = json.dumps({"body": escape_control_characters(markdown_of(verdict.tree, verdict.name))}).encode()
     own = next((c for c in there if _first_line(c) == verdict.marker), None)
     if own is None:
         made, _ = _request("POST", pull.comments_url, pull, body)
@@ -133,7 +133,7 @@ def _request(method: str, url: str, pull: PullRequest, body: bytes | None = None
 
 def write_summary(text: str, environment: Mapping[str, str]) -> Path | None:
     """Append Markdown to the summary of the job, where there is one."""
-    return _append(environment.get("GITHUB_STEP_SUMMARY"), visible(text))
+    return _append(environment.get("GITHUB_STEP_SUMMARY"), escape_control_characters(text))
 
 
 def write_outputs(verdicts: Sequence[ReadVerdict], environment: Mapping[str, str]) -> Path | None:

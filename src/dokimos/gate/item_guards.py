@@ -14,7 +14,7 @@ from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
 from dokimos.core.figures import score as score_text
 from dokimos.core.score_range import share_of
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.gate.config import GateConfig
 from dokimos.gate.variation import NoiseFigures, spread
 from dokimos.stats.permutation import EXACT_ITEMS
@@ -209,7 +209,7 @@ class _Chooser:
         if not self.baseline.records_repeats:
             return "the baseline says nothing of repeats or of determinism"
         if metric.n < FEWEST_ITEMS:
-            return f"it has only {counted(metric.n, 'shared item')}, too few for guard 1"
+            return f"it has only {pluralize(metric.n, 'shared item')}, too few for guard 1"
         if self._is_blind(metric.n):
             return (
                 f"guard 1 could not see even the collapse of all its {metric.n} shared items at alpha = "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dokimos.core.figures import percent, score
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.gate.noise import NoiseReport
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Column, Table
@@ -62,7 +62,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
     for two in report.guard2:
         errors = f", on {percent(two.error_rate)} for an error" if two.error_rate else ""
         yield Line(
-            f"  {percent(two.fire_rate)} with {counted(two.repeats, 'run')} on each side{errors}; "
+            f"  {percent(two.fire_rate)} with {pluralize(two.repeats, 'run')} on each side{errors}; "
             f"{'scores alone need' if errors else 'it takes'} a margin of {score(two.margin)} "
             f"for {percent(report.alpha)}",
             fit="wrap",

@@ -14,7 +14,7 @@ from dokimos.core.figures import half_up
 from dokimos.core.figures import score as score_text
 from dokimos.core.means import complement
 from dokimos.core.score_range import ScoreRange, share_of, width_of
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.gate.config import GateConfig
 from dokimos.gate.item_guards import ItemGuard, ItemGuards, can_judge, judged_among, noise_can_judge
 from dokimos.gate.separation import PART_OF_ALPHA, Separation, separation_of
@@ -100,9 +100,9 @@ class Level:
         level = config.alpha / 2 / tests
         if 1 / deals > level:
             note = (
-                f"Guard 2 cannot fire: {counted(repeats[0], 'run')} of the baseline and {repeats[1]} of the "
-                f"candidate are too few to make the drop of a single item among {tests:,} scores certain at "
-                f"alpha = {config.alpha:g}. Guard 1 has all of alpha."
+                f"Guard 2 cannot fire: {pluralize(repeats[0], 'run')} of the baseline and {repeats[1]} of "
+                f"the candidate are too few to make the drop of a single item among {tests:,} scores certain "
+                f"at alpha = {config.alpha:g}. Guard 1 has all of alpha."
             )
             return cls(config.alpha, notes=(note,))
         return cls(config.alpha / 2, level)
@@ -113,8 +113,8 @@ class Level:
         if not noisy or repeats > 1:
             return cls(config.alpha, deals=deals if noisy else 1)
         note = (
-            f"Guard 2 takes no drop of {listed(noisy)} seriously: of an evaluator that is not deterministic, "
-            "a single run confirms none. Run the candidate at least twice."
+            f"Guard 2 takes no drop of {format_list(noisy)} seriously: of an evaluator that is not "
+            "deterministic, a single run confirms none. Run the candidate at least twice."
         )
         return cls(config.alpha, notes=(note,))
 

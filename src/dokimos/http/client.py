@@ -16,9 +16,9 @@ from urllib.parse import urljoin, urlsplit
 
 from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Oversized, Unsendable
+from dokimos.http.backoff import rate_limit_pause, retry_after
 from dokimos.http.body import LIMIT_VARIABLE, reply_limit
 from dokimos.http.breaker import Breaker, Trouble, current_breakers
-from dokimos.http.gate import Gate, Limits
 from dokimos.http.refusal import (
     UNREADABLE,
     Complaint,
@@ -31,7 +31,7 @@ from dokimos.http.refusal import (
 )
 from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
-from dokimos.http.waits import pause_asked, retry_after
+from dokimos.http.throttle import Limits, Throttle
 
 if TYPE_CHECKING:
     from dokimos.http.session import Session
@@ -123,7 +123,7 @@ def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
         return
     lines = _lines.get(asyncio.get_running_loop())
     if lines is not None and target.base_url in lines.by_url:
-        lines.by_url[target.base_url].gate.pace.used(tokens, estimate)
+        lines.by_url[target.base_url].throttle.pace.used(tokens, estimate)
 
 
 async def close_sessions() -> None:
@@ -133,7 +133,7 @@ async def close_sessions() -> None:
     """
     lines = _lines.get(asyncio.get_running_loop())
     for line in [] if lines is None else list(lines.by_url.values()):
-        if not line.gate.in_flight:
+        if not line.throttle.in_flight:
             await line.close()
 
 
@@ -176,8 +176,8 @@ class _Sending:
 
     async def _attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
-        gate = self._line.gate
-        round_sent = await gate.enter(self._tokens)
+        throttle = self._line.throttle
+        round_sent = await throttle.enter(self._tokens)
         start = time.perf_counter()
         self._retries.begin()
         try:
@@ -194,17 +194,17 @@ class _Sending:
             raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
             if failure.timed_out:
-                gate.was_refused(round_sent, wait=None, rate_limited=False)
+                throttle.was_refused(round_sent, wait=None, rate_limited=False)
             return self._failed(str(failure), Trouble.UNREACHABLE if failure.unsent else Trouble.FAILING)
         finally:
-            gate.leave()
+            throttle.leave()
 
     def _too_large(self) -> str:
         megabytes = f"{self._target.most_bytes / 2**20:g} MB"
         return f"the answer is larger than {megabytes}; max_reply_mb or {LIMIT_VARIABLE} allows more"
 
     def _judged(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:
-        gate = self._line.gate
+        throttle = self._line.throttle
         if 200 <= answer.status < 300:
             try:
                 data = json.loads(answer.content)
@@ -213,7 +213,7 @@ class _Sending:
                 return self._failed(f"the answer is no JSON: {shown}", Trouble.FAILING)
             status = status_inside(data)
             if status is None:
-                gate.went_well(round_sent)
+                throttle.went_well(round_sent)
                 self._breaker.went_well()
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
@@ -228,9 +228,9 @@ class _Sending:
         return complaint_of(answer.content)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
-        pause = pause_asked(headers, self._line.gate.in_flight)
+        pause = rate_limit_pause(headers, self._line.throttle.in_flight)
         if pause:
-            self._line.gate.pace.pause(pause)
+            self._line.throttle.pace.pause(pause)
 
     def _refused(
         self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
@@ -246,7 +246,7 @@ class _Sending:
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED
         if limited or status in _OVERLOADED:
-            self._line.gate.was_refused(round_sent, wait=wait, rate_limited=limited)
+            self._line.throttle.was_refused(round_sent, wait=wait, rate_limited=limited)
         return self._failed(reason, Trouble.LIMITED if limited else Trouble.FAILING, wait)
 
     def _failed(self, reason: str, trouble: Trouble, wait: float | None = None) -> float:
@@ -258,10 +258,10 @@ class _Sending:
 
 
 class _Line:
-    """The connections to one endpoint from one event loop, and the gate before them."""
+    """The connections to one endpoint from one event loop, and the throttle before them."""
 
     def __init__(self, base_url: str) -> None:
-        self.gate = Gate()
+        self.throttle = Throttle()
         self._base_url = base_url
         self._session: Session | None = None
 
@@ -308,7 +308,7 @@ async def _line_to(target: Target) -> _Line:
     line = lines.by_url.get(target.base_url)
     if line is None:
         line = lines.by_url[target.base_url] = _Line(target.base_url)
-    line.gate.hold_to(target.limits)
+    line.throttle.hold_to(target.limits)
     return line
 
 

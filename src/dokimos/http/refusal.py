@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import JudgeUnavailableError
 
 SHOWN: Final = 300
@@ -71,7 +71,7 @@ def complaint_of(content: bytes) -> Complaint:
 
 def shown_content(content: bytes) -> str:
     """Return what a server sent that is no JSON, on one line and cut."""
-    return shortened(" ".join(content[:_MOST_SHOWN].decode("utf-8", "replace").split()), SHOWN)
+    return shorten(" ".join(content[:_MOST_SHOWN].decode("utf-8", "replace").split()), SHOWN)
 
 
 def complaint_in(tree: Any) -> Complaint:
@@ -109,4 +109,4 @@ def phrase_of(status: int) -> str:
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(" ".join(text.split()), SHOWN)
+    return shorten(" ".join(text.split()), SHOWN)

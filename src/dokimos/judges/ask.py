@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from dokimos.core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import JudgeReplyError, RunError
 from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
@@ -121,7 +121,7 @@ def _unusable(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> Jud
     what = "is contested, which may be an attack, and " if kind == CONTESTED else ""
     return JudgeReplyError(
         f"The judge's reply {what}could not be used after one repair: {problem}. It was: "
-        f"{shortened(reply.text, SHOWN_REPLY)!r}",
+        f"{shorten(reply.text, SHOWN_REPLY)!r}",
         kind=kind,
     )
 

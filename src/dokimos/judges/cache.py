@@ -18,7 +18,7 @@ from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import cleaned_reply
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest
@@ -85,13 +85,13 @@ class ReplyCache:
         path: Path | None = None,
         *,
         max_bytes: int | None = None,
-        clean: Clean | None = None,
+        clean: Redactor | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = default_cache_path() if path is None else path
         self.max_bytes = size_limit_bytes() if max_bytes is None else max_bytes
         self.problem: str | None = None
-        self._clean = without_secrets() if clean is None else clean
+        self._clean = secret_redactor() if clean is None else clean
         self._clock = clock
         self._mutex = threading.Lock()
         self._database: sqlite3.Connection | None = None

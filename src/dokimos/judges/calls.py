@@ -13,7 +13,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.errors import EndpointDownError, JudgeReplyError
 from dokimos.judges.fencing import with_marker
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLM, JudgeReply, as_reply, identity_of
-from dokimos.judges.run_scope import RunScope, current_scope, current_usage, shared
+from dokimos.judges.run_scope import RunScope, coalesce, current_scope, current_usage
 
 if TYPE_CHECKING:
     from dokimos.judges.budget import Reservation
@@ -90,7 +90,7 @@ async def complete(
 ) -> JudgeReply:
     """Ask a judge through its own and the run's call stores, and count what it costs.
 
-    A call that a store knows, or that is being made right now, is not made again: the answer is shared. A
+    A call that a store knows is answered from there, and equal calls in flight are coalesced into one. A
     call that has been sent goes on when the one who waits for it is cancelled, so that its answer is kept.
 
     Raises:
@@ -112,7 +112,7 @@ async def complete(
         finally:
             in_flight.pop(key, None)
 
-    return await shared(in_flight, key, call)
+    return await coalesce(in_flight, key, call)
 
 
 async def reject(

@@ -19,7 +19,7 @@ from dokimos.judges.mode import CassetteMode
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
 from dokimos.runtime.file_lock import one_at_a_time
-from dokimos.runtime.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest, CallStore
@@ -36,12 +36,14 @@ SAVE_SECONDS: Final = 1.0
 class Cassette:
     """A file of recordings, one a line, sorted by key, with nothing that changes between recordings."""
 
-    def __init__(self, path: str | Path, mode: CassetteMode = "auto", *, clean: Clean | None = None) -> None:
+    def __init__(
+        self, path: str | Path, mode: CassetteMode = "auto", *, clean: Redactor | None = None
+    ) -> None:
         if mode not in get_args(CassetteMode):
             raise ConfigurationError(f"A cassette's mode is record, replay or auto, not {mode!r}.")
         self.path = Path(path)
         self.mode = mode
-        self._clean = without_secrets() if clean is None else clean
+        self._clean = secret_redactor() if clean is None else clean
         self._seen = _state(self.path)
         """What the file was like when it was last read or written here."""
         self._known = self._loaded()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.judges.protocol import TokenLogprob
 
 Finish = Literal["stop", "length", "filter", "refusal"]
@@ -64,7 +64,7 @@ def shortcoming(completion: Completion, max_tokens: int | None) -> str | None:
     """Say how a model did not answer, or not to the end; None where it did."""
     if completion.finish == "stop":
         return None
-    shown = f" It was: {shortened(completion.text, SHOWN)!r}" if completion.text else ""
+    shown = f" It was: {shorten(completion.text, SHOWN)!r}" if completion.text else ""
     if completion.finish == "length":
         limit = "its limit of tokens" if max_tokens is None else f"max_tokens={max_tokens}"
         return f"the reply was cut off at {limit}; allow more tokens.{shown}"

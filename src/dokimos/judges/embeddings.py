@@ -13,7 +13,7 @@ from operator import mul
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.calls import CallRequest, CallStore, keep, known_reply, paid
 from dokimos.judges.protocol import JudgeReply, check_metrics, identity_of
@@ -232,7 +232,7 @@ class _Calls:
             numbers = array("f", vector)
         except (TypeError, ValueError, OverflowError) as error:
             raise JudgeReplyError(
-                f"{self._identity} gave {quoted(str(vector))} for a vector: {error}."
+                f"{self._identity} gave {quote(str(vector))} for a vector: {error}."
             ) from None
         if not numbers or not all(map(math.isfinite, numbers)) or not any(numbers):
             what = "an empty vector" if not numbers else "a vector that is zero or not finite"
@@ -253,7 +253,7 @@ class _Calls:
                 return unpacked(bytes.fromhex(text.removeprefix(_FORM)))
         except ValueError:
             pass
-        raise JudgeReplyError(f"What is kept of {self._identity} is no vector: {quoted(text)}.")
+        raise JudgeReplyError(f"What is kept of {self._identity} is no vector: {quote(text)}.")
 
 
 def written(vector: Vector) -> str:

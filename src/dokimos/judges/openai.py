@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
@@ -191,7 +191,7 @@ class OpenAIResponses(HttpJudge):
 
 def no_answer_in(data: Any, label: str) -> JudgeReplyError:
     """Return the error for a reply of another shape than the protocol's."""
-    shown = shortened(json.dumps(data, ensure_ascii=False), 200)
+    shown = shorten(json.dumps(data, ensure_ascii=False), 200)
     return JudgeReplyError(f"{label}: the server's reply holds no answer: {shown}")
 
 

@@ -23,17 +23,17 @@ from dokimos.http.client import (
     post_json,
     tokens_used,
 )
-from dokimos.http.gate import Limits
 from dokimos.http.refusal import RequestRefused
 from dokimos.http.retries import ATTEMPTS
 from dokimos.http.secret import Secret, secrets_in, shown_url
+from dokimos.http.throttle import Limits
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges.completion import Completion, TokenCounts, shortcoming
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.judges.request import Home, ModelRequest
 from dokimos.runtime.secrets import remember_secret
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 MOST_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
@@ -245,7 +245,9 @@ class HttpJudge(ABC):
         if concession.is_a_loss:
             how = "goes into the prompt" if concession.parameter == SYSTEM else "is left out"
             warnings.warn(
-                visible(f"{self.label} does not take {concession.parameter}; it {how} from now on."),
+                escape_control_characters(
+                    f"{self.label} does not take {concession.parameter}; it {how} from now on."
+                ),
                 stacklevel=2,
             )
 

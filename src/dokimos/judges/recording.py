@@ -12,7 +12,7 @@ from dokimos.core.jsonable import compact_json, jsonable
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.runtime.secrets import Clean
+from dokimos.runtime.secrets import Redactor
 
 UNUSABLE: Final = "unusable"
 """Comes right after the key, where it is there at all."""
@@ -55,7 +55,7 @@ class Recording:
 
     @classmethod
     def of(
-        cls, request: Request, reply: JudgeReply, clean: Clean, *, unusable: str | None = None
+        cls, request: Request, reply: JudgeReply, clean: Redactor, *, unusable: str | None = None
     ) -> Recording:
         return cls(
             key=request.key,
@@ -122,7 +122,7 @@ def schema_hash(schema_text: str) -> str | None:
     return None if schema_text == "null" else hashlib.sha256(schema_text.encode()).hexdigest()[:8]
 
 
-def cleaned_reply(reply: JudgeReply, clean: Clean) -> JudgeReply:
+def cleaned_reply(reply: JudgeReply, clean: Redactor) -> JudgeReply:
     """Return a reply with a clean text; one that is JSON stays so. Token by token it could not be cleaned."""
     text = _cleaned_text(reply.text, clean)
     if text == reply.text:
@@ -130,7 +130,7 @@ def cleaned_reply(reply: JudgeReply, clean: Clean) -> JudgeReply:
     return replace(reply, text=text, logprobs=None)
 
 
-def _cleaned_text(text: str, clean: Clean) -> str:
+def _cleaned_text(text: str, clean: Redactor) -> str:
     cleaned = clean(text)
     if cleaned == text:
         return text
@@ -141,7 +141,7 @@ def _cleaned_text(text: str, clean: Clean) -> str:
     return _encoded(_cleaned_strings(tree, clean))
 
 
-def _cleaned_strings(tree: Any, clean: Clean) -> Any:
+def _cleaned_strings(tree: Any, clean: Redactor) -> Any:
     if isinstance(tree, str):
         return clean(tree)
     if isinstance(tree, list):

@@ -136,7 +136,7 @@ async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]
     memo = _memo.get()
     if memo is None:
         return await work_out()
-    return await shared(memo, key, work_out)
+    return await coalesce(memo, key, work_out)
 
 
 async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -148,17 +148,22 @@ async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]])
     if memo is None:
         return await work_out()
     try:
-        return await shared(memo, key, work_out)
+        return await coalesce(memo, key, work_out)
     except Exception:
         if key in memo and memo[key].done():
             del memo[key]
         raise
 
 
-async def shared(
+async def coalesce(
     pending: dict[Any, asyncio.Future[Any]], key: Any, make: Callable[[], Coroutine[Any, Any, T]]
 ) -> T:
-    """Await the one task for `key`, starting it if there is none; it goes on if a waiter is cancelled."""
+    """Return the result of the one task for `key`, starting it if there is none (single-flight).
+
+    Callers with equal keys are coalesced: the first one starts the task, the others await the same one. The
+    task goes on if a waiter is cancelled. Finished tasks stay in `pending` until the caller removes them, so
+    that later calls are deduplicated too.
+    """
     future = pending.get(key)
     if future is None or future.get_loop() is not asyncio.get_running_loop():
         future = pending[key] = asyncio.get_running_loop().create_task(make())

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.text import listed
+from dokimos.core.text import format_list
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import UNUSABLE, Recording
-from dokimos.runtime.secrets import Clean, without_secrets
+from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.calls import CallRequest
@@ -42,10 +42,10 @@ class RunCalls:
     disk has them. The file is made by the first reply.
     """
 
-    def __init__(self, path: Path, *, clean: Clean | None = None) -> None:
+    def __init__(self, path: Path, *, clean: Redactor | None = None) -> None:
         self.problem: str | None = None
         self._path = path
-        self._clean = without_secrets() if clean is None else clean
+        self._clean = secret_redactor() if clean is None else clean
         self._places: dict[bytes, int] = {}
         self._unusable: set[bytes] = set()
         self._size = 0
@@ -110,7 +110,9 @@ class RunCalls:
         """Say what is wrong with the file."""
         found = [self.problem] if self.problem is not None else []
         if self._unreadable:
-            found.append(f"Damaged lines of {self._path} were ignored: {listed(sorted(self._unreadable))}.")
+            found.append(
+                f"Damaged lines of {self._path} were ignored: {format_list(sorted(self._unreadable))}."
+            )
         return found
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.conversation import Message, Role
 from dokimos.core.keys import CALL_ERROR, CALL_ID
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.messages.neutral import NeutralCall, NeutralMessage, ResultMatcher, result_text, to_tool_call
 from dokimos.messages.parsing import PlainCall, plain_calls, plain_message, read_message
 
@@ -97,7 +97,7 @@ class _Calls:
 def _told(message: Any, place: int) -> list[NeutralMessage]:
     """Return what a message tells, in order."""
     if not isinstance(message, Mapping):
-        raise ValueError(f"messages[{place}] must be a map with role and content, not {quoted(message)}.")
+        raise ValueError(f"messages[{place}] must be a map with role and content, not {quote(message)}.")
     try:
         return read_message(message)
     except (ValueError, TypeError) as cause:

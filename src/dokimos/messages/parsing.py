@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from dokimos.core.json_object import structured
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.messages.neutral import NeutralMessage, NeutralResult
 from dokimos.messages.parts import (
     ASIDES,
@@ -192,12 +192,12 @@ def _read_content(content: Any, draft: Draft) -> None:
 def _check(data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:
     """Raise `ValueError` for a message that nobody can have meant."""
     if not role or role not in _ROLES:
-        raise ValueError(f"the role must be user, assistant, system or tool, not {quoted(named)}.")
+        raise ValueError(f"the role must be user, assistant, system or tool, not {quote(named)}.")
     if role != "tool" and not (content is None or isinstance(content, str | list | tuple)):
-        raise ValueError(f"the content must be text or a list of parts, not {quoted(content)}.")
+        raise ValueError(f"the content must be text or a list of parts, not {quote(content)}.")
     for key in _CALL_LISTS:
         if not isinstance(data.get(key) or (), list | tuple):
-            raise ValueError(f"{key!r} must be a list, not {quoted(data[key])}.")
+            raise ValueError(f"{key!r} must be a list, not {quote(data[key])}.")
 
 
 def _role(named: Any, otherwise: str) -> str:

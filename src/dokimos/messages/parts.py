@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.messages.neutral import NeutralCall, NeutralMessage, NeutralResult
 
 Part: TypeAlias = Mapping[str, Any]
@@ -145,7 +145,7 @@ def read_call(call: Any, draft: Draft) -> None:
     """Read a call as messages list them beside their content."""
     if not isinstance(call, dict):
         if draft.strict:
-            raise ValueError(f"A tool call must be a map, not {quoted(call)}.")
+            raise ValueError(f"A tool call must be a map, not {quote(call)}.")
         return
     call = call.get("tool_call", call)
     if isinstance(call.get("function"), dict):

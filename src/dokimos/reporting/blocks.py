@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 from dokimos.core.markup import Html, tag
 from dokimos.reporting.console import columns_asked
 from dokimos.reporting.tables import Table, cell_text, print_table
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,9 @@ def _print_line(line: Line, console: Console) -> None:
     else:
         words = line.text.lstrip()
         indent = " " * (len(line.text) - len(words))
-        for part in Text(visible(words), line.style).wrap(console, max(console.width - len(indent), 8)):
+        for part in Text(escape_control_characters(words), line.style).wrap(
+            console, max(console.width - len(indent), 8)
+        ):
             part.rstrip()
             console.print(Text(indent).append_text(part), soft_wrap=True)
 
@@ -93,7 +95,7 @@ def _block_html(block: Block) -> Html | None:
             [f"{column.group} {column.title}".strip() for column in block.columns],
             [[cell_text(cell) for cell in row] for row in block.rows],
         )
-    text = visible(block.text.strip())
+    text = escape_control_characters(block.text.strip())
     if not text:
         return None
     return tag("p", tag("b", text) if "bold" in block.style else text)
@@ -101,6 +103,6 @@ def _block_html(block: Block) -> Html | None:
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Html | None:
     """Return a table of foreign texts; nothing at all where it has no rows."""
-    body = [tag("tr", [tag("td", visible(cell)) for cell in row]) for row in rows]
-    cells = [tag("th", visible(name)) for name in head]
+    body = [tag("tr", [tag("td", escape_control_characters(cell)) for cell in row]) for row in rows]
+    cells = [tag("th", escape_control_characters(name)) for name in head]
     return tag("table", tag("thead", tag("tr", cells)), tag("tbody", body)) if body else None

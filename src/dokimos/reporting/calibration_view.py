@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import UNKNOWN, percent, score
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Cell, Column, Table
 
@@ -37,8 +37,10 @@ def calibration_blocks(found: Calibration, detail: Detail) -> Iterator[Block]:
 
 
 def _rows_text(found: Calibration) -> str:
-    errors = f", {counted(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
-    return f"{counted(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}"
+    errors = (
+        f", {pluralize(len(found.errors), 'row')} errored and counted in no figure" if found.errors else ""
+    )
+    return f"{pluralize(found.n, 'labelled row')} at the threshold {found.threshold:g}{errors}"
 
 
 def _figures_table(found: Calibration) -> Table:
@@ -110,7 +112,7 @@ def _more(count: int, most: int | None) -> Iterator[Block]:
 
 def _headline(found: Calibration) -> str:
     agreement = UNKNOWN if found.agreement.value is None else percent(found.agreement.value)
-    return f"{found.evaluator!r:.60}: {agreement} agreement with people on {counted(found.n, 'row')}"
+    return f"{found.evaluator!r:.60}: {agreement} agreement with people on {pluralize(found.n, 'row')}"
 
 
 VIEW: Final = View.of_blocks(_headline, calibration_blocks)

@@ -13,7 +13,7 @@ from dokimos.core.figures import one_line
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Column, Table
 
@@ -50,11 +50,11 @@ def result_line(result: EvalResult) -> str:
 
 
 def _dataset_headline(dataset: Dataset) -> str:
-    return f"{dataset.name!r:.60}: {counted(len(dataset), 'example')}"
+    return f"{dataset.name!r:.60}: {pluralize(len(dataset), 'example')}"
 
 
 def _dataset_blocks(dataset: Dataset, detail: Detail) -> Iterator[Block]:
-    yield Line(f"{dataset.name}: {counted(len(dataset), 'example')}", "bold")
+    yield Line(f"{dataset.name}: {pluralize(len(dataset), 'example')}", "bold")
     if dataset.description:
         yield Line(dataset.description, fit="wrap")
     most = {"summary": SUMMARY_ROWS, "full": SHOWN_ROWS, "verbose": len(dataset)}[detail]

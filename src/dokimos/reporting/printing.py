@@ -13,7 +13,7 @@ from dokimos.reporting.blocks import View
 from dokimos.reporting.console import WIDTH, make_console
 from dokimos.reporting.notebook import is_shown
 from dokimos.reporting.terminal import safe_console
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 _LONGEST_REPR = 160
 
@@ -28,7 +28,7 @@ def view_of(value: Printable) -> View[Any]:
 def headline_of(value: Printable) -> str:
     """Return what a value says in one line; it raises nothing, since a repr is read in search of faults."""
     try:
-        return visible(one_line(view_of(value).headline(value), _LONGEST_REPR))
+        return escape_control_characters(one_line(view_of(value).headline(value), _LONGEST_REPR))
     except Exception as error:
         return f"that cannot be shown ({type(error).__name__})"
 

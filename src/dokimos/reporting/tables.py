@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,7 +154,9 @@ def cell_text(cell: Cell) -> str:
 
 def _styled(cell: Cell) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
-    return visible(text), style  # before it is measured: escapes are longer than what they stand for
+    return escape_control_characters(
+        text
+    ), style  # before it is measured: escapes are longer than what they stand for
 
 
 def _widths(table: Table) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def safe_console(**options: Any) -> Console:
                 yield segment if segment.control else Segment(self._writable(segment.text), segment.style)
 
         def _writable(self, text: str) -> str:
-            return visible(text).encode(self.encoding, "replace").decode(self.encoding)
+            return escape_control_characters(text).encode(self.encoding, "replace").decode(self.encoding)
 
     # In a notebook rich would display each line on its own, whatever file it is given.
     return SafeConsole(highlight=False, soft_wrap=False, force_jupyter=False, **options)

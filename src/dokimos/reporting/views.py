@@ -17,7 +17,7 @@ from dokimos.reporting import console
 from dokimos.reporting.blocks import Detail, Line, View, print_blocks, table_html
 from dokimos.reporting.data_views import LONGEST_REASON, entries, result_line
 from dokimos.reporting.worst_items import Entry, worst_entries, wrong_results
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def item_text(item: ItemResult) -> str:
     if item.error is not None:
         lines.append(f"! task: {with_place(item.error, item.error_detail)}")
     lines += map(result_line, item.eval_results)
-    return "\n  ".join(visible(one_line(line, LONGEST_REASON)) for line in lines)
+    return "\n  ".join(escape_control_characters(one_line(line, LONGEST_REASON)) for line in lines)
 
 
 def item_details(item: ItemResult, *, run: int | None = None) -> str:
@@ -55,7 +55,7 @@ def item_details(item: ItemResult, *, run: int | None = None) -> str:
     lines = [" | ".join(filter(None, head)), ""]
     lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
     lines += ["", *(f"  {_indented(_whole_line(result), 4)}" for result in item.eval_results)]
-    return visible("\n".join(lines).rstrip())
+    return escape_control_characters("\n".join(lines).rstrip())
 
 
 def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
@@ -103,10 +103,14 @@ def result_html(result: ExperimentResult) -> str:
     )
     return tag(
         "div",
-        tag("p", tag("b", visible(result.name)), f": {visible(describe_counts(result))}"),
+        tag(
+            "p",
+            tag("b", escape_control_characters(result.name)),
+            f": {escape_control_characters(describe_counts(result))}",
+        ),
         table_html(("evaluator", "mean", "passed", "errors"), _evaluator_rows(result)),
         first if worst else None,
-        [tag("p", f"! {visible(notice)}") for notice in result.notices],
+        [tag("p", f"! {escape_control_characters(notice)}") for notice in result.notices],
     ).markup
 
 
@@ -154,7 +158,7 @@ def _print_item(item: ItemResult, target: Console, detail: Detail) -> None:
 def item_html(item: ItemResult) -> str:
     """Return an item as a fragment of HTML: what went in and came out, and what each evaluator says of it."""
     parts = [*_parts(item), *((result.name, result_line(result)) for result in item.eval_results)]
-    head = tag("p", tag("b", visible(item.key)), f": {item.outcome.value}")
+    head = tag("p", tag("b", escape_control_characters(item.key)), f": {item.outcome.value}")
     return tag("div", head, table_html(("", ""), parts)).markup
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-Clean: TypeAlias = Callable[[str], str]
+Redactor: TypeAlias = Callable[[str], str]
 """Takes out of a text what must not be written down."""
 
 HIDDEN: Final = "[secret]"
@@ -33,7 +33,7 @@ def remember_secret(value: str) -> None:
     _given.add(value)
 
 
-def without_secrets() -> Clean:
+def secret_redactor() -> Redactor:
     """Return what cuts out the keys that are known now, and whatever looks like one.
 
     Known are the values of environment variables that are named like secrets, and the keys that models were

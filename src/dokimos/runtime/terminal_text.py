@@ -1,8 +1,8 @@
-"""Foreign text without anything that acts on a terminal or hides from its reader.
+"""Sanitize foreign text before it is printed: nothing in it may act on a terminal or hide from its reader.
 
 What a model, a data file or a server wrote may hold control characters: one clears the screen and prints a
 verdict of its own, another turns the order of what follows round, a third cannot be seen at all. All that we
-print, pipe and log goes through `visible`, which writes them as escapes.
+print, pipe and log goes through `escape_control_characters`, which writes them as escapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTROL: Final = re.compile(
 )
 
 
-def visible(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Return `text` with control, direction and zero-width characters as escapes, such as `\u001b`.
 
     Line breaks and tabs stay. The escapes are those of JSON, so that JSON means the same as before.
@@ -37,7 +37,11 @@ def visible(text: str) -> str:
 def print_line(text: str) -> None:
     """Write a line to standard error; characters that its encoding lacks become question marks."""
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    print(visible(text).encode(encoding, "replace").decode(encoding), file=sys.stderr, flush=True)
+    print(
+        escape_control_characters(text).encode(encoding, "replace").decode(encoding),
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _escape(found: re.Match[str]) -> str:

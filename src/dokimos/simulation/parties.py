@@ -12,7 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT, REASONING_STEPS, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
 from dokimos.experiment.calls import look_at
@@ -60,7 +60,7 @@ class Side:
             return said
         if isinstance(said, str):
             return Message.user(said)
-        raise TypeError(f"it must give text, a user message or None, not {quoted(said)}")
+        raise TypeError(f"it must give text, a user message or None, not {quote(said)}")
 
     async def holds(self, trajectory: ConversationTrajectory) -> bool:
         """Ask a stopping condition whether to stop. Raises what it raises."""
@@ -108,7 +108,7 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
         return output
     calls = tool_calls_from(outputs.get(TOOL_CALLS) or (), key=TOOL_CALLS)
     if output is None and not calls:
-        raise TypeError(f"it must give text or a message, not {quoted(dict(outputs))}")
+        raise TypeError(f"it must give text or a message, not {quote(dict(outputs))}")
     known = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
     more = {key: value for key, value in outputs.items() if key not in known}
     return Message(Role.ASSISTANT, text_form(output) or "", tool_calls=calls, metadata=more)

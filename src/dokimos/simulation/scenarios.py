@@ -12,7 +12,7 @@ from dokimos.core.jsonable import camel_case
 from dokimos.core.keys import INPUT
 from dokimos.core.task_marker import takes_example
 from dokimos.core.task_result import TaskResult
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError, SimulationError
 from dokimos.experiment.task import Task, task_name
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge, identity_of
@@ -164,4 +164,4 @@ def _told(trajectory: ConversationTrajectory) -> str:
     problem = trajectory.metadata[ERROR]
     if not trajectory.messages:
         return f"{problem}\nNothing had been said."
-    return f"{problem}\nThe conversation until then:\n{shortened(trajectory.to_text(), SHOWN_TRANSCRIPT)}"
+    return f"{problem}\nThe conversation until then:\n{shorten(trajectory.to_text(), SHOWN_TRANSCRIPT)}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from dokimos.core.text import listed, quoted
+from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import ONE_OF, OPTIONAL, read_value
 from dokimos.evaluators.agent.value_matching import as_value_matcher
@@ -58,7 +58,7 @@ def describe_wanted(wanted: Any) -> str:
     """Return what is expected of an argument as it stands in a reason."""
     if may_be_absent(wanted):
         return f"{describe_wanted(wanted[OPTIONAL])} or nothing"
-    return f"one of {listed(wanted[ONE_OF])}" if _is_one_of(wanted) else quoted(wanted)
+    return f"one of {format_list(wanted[ONE_OF])}" if _is_one_of(wanted) else quote(wanted)
 
 
 def hint_literal(wanted: Any, given: Any) -> str:
@@ -73,7 +73,7 @@ def _is_one_of(wanted: Any) -> bool:
 def _one_of(content: Any) -> Check:
     if not isinstance(content, list) or not content:
         raise ConfigurationError(
-            f"one_of takes a list of accepted values that is not empty, not {quoted(content)}; a value that "
+            f"one_of takes a list of accepted values that is not empty, not {quote(content)}; a value that "
             "looks like it goes under literal."
         )
     if any(map(may_be_absent, content)):
@@ -88,18 +88,18 @@ def _literal(content: Any) -> Check:
 
 def _fuzzy(content: Any) -> Check:
     if not isinstance(content, str):
-        raise ConfigurationError(f"fuzzy takes a text, not {quoted(content)}; put it in quotes.")
+        raise ConfigurationError(f"fuzzy takes a text, not {quote(content)}; put it in quotes.")
     expected = _plain(content)
     return lambda actual: _alike(expected, _plain(str(actual)))
 
 
 def _regex(content: Any) -> Check:
     if not isinstance(content, str):
-        raise ConfigurationError(f"regex takes a pattern as text, not {quoted(content)}.")
+        raise ConfigurationError(f"regex takes a pattern as text, not {quote(content)}.")
     try:
         pattern = re.compile(content)
     except re.error as error:
-        raise ConfigurationError(f"regex {quoted(content)} is not a regular expression: {error}.") from None
+        raise ConfigurationError(f"regex {quote(content)} is not a regular expression: {error}.") from None
     return lambda actual: find(pattern, str(actual), whole=True) is not None
 
 

@@ -12,7 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.reporting.console import Signs
 from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS, turn_error_detail
 
@@ -138,7 +138,7 @@ def _is_shown(result: EvalResult) -> bool:
 
 def _measured(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return f"{result.name}: error: {_located(shortened(result.problem, LONGEST), result.error_detail)}"
+        return f"{result.name}: error: {_located(shorten(result.problem, LONGEST), result.error_detail)}"
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     none = "—" if signs.none == "–" else signs.none

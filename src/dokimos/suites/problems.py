@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dokimos.core.excerpt import excerpt
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -52,7 +52,7 @@ def refuse(problems: Sequence[Problem]) -> None:
         lines.append(f"... and {len(unique) - MOST_SHOWN} more")
     if len(lines) == 1:
         raise ConfigurationError(lines[0])
-    raise ConfigurationError("\n  ".join([f"{counted(len(unique), 'problem')} in the suite:", *lines]))
+    raise ConfigurationError("\n  ".join([f"{pluralize(len(unique), 'problem')} in the suite:", *lines]))
 
 
 def _source_of(place: Place) -> str:

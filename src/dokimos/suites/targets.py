@@ -18,7 +18,7 @@ from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import (
     AgentError,
     ConfigurationError,
@@ -214,9 +214,9 @@ class Endpoint:
 
     async def __call__(self, request: Request) -> Any:
         from dokimos.http.client import Target, error_of_refusal, post_json
-        from dokimos.http.gate import Limits
         from dokimos.http.refusal import RequestRefused
         from dokimos.http.secret import secrets_in, shown_url
+        from dokimos.http.throttle import Limits
 
         label = f"the agent at {shown_url(self.url)}"
         target = Target(
@@ -272,7 +272,7 @@ class Command:
         except OSError as error:
             raise AgentError(f"the command {self.arguments[0]} cannot be run: {error.strerror}") from None
         if done.returncode != 0:
-            said = shortened(done.stderr.strip() or "nothing on standard error", _STDERR)
+            said = shorten(done.stderr.strip() or "nothing on standard error", _STDERR)
             raise AgentError(f"the command {self.arguments[0]} ended with status {done.returncode}: {said}")
         if not self.is_json:
             return done.stdout.removesuffix("\n")

@@ -9,7 +9,7 @@ from typing import Any
 from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.evaluators.agent.base import require_arguments
 from dokimos.evaluators.agent.values import ABSENT
 from dokimos.evaluators.base import Evaluator
@@ -51,7 +51,7 @@ class WantedCall:
                 return f"{key} is missing"
             if not argument_check(wanted)(given):
                 hint = hint_literal(wanted, given)
-                return f"{key} is {quoted(given)}, expected {describe_wanted(wanted)}{hint}"
+                return f"{key} is {quote(given)}, expected {describe_wanted(wanted)}{hint}"
         return None
 
     def matches(self, call: ToolCall) -> bool:
@@ -100,24 +100,23 @@ class ToolsCalled(Evaluator):
         if faults:
             return Score(0.0, f"{'; '.join(faults)}.", metadata=metadata)
         return Score(
-            1.0, f"The tools were called as expected: {listed(called) or 'none'}.", metadata=metadata
+            1.0, f"The tools were called as expected: {format_list(called) or 'none'}.", metadata=metadata
         )
 
     def _forbidden(self, calls: tuple[ToolCall, ...]) -> list[str]:
         called = [call.name for call in calls if any(name in call.name for name in self.forbidden)]
-        return [f"{listed(called)} must not be called"] if called else []
+        return [f"{format_list(called)} must not be called"] if called else []
 
     def _surplus(self, calls: tuple[ToolCall, ...]) -> list[str]:
         others = [call.name for call in calls if not any(wanted.matches(call) for wanted in self.wanted)]
-        return [f"{listed(others)} was called, which is not expected"] if others else []
+        return [f"{format_list(others)} was called, which is not expected"] if others else []
 
     def _disorder(self, calls: tuple[ToolCall, ...]) -> list[str]:
         rest = iter(calls)
         for wanted in self.wanted:
             if not any(wanted.matches(call) for call in rest):
-                return [
-                    f"{wanted.name} was not called in its place; order: {listed([c.name for c in calls])}"
-                ]
+                order = format_list([call.name for call in calls])
+                return [f"{wanted.name} was not called in its place; order: {order}"]
         return []
 
 
@@ -126,12 +125,12 @@ def _shortfall(wanted: WantedCall, calls: tuple[ToolCall, ...]) -> str | None:
     faults = [wanted.fault(call) for call in named]
     matching = faults.count(None)
     if wanted.most is not None and matching > wanted.most:
-        return f"{wanted.name} was called {counted(matching, 'time')}, at most {wanted.most} allowed"
+        return f"{wanted.name} was called {pluralize(matching, 'time')}, at most {wanted.most} allowed"
     if matching >= wanted.least:
         return None
     if not named:
-        called = listed([call.name for call in calls]) or "nothing"
+        called = format_list([call.name for call in calls]) or "nothing"
         return f"{wanted.name} was not called; called: {called}"
     wrong = next((fault for fault in faults if fault is not None), None)
-    times = f"{wanted.name} was called as expected {counted(matching, 'time')}, not {wanted.least}"
+    times = f"{wanted.name} was called as expected {pluralize(matching, 'time')}, not {wanted.least}"
     return f"{times}: {wrong}" if wrong else times

@@ -16,7 +16,7 @@ from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos.core.score_range import ScoreRange
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, error_text
+from dokimos.core.text import error_text, pluralize
 from dokimos.core.unjudged import DISABLED
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
@@ -299,7 +299,7 @@ class ConversationMetric(SettlingEvaluator):
         if failed:
             return " ".join(f"{self._turn(n)}: {_why(results[n])}" for n in failed)
         scored = sum(result.score is not None for result in results)
-        return f"The mean over {counted(scored, 'turn')}."
+        return f"The mean over {pluralize(scored, 'turn')}."
 
     def _turn(self, place: int) -> str:
         return f"turn {self.parts[place].turn.index + 1}"

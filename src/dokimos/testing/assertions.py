@@ -18,7 +18,7 @@ from dokimos.evaluators.base import Evaluator, evaluator_instead
 from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
 from dokimos.experiment.wanted import Wanted, compare
 from dokimos.judges.run_scope import current_scope, enter_scope
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 from dokimos.testing.cassettes import current_cassette
 from dokimos.testing.recorder import current_recorder
 
@@ -46,7 +46,9 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
         lower = {one.name for one in chosen if one.lower_is_better}
         in_short = [_in_short(result, lower_is_better=result.evaluator in lower) for result in culprits]
         told = "\n".join(map(_described, culprits))
-        raise EvalAssertionError(visible(told), visible("; ".join(in_short)))
+        raise EvalAssertionError(
+            escape_control_characters(told), escape_control_characters("; ".join(in_short))
+        )
     return results
 
 
@@ -77,7 +79,9 @@ def assert_scores(
     if problems:
         raise ConfigurationError("; ".join([*problems, *misses]))
     if misses:
-        raise EvalAssertionError(visible("\n".join(misses)), visible("; ".join(misses)))
+        raise EvalAssertionError(
+            escape_control_characters("\n".join(misses)), escape_control_characters("; ".join(misses))
+        )
 
 
 def _checked(case: EvalTestCase) -> EvalTestCase:

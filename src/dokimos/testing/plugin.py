@@ -222,7 +222,7 @@ def dokimos_recorder(request: pytest.FixtureRequest) -> ItemRecorder:
 def _session_of(config: pytest.Config) -> SessionRecord:
     if _session not in config.stash:
         from dokimos.errors import DokimosError
-        from dokimos.runtime.terminal_text import visible
+        from dokimos.runtime.terminal_text import escape_control_characters
         from dokimos.testing.session import SessionRecord
 
         try:
@@ -232,7 +232,7 @@ def _session_of(config: pytest.Config) -> SessionRecord:
                 fail_under=config.getoption("dokimos_fail_under"),
             )
         except DokimosError as error:
-            raise pytest.UsageError(visible(str(error))) from None
+            raise pytest.UsageError(escape_control_characters(str(error))) from None
     return config.stash[_session]
 
 

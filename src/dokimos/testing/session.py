@@ -15,7 +15,7 @@ from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.figures import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError, DokimosError
 from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
@@ -23,7 +23,7 @@ from dokimos.experiment.reporting import Handles, Reporters
 from dokimos.experiment.wanted import compare, parse_wanted
 from dokimos.exporters.base import export, exporter_for
 from dokimos.reporting.protocol import ReportedStatus, Reporter
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 from dokimos.testing.cases import CaseSource
 from dokimos.testing.recorder import ItemRecorder
 from dokimos.version import __version__
@@ -162,11 +162,11 @@ class SessionRecord:
         if not (self._cases or self._lines or self._problems):
             return
         terminal.section("dokimos", sep="=")
-        terminal.line(visible(_summary(self.result())))
+        terminal.line(escape_control_characters(_summary(self.result())))
         for line in self._lines:
-            terminal.line(visible(line))
+            terminal.line(escape_control_characters(line))
         for problem in self._problems:
-            terminal.line(visible(f"FAILED  {problem}"), red=True)
+            terminal.line(escape_control_characters(f"FAILED  {problem}"), red=True)
 
     def _repeats(self) -> Iterator[RunResult]:
         cases = sorted(self._cases.values(), key=lambda case: (case.test, case.position, case.item.key))
@@ -200,7 +200,7 @@ class SessionRecord:
 
 
 def _summary(result: ExperimentResult) -> str:
-    parts = [counted(len(result.item_results), "case")]
+    parts = [pluralize(len(result.item_results), "case")]
     if result.pass_rate is not None:
         parts.append(f"{percent(result.pass_rate)} passed")
     errored = sum(item.errored for item in result.item_results)

@@ -210,7 +210,7 @@ def test_the_text_that_arguments_were_read_from_comes_along() -> None:
     call = ToolCall.of_text("x", '{"a": [1]}')
     copied = copy_containers(call)
     assert copied == call
-    assert copied.is_told_alike(call)
+    assert copied.has_same_arguments_text(call)
     assert copied.arguments["a"] is not call.arguments["a"]
 
 

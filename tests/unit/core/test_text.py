@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.text import counted, listed, quoted, shortened
+from dokimos.core.text import format_list, pluralize, quote, shorten
 
 
 @pytest.mark.parametrize("limit", [3, 10, 80])
 @pytest.mark.parametrize("length", [0, 2, 3, 4, 79, 80, 81, 5_000])
 def test_long_text_loses_its_middle_and_tells_its_length(limit, length):
     text = "".join(chr(ord("a") + i % 26) for i in range(length))
-    cut = shortened(text, limit)
+    cut = shorten(text, limit)
     if length <= limit:
         assert cut == text
         return
@@ -22,19 +22,19 @@ def test_long_text_loses_its_middle_and_tells_its_length(limit, length):
 
 
 def test_values_are_quoted_on_one_line():
-    assert quoted("a\nb") == r"'a\nb'"
-    assert quoted({"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
-    assert quoted(float("nan")) == '"NaN"'
-    assert quoted("x" * 100, 9) == "'xxxx…xxxx' (100 characters)"
+    assert quote("a\nb") == r"'a\nb'"
+    assert quote({"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
+    assert quote(float("nan")) == '"NaN"'
+    assert quote("x" * 100, 9) == "'xxxx…xxxx' (100 characters)"
 
 
 def test_lists_name_the_first_few():
-    assert listed(["a", "b"]) == "'a', 'b'"
-    assert listed(list("abcdefg"), limit=2) == "'a', 'b' and 5 more"
+    assert format_list(["a", "b"]) == "'a', 'b'"
+    assert format_list(list("abcdefg"), limit=2) == "'a', 'b' and 5 more"
 
 
 def test_counts_agree_with_their_noun():
-    assert (counted(1, "item"), counted(2, "item"), counted(2, "entry", "entries")) == (
+    assert (pluralize(1, "item"), pluralize(2, "item"), pluralize(2, "entry", "entries")) == (
         "1 item",
         "2 items",
         "2 entries",

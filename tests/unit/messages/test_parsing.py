@@ -152,7 +152,7 @@ def test_a_call_is_read_from_every_dialect(told):
 class TestToldAlike:
     def test_calls_read_from_one_text_are_told_alike(self):
         first, second = ToolCall.of_text("a", '{"n": 1}'), ToolCall.of_text("b", '{"n": 1}')
-        assert first.is_told_alike(second)
+        assert first.has_same_arguments_text(second)
         assert first.arguments is not second.arguments
 
     @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ class TestToldAlike:
     )
     def test_any_other_call_says_nothing(self, other):
         call = ToolCall.of_text("a", '{"n": 1}')
-        assert not call.is_told_alike(other)
-        assert not other.is_told_alike(call)
+        assert not call.has_same_arguments_text(other)
+        assert not other.has_same_arguments_text(call)
         assert call == other
 
     def test_the_text_is_no_part_of_the_call(self):

@@ -3,7 +3,7 @@
 import pytest
 
 from dokimos.core.text import LONGEST_ERROR, error_text
-from dokimos.runtime.secrets import remember_secret, without_secrets
+from dokimos.runtime.secrets import remember_secret, secret_redactor
 
 
 @pytest.fixture(autouse=True)
@@ -15,28 +15,28 @@ def _nothing_remembered(monkeypatch):
 def test_what_the_environment_calls_a_secret_is_cut_out(name, monkeypatch):
     monkeypatch.setenv(name, "correct-horse-battery")
 
-    assert without_secrets()("it said correct-horse-battery!") == "it said [secret]!"
+    assert secret_redactor()("it said correct-horse-battery!") == "it said [secret]!"
 
 
 @pytest.mark.parametrize("name", ["HOME_PAGE", "KEYBOARD_LAYOUT", "TOKENIZERS_PARALLELISM"])
 def test_other_variables_are_not(name, monkeypatch):
     monkeypatch.setenv(name, "correct-horse-battery")
 
-    assert without_secrets()("it said correct-horse-battery!") == "it said correct-horse-battery!"
+    assert secret_redactor()("it said correct-horse-battery!") == "it said correct-horse-battery!"
 
 
 def test_a_remembered_secret_is_cut_out_and_a_short_one_is_taken_for_a_word():
     remember_secret("correct-horse-battery")
     remember_secret("unused")
 
-    assert without_secrets()("unused: correct-horse-battery") == "unused: [secret]"
+    assert secret_redactor()("unused: correct-horse-battery") == "unused: [secret]"
 
 
 def test_of_two_secrets_that_begin_alike_nothing_is_left():
     for length in (16, 20, 18):
         remember_secret("correct-horse-battery-staple"[:length])
 
-    assert without_secrets()("correct-horse-battery-staple"[:20]) == "[secret]"
+    assert secret_redactor()("correct-horse-battery-staple"[:20]) == "[secret]"
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_of_two_secrets_that_begin_alike_nothing_is_left():
     ],
 )
 def test_what_looks_like_a_key_is_cut_out(text, shown):
-    assert without_secrets()(text) == shown
+    assert secret_redactor()(text) == shown
 
 
 def test_many_starts_of_keys_that_are_none_are_kept():
     """Not looked at to the end from each start: that would take half an hour."""
     text = "sk-" * 200_000
 
-    assert without_secrets()(text) == text
+    assert secret_redactor()(text) == text
 
 
 def test_a_huge_error_is_cut_and_says_how_long_it_was():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.runtime.terminal_text import visible
+from dokimos.runtime.terminal_text import escape_control_characters
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from dokimos.runtime.terminal_text import visible
     ],
 )
 def test_what_acts_or_hides_is_written_as_an_escape(text, shown):
-    assert visible(text) == shown
+    assert escape_control_characters(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_what_acts_or_hides_is_written_as_an_escape(text, shown):
     ],
 )
 def test_what_people_write_stays_as_it_is(text):
-    assert visible(text) == text
+    assert escape_control_characters(text) == text
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "C", "Z"))))
 def test_to_be_visible_is_to_stay_so_and_escapes_are_those_of_json(text):
-    shown = visible(text)
-    assert visible(shown) == shown
+    shown = escape_control_characters(text)
+    assert escape_control_characters(shown) == shown
     assert not set(shown) & set(map(chr, [0, 0x1B, *range(0x7F, 0xA0), 0x200B, *range(0x202A, 0x202F)]))
     written = json.dumps(text, ensure_ascii=False)
-    assert json.loads(visible(written)) == json.loads(written)
+    assert json.loads(escape_control_characters(written)) == json.loads(written)

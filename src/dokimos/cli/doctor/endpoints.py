@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from dokimos.cli.doctor.finding import Finding
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 
 if TYPE_CHECKING:
     from dokimos.judges.provider import HttpJudge
@@ -84,7 +84,7 @@ async def _look_at(judge: HttpJudge, is_needed: bool) -> Finding:
             group="endpoints",
             name=judge.label,
             state="fault",
-            found=shortened(why, 300),
+            found=shorten(why, 300),
             remedy="check its key, its address and the model's name",
             is_needed=is_needed,
         )

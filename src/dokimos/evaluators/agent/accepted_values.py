@@ -12,7 +12,7 @@ from itertools import chain, product
 from typing import Any, Final
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.text import listed, quoted
+from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, same_value
 
@@ -102,7 +102,7 @@ def read_value(value: Any, place: str, *, may_be_absent: bool = False) -> Any:
 def _options(content: Any, place: str) -> tuple[Any, ...]:
     if not isinstance(content, list | tuple) or not content:
         raise ConfigurationError(
-            f'{place}: "{ONE_OF}" takes a list of accepted values that is not empty, not {quoted(content)}; '
+            f'{place}: "{ONE_OF}" takes a list of accepted values that is not empty, not {quote(content)}; '
             f"{_HINT}."
         )
     return tuple(read_value(each, f"{place}.{ONE_OF}[{index}]") for index, each in enumerate(content))
@@ -190,8 +190,8 @@ def _entries(keys: Iterable[Any], values: Iterable[Any]) -> dict[Any, Any]:
 def describe_expected(value: Any) -> str:
     """Return an expected value as it stands in a reason: `'km'`, or `one of 'km', 'kilometres'`."""
     if not isinstance(value, AcceptedValues):
-        return quoted(as_data(value))
-    options = listed([as_data(each) for each in value.values])
+        return quote(as_data(value))
+    options = format_list([as_data(each) for each in value.values])
     wanted = f"one of {options}" if len(value.values) > 1 else options
     return f"{wanted} or nothing" if value.may_be_absent else wanted
 

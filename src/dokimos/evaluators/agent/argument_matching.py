@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import describe_expected, hint_literal, read_values
 from dokimos.evaluators.agent.value_matching import (
@@ -90,7 +90,7 @@ class ArgumentMatcher:
         check_option(self, "mode", self.mode, MODES)
         if not isinstance(self.arguments, Mapping):
             raise ConfigurationError(
-                f"ArgumentMatcher: arguments must be a map of argument names, not {quoted(self.arguments)}."
+                f"ArgumentMatcher: arguments must be a map of argument names, not {quote(self.arguments)}."
             )
         _ = self._matchers  # what is wrong with them is said now
 
@@ -175,10 +175,10 @@ class ArgumentMatcher:
             return f"{name} is not expected"
         wanted = describe_expected(expected[name]) if name in expected else ""
         if name in self._matchers:
-            form = quoted(_described(self.arguments[name]))
+            form = quote(_described(self.arguments[name]))
             wanted = f"{form} of {wanted}" if wanted and self._matchers[name].needs_expected else form
         hint = hint_literal(expected.get(name, ABSENT), actual[name])
-        return f"{name} is {quoted(actual[name])}, expected {wanted}{hint}"
+        return f"{name} is {quote(actual[name])}, expected {wanted}{hint}"
 
     @property
     def _documented_mode(self) -> ArgumentMode:
@@ -212,7 +212,7 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     if callable(matching):
         return _checked(matching)
     raise ConfigurationError(
-        f"The argument matcher {quoted(matching)} is not known; expected {', '.join(map(repr, MODES))}, a "
+        f"The argument matcher {quote(matching)} is not known; expected {', '.join(map(repr, MODES))}, a "
         "map with mode, trim_strings, ignore_case and arguments, module:function, or a function of the "
         "expected and the actual arguments."
     )
@@ -243,7 +243,7 @@ def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
 
 def _checked(check: Any) -> ArgumentCheck:
     if not callable(check) or isinstance(check, type):
-        raise ConfigurationError(f"An argument matcher must be a function, not {quoted(check)}.")
+        raise ConfigurationError(f"An argument matcher must be a function, not {quote(check)}.")
     if inspect.iscoroutinefunction(check):
         raise ConfigurationError("An argument matcher must not be async; declare it with def.")
     checked: ArgumentCheck = check

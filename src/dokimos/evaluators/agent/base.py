@@ -10,7 +10,7 @@ from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.keys import TOOL_CALLS, TOOLS
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.core.tool_lists import tool_calls_from, tool_definitions_from
 from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
 from dokimos.evaluators.agent.accepted_values import read_expected
@@ -153,7 +153,7 @@ def read_tools(owner: object, tools: Any) -> tuple[ToolDefinition, ...] | None:
         return None
     name = type(owner).__name__
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-        raise ConfigurationError(f"{name}: tools must be a list of tools, not {quoted(tools)}.")
+        raise ConfigurationError(f"{name}: tools must be a list of tools, not {quote(tools)}.")
     what = f"{name}: the tool"
     given = [import_named(tool, what) if isinstance(tool, str) else tool for tool in tools]
     try:

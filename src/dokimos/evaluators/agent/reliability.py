@@ -12,7 +12,7 @@ from dokimos.core.keys import TOOLS
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent.base import TOOLS_SCHEMA, read_tools, tools_given
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_text
@@ -117,5 +117,7 @@ def _reason(tools: Sequence[ToolDefinition], results: Sequence[Checks]) -> str:
         if False in checks.values()
     ]
     if not faults:
-        return f"{counted(len(tools), 'tool')} and no check failed."
-    return f"Checks failed for {len(faults)} of {counted(len(tools), 'tool')}: {listed(faults, limit=3)}."
+        return f"{pluralize(len(tools), 'tool')} and no check failed."
+    return (
+        f"Checks failed for {len(faults)} of {pluralize(len(tools), 'tool')}: {format_list(faults, limit=3)}."
+    )

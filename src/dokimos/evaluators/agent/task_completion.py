@@ -8,7 +8,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.agent.base import calls_made, require_keys, texts_under
 from dokimos.evaluators.agent.shown import calls_section
@@ -80,8 +80,8 @@ class TaskCompletion(JudgedEvaluator):
             {"task": task, "completed": verdict.completed, "reason": verdict.reason}
             for task, verdict in zip(tasks, verdicts, strict=True)
         ]
-        share = f"{done} of {counted(len(tasks), 'task')} completed"
-        reason = f"{share}; not: {listed(open_tasks, limit=3)}." if open_tasks else f"{share}."
+        share = f"{done} of {pluralize(len(tasks), 'task')} completed"
+        reason = f"{share}; not: {format_list(open_tasks, limit=3)}." if open_tasks else f"{share}."
         return Score(done / len(tasks), reason, metadata={"taskResults": results})
 
     def _tasks(self, case: EvalTestCase) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.keys import INPUT, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent.base import calls_made, require_arguments, require_keys
 from dokimos.evaluators.agent.shown import calls_section
 from dokimos.evaluators.judged.base import JudgedEvaluator
@@ -73,8 +73,8 @@ class ToolArgumentHallucination(JudgedEvaluator):
             for call, entry in zip(calls, verdicts, strict=True)
         ]
         grounded = len(calls) - len(made_up)
-        share = f"The arguments of {grounded} of {counted(len(calls), 'tool call')} are grounded"
-        reason = f"{share}; not those of {listed(made_up, limit=3)}." if made_up else f"{share}."
+        share = f"The arguments of {grounded} of {pluralize(len(calls), 'tool call')} are grounded"
+        reason = f"{share}; not those of {format_list(made_up, limit=3)}." if made_up else f"{share}."
         return Score(grounded / len(calls), reason, metadata={"verdicts": recorded})
 
 

@@ -12,7 +12,7 @@ from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import TOOLS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.agent.base import (
     TOOLS_SCHEMA,
@@ -84,10 +84,10 @@ def call_errors(
     """
     tool = tools.get(call.name)
     if tool is None:
-        others = f", only {listed(tuple(tools))}" if tools else ", nor any other"
+        others = f", only {format_list(tuple(tools))}" if tools else ", nor any other"
         return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
-        return (f"the arguments are no JSON object: {quoted(call.invalid_arguments)}",)
+        return (f"the arguments are no JSON object: {quote(call.invalid_arguments)}",)
     if call.metadata and _takes_arguments(tool):
         require_arguments((call,))
     validator = _validator_of(tool, strict)
@@ -141,4 +141,4 @@ def _reason(calls: Sequence[ToolCall], errors: Sequence[tuple[str, ...]]) -> str
         )
     shown = "; ".join(f"{call.name}: {found[0]}" for call, found in wrong[:_SHOWN_CALLS])
     more = f"; and {len(wrong) - _SHOWN_CALLS} more" if len(wrong) > _SHOWN_CALLS else ""
-    return f"{len(wrong)} of {counted(len(calls), 'tool call')} not valid: {shown}{more}."
+    return f"{len(wrong)} of {pluralize(len(calls), 'tool call')} not valid: {shown}{more}."

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
 from dokimos.evaluators.agent.base import (
@@ -99,8 +99,8 @@ def _by_order(expected: Calls, actual: Calls) -> Score:
         reason = _reason(found["missingTools"], found["redundantTools"], "tools")
     else:
         reason = (
-            f"The order or number of the calls differs: {length} of {counted(longest, 'call')} in common "
-            f"order; called {listed(used)}, expected {listed(wanted)}."
+            f"The order or number of the calls differs: {length} of {pluralize(longest, 'call')} in common "
+            f"order; called {format_list(used)}, expected {format_list(wanted)}."
         )
     return Score(value, reason, metadata={"lcsLength": length, **found})
 
@@ -115,10 +115,10 @@ def _differences(wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str
 def _reason(missing: list[str], redundant: list[str], what: str) -> str:
     parts = []
     if missing:
-        parts.append(f"does not call {listed(missing)}")
+        parts.append(f"does not call {format_list(missing)}")
     if redundant:
         parts.append(
-            f"calls {listed(redundant)}, which {'is' if len(redundant) == 1 else 'are'} not expected"
+            f"calls {format_list(redundant)}, which {'is' if len(redundant) == 1 else 'are'} not expected"
         )
     if not parts:
         return (

@@ -12,7 +12,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.keys import INVALID_ARGUMENTS
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
 from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, calls_made, require_arguments
 from dokimos.evaluators.agent.call_matching import CallMatcher
@@ -91,8 +91,12 @@ def _reason(total: int, redundant: list[str], consecutive: list[str]) -> str:
     if not total:
         return "There are no tool calls that could repeat."
     if not redundant:
-        return f"{counted(total, 'tool call')} and none repeats an earlier one."
-    text = f"{len(redundant)} of {counted(total, 'tool call')} repeat an earlier one: {listed(redundant)}"
+        return f"{pluralize(total, 'tool call')} and none repeats an earlier one."
+    text = (
+        f"{len(redundant)} of {pluralize(total, 'tool call')} repeat an earlier one: {format_list(redundant)}"
+    )
     if not consecutive:
         return f"{text}."
-    return f"{text}; {counted(len(consecutive), 'call')} right after the call repeated, which may be a loop."
+    return (
+        f"{text}; {pluralize(len(consecutive), 'call')} right after the call repeated, which may be a loop."
+    )

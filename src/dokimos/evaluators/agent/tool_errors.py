@@ -13,7 +13,7 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, quoted
+from dokimos.core.text import pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.agent.base import CallsEvaluator, calls_made
 from dokimos.runtime.patterns import find
@@ -65,11 +65,11 @@ class ToolErrors(CallsEvaluator):
         """
         reported = call.metadata.get(CALL_ERROR)
         if reported:
-            return f"an error was reported: {quoted(reported if reported is not True else call.result)}"
+            return f"an error was reported: {quote(reported if reported is not True else call.result)}"
         if call.result is None or not call.result.strip():
             return self._fault_of_blank(call)
         if self._detects is not None and self._detects(call.result):
-            return f"the result tells of an error: {quoted(call.result)}"
+            return f"the result tells of an error: {quote(call.result)}"
         if self.detect_json_error_field:
             return _json_error(call.result)
         return None
@@ -108,14 +108,14 @@ def _json_error(result: str) -> str | None:
     error = content.get("error") if isinstance(content, dict) else None
     if error is None or error is False or error == "":
         return None
-    return f'the result has an "error": {quoted(error)}'
+    return f'the result has an "error": {quote(error)}'
 
 
 def _reason(calls: Sequence[ToolCall], faults: Sequence[str | None], failed: int) -> str:
     if not calls:
         return "There are no tool calls that could have failed."
     if not failed:
-        return f"{counted(len(calls), 'tool call')} and none failed."
+        return f"{pluralize(len(calls), 'tool call')} and none failed."
     name, fault = next((c.name, f) for c, f in zip(calls, faults, strict=True) if f is not None)
     first = f"the first, {name}, because {fault}"
-    return f"{failed} of {counted(len(calls), 'tool call')} failed; {first}."
+    return f"{failed} of {pluralize(len(calls), 'tool call')} failed; {first}."

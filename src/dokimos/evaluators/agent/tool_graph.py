@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, names_of
 from dokimos.evaluators.agent.tool_errors import ToolErrors
@@ -84,7 +84,7 @@ class ToolGraph(CallsEvaluator):
             _check_names(self.name, name, getattr(self, name))
         if not isinstance(self.edges, Mapping):
             raise ConfigurationError(
-                f"{self.name}: edges must be a map of tool names, not {quoted(self.edges)}."
+                f"{self.name}: edges must be a map of tool names, not {quote(self.edges)}."
             )
         for tool, followers in self.edges.items():
             _check_names(self.name, f"edges[{tool!r}]", followers)
@@ -97,17 +97,17 @@ class ToolGraph(CallsEvaluator):
         results = [{"rule": text, "kept": fault is None, "reason": fault or ""} for text, fault in outcomes]
         faults = [fault for _, fault in outcomes if fault is not None]
         kept = len(outcomes) - len(faults)
-        share = f"{kept} of {counted(len(outcomes), 'rule')} kept"
+        share = f"{kept} of {pluralize(len(outcomes), 'rule')} kept"
         reason = f"{share}; {'; '.join(faults)}." if faults else f"{share}."
         return Score(kept / len(outcomes), reason, metadata={"rules": results})
 
     @cached_property
     def _rules(self) -> list[tuple[str, Rule]]:
-        rules = [(quoted(data, 200), _rule(self.name, data)) for data in self.rules]
+        rules = [(quote(data, 200), _rule(self.name, data)) for data in self.rules]
         if self.start:
-            rules.append((f"starts with {listed(tuple(self.start))}", partial(_at_end, self.start, 0)))
+            rules.append((f"starts with {format_list(tuple(self.start))}", partial(_at_end, self.start, 0)))
         if self.end:
-            rules.append((f"ends with {listed(tuple(self.end))}", partial(_at_end, self.end, -1)))
+            rules.append((f"ends with {format_list(tuple(self.end))}", partial(_at_end, self.end, -1)))
         if self.edges:
             rules.append(("follows the edges", partial(_along_edges, self.edges)))
         return rules
@@ -123,7 +123,7 @@ def _rule(owner: str, data: Mapping[str, Any]) -> Rule:
             if least is not None and _are_names(names, least):
                 return partial(_RULES[form], tuple(names))
     raise ConfigurationError(
-        f'{owner}: the rule {quoted(data)} is not known; expected {{"before": [A, B]}}, '
+        f'{owner}: the rule {quote(data)} is not known; expected {{"before": [A, B]}}, '
         '{"never_after": [A, B]}, {"leads_to": [A, B]}, {"called": [A]} or {"after_error": [...]}, '
         "with the names of tools."
     )
@@ -135,7 +135,7 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
     wrong_retries = retries is not None and (type(retries) is not int or retries < 0)
     if unknown or wrong_retries or not _are_names(data["after_error"], 1) or not _are_names(tools, 0):
         raise ConfigurationError(
-            f'{owner}: the rule {quoted(data)} must be {{"after_error": ["retry", "give_up" or tools], '
+            f'{owner}: the rule {quote(data)} must be {{"after_error": ["retry", "give_up" or tools], '
             '"tools": [NAME, ...], "max_retries": a whole number}, the last two if wanted.'
         )
     return partial(_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
@@ -143,7 +143,7 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
 
 def _check_names(owner: str, field: str, value: Any) -> None:
     if not _are_names(value, 0):
-        raise ConfigurationError(f"{owner}: {field} must be a list of tool names, not {quoted(value)}.")
+        raise ConfigurationError(f"{owner}: {field} must be a list of tool names, not {quote(value)}.")
 
 
 def _are_names(value: Any, least: int) -> bool:
@@ -178,7 +178,7 @@ def _leads_to(names: Sequence[str], calls: Calls) -> str | None:
 
 def _called(names: Sequence[str], calls: Calls) -> str | None:
     missing = [name for name in names if name not in names_of(calls)]
-    return f"{listed(missing)} {'was' if len(missing) == 1 else 'were'} not called" if missing else None
+    return f"{format_list(missing)} {'was' if len(missing) == 1 else 'were'} not called" if missing else None
 
 
 def _after_error(
@@ -195,7 +195,7 @@ def _after_error(
             after = "no other" if following is None else f"one of {following!r}"
             return f"the failed call of {call.name!r} was followed by {after}"
         if max_retries is not None and in_a_row > max_retries:
-            return f"{call.name!r} was retried more than {counted(max_retries, 'time')}"
+            return f"{call.name!r} was retried more than {pluralize(max_retries, 'time')}"
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, names_of
 from dokimos.evaluators.checks import check_whole
@@ -25,7 +25,7 @@ class ForbiddenTools(CallsEvaluator):
         super().__post_init__()
         if isinstance(self.tools, str) or not self.tools or not all(isinstance(t, str) for t in self.tools):
             raise ConfigurationError(
-                f"{self.name}: tools must be a list of at least one name, not {quoted(self.tools)}."
+                f"{self.name}: tools must be a list of at least one name, not {quote(self.tools)}."
             )
         object.__setattr__(self, "tools", tuple(self.tools))
 
@@ -35,11 +35,11 @@ class ForbiddenTools(CallsEvaluator):
         if not called:
             return Score(
                 1.0,
-                f"None of the forbidden tools was called ({listed(tuple(self.tools))}).",
+                f"None of the forbidden tools was called ({format_list(tuple(self.tools))}).",
                 metadata=metadata,
             )
-        times = f"{counted(len(called), 'call')} of forbidden tools"
-        return Score(0.0, f"The agent made {times}: {listed(called)}.", metadata=metadata)
+        times = f"{pluralize(len(called), 'call')} of forbidden tools"
+        return Score(0.0, f"The agent made {times}: {format_list(called)}.", metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +64,13 @@ class MaxToolCalls(CallsEvaluator):
         counts = Counter(names_of(calls_made(case, self.tool_calls_key)))
         total = counts.total()
         faults = [
-            f"{counted(counts[tool], 'call')} of {tool!r}, at most {most} allowed"
+            f"{pluralize(counts[tool], 'call')} of {tool!r}, at most {most} allowed"
             for tool, most in self.per_tool.items()
             if counts[tool] > most
         ]
         if self.max is not None and total > self.max:
-            faults.insert(0, f"{counted(total, 'call')} in all, at most {self.max} allowed")
+            faults.insert(0, f"{pluralize(total, 'call')} in all, at most {self.max} allowed")
         metadata = {"totalCalls": total, "callsPerTool": dict(counts)}
         if not faults:
-            return Score(1.0, f"{counted(total, 'tool call')}, within the limits.", metadata=metadata)
+            return Score(1.0, f"{pluralize(total, 'tool call')}, within the limits.", metadata=metadata)
         return Score(0.0, f"There are too many tool calls: {'; '.join(faults)}.", metadata=metadata)

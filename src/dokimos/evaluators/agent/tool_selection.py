@@ -10,7 +10,7 @@ from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent.base import TOOLS_SCHEMA, calls_made, read_tools, require_keys, tools_given
 from dokimos.evaluators.agent.shown import calls_section, output_section, tools_section
 from dokimos.evaluators.checks import check_text
@@ -107,8 +107,8 @@ def _check(answer: ChoiceVerdicts, count: int, tools: Sequence[ToolDefinition]) 
 def _reason(count: int, wrong: list[str], missing: list[str]) -> str:
     parts = []
     if wrong:
-        parts.append(f"wrong: {listed(wrong, limit=3)}")
+        parts.append(f"wrong: {format_list(wrong, limit=3)}")
     if missing:
-        parts.append(f"missing: {listed(missing, limit=3)}")
-    share = f"{count - len(wrong)} of {counted(count, 'tool call')} chosen rightly"
+        parts.append(f"missing: {format_list(missing, limit=3)}")
+    share = f"{count - len(wrong)} of {pluralize(count, 'tool call')} chosen rightly"
     return f"{share}; {'; '.join(parts)}." if parts else f"{share}, and none is missing."

@@ -10,7 +10,7 @@ from typing import Final, Literal, Self, TypeAlias, get_args
 from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.accepted_values import arguments_as_written
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
@@ -108,9 +108,9 @@ class ToolTrajectory(ExpectedCallsEvaluator):
         if difference := call_matching.explain_nearest(missing, surplus, self._matcher):
             faults.append(difference)
         if not faults:
-            faults.append(f"the order differs: made {listed(names_of(actual))}")
-        share = f"{matched} of {counted(len(expected), 'expected call')}"
-        return f"The calls match {share} ({counted(len(actual), 'call')} made); {'; '.join(faults)}."
+            faults.append(f"the order differs: made {format_list(names_of(actual))}")
+        share = f"{matched} of {pluralize(len(expected), 'expected call')}"
+        return f"The calls match {share} ({pluralize(len(actual), 'call')} made); {'; '.join(faults)}."
 
 
 def strict(expected: Calls, actual: Calls, matcher: CallMatcher) -> tuple[float, int]:
@@ -161,15 +161,15 @@ def _share(matched: int, total: int) -> tuple[float, int]:
 
 def _success(mode: str, expected: int) -> str:
     if mode == "superset":
-        return f"Every one of the {counted(expected, 'expected call')} was made."
+        return f"Every one of the {pluralize(expected, 'expected call')} was made."
     if mode == "subset":
         return "Every call made was expected."
-    return f"The calls are the {counted(expected, 'expected call')}."
+    return f"The calls are the {pluralize(expected, 'expected call')}."
 
 
 def _shown(call: ToolCall) -> str:
     arguments = arguments_as_written(call)
-    return f"{call.name}({quoted(dict(arguments), 60) if arguments else ''})"
+    return f"{call.name}({quote(dict(arguments), 60) if arguments else ''})"
 
 
 def _texts(calls: list[ToolCall]) -> str:

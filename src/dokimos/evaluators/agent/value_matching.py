@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import every_alternative, read_value
 from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, Normalise, same_value
@@ -59,7 +59,7 @@ def as_value_matcher(matching: ValueMatching, normalise: Normalise | None = None
             return _FORMS[form](content, normalise)
     if callable(matching):
         return ValueMatcher(_of_alternatives(matching), needs_expected=False)
-    raise ConfigurationError(f"The argument matcher {quoted(matching)} is not known; expected {FORMS}.")
+    raise ConfigurationError(f"The argument matcher {quote(matching)} is not known; expected {FORMS}.")
 
 
 def _of_each(check: ValueCheck) -> ValueCheck:
@@ -98,7 +98,7 @@ def _one_of(values: Any, normalise: Normalise | None) -> ValueMatcher:
 
 def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
     if not _is_number(least) or not 0 <= least <= 1:
-        raise ConfigurationError(f'"fuzzy" takes a similarity in 0..1, not {quoted(least)}.')
+        raise ConfigurationError(f'"fuzzy" takes a similarity in 0..1, not {quote(least)}.')
 
     def similar(expected: Any, actual: Any) -> bool:
         if not isinstance(expected, str) or not isinstance(actual, str):
@@ -112,11 +112,11 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
 
 def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
     if not isinstance(pattern, str | re.Pattern) or not pattern:
-        raise ConfigurationError(f'"regex" takes a pattern that is not blank, not {quoted(pattern)}.')
+        raise ConfigurationError(f'"regex" takes a pattern that is not blank, not {quote(pattern)}.')
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f'"regex" takes a pattern, not {quoted(pattern)}: {error}.') from None
+        raise ConfigurationError(f'"regex" takes a pattern, not {quote(pattern)}: {error}.') from None
     return ValueMatcher(
         lambda expected, actual: find(compiled, text_form(actual) or "") is not None, needs_expected=False
     )
@@ -142,12 +142,10 @@ def _is_in(wanted: Any, actual: Any, normalise: Normalise | None) -> bool:
 def _range(bounds: Any, normalise: Normalise | None) -> ValueMatcher:
     ends = _list("range", bounds)
     if len(ends) != 2 or not all(end is None or _is_number(end) for end in ends) or ends == [None, None]:
-        raise ConfigurationError(
-            f'"range" takes [LOW, HIGH], one of which may be null, not {quoted(bounds)}.'
-        )
+        raise ConfigurationError(f'"range" takes [LOW, HIGH], one of which may be null, not {quote(bounds)}.')
     low, high = ends
     if low is not None and high is not None and low > high:
-        raise ConfigurationError(f'"range" takes [LOW, HIGH]: no number is in {quoted(bounds)}.')
+        raise ConfigurationError(f'"range" takes [LOW, HIGH]: no number is in {quote(bounds)}.')
     return ValueMatcher(
         lambda expected, actual: (
             _is_number(actual) and (low is None or low <= actual) and (high is None or actual <= high)
@@ -162,7 +160,7 @@ def _within(tolerance: Any, normalise: Normalise | None) -> ValueMatcher:
     room = tolerance["relative"] if relative else tolerance
     if not _is_number(room) or room < 0:
         raise ConfigurationError(
-            f'"within" takes a number of at least 0 or {{"relative": NUMBER}}, not {quoted(tolerance)}.'
+            f'"within" takes a number of at least 0 or {{"relative": NUMBER}}, not {quote(tolerance)}.'
         )
 
     def near(expected: Any, actual: Any) -> bool:
@@ -206,7 +204,7 @@ def _combined(
 
 def _list(form: str, value: Any) -> list[Any]:
     if not isinstance(value, list | tuple) or not value:
-        raise ConfigurationError(f'"{form}" takes a list with something in it, not {quoted(value)}.')
+        raise ConfigurationError(f'"{form}" takes a list with something in it, not {quote(value)}.')
     return list(value)
 
 

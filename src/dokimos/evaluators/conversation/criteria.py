@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 
 
@@ -27,7 +27,7 @@ class Criterion:
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
                 raise ValueError(
-                    f"The {name} of a criterion must be text that is not blank, not {quoted(value)}."
+                    f"The {name} of a criterion must be text that is not blank, not {quote(value)}."
                 )
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float):
             raise ValueError(f"The weight of criterion {self.name!r} must be a number, not {self.weight!r}.")
@@ -115,11 +115,11 @@ def _criterion(owner: str, given: Any) -> Criterion:
             return Criterion(**given)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"{owner}: {quoted(given)} is no criterion with name, description and weight: {error}"
+                f"{owner}: {quote(given)} is no criterion with name, description and weight: {error}"
             ) from None
     known = CRITERIA.get(given) if isinstance(given, str) else None
     if known is None:
         near = get_close_matches(str(given), CRITERIA, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(CRITERIA)}."
-        raise ConfigurationError(f"{owner}: there is no criterion {quoted(given)}.{hint}")
+        raise ConfigurationError(f"{owner}: there is no criterion {quote(given)}.{hint}")
     return known

@@ -15,7 +15,7 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import HARD_ERRORS, EvalResult, Score, worst_kind
 from dokimos.core.score_range import USUAL_RANGE
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, quoted
+from dokimos.core.text import pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError, JudgeReplyError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
@@ -148,7 +148,7 @@ class PerTurn(Evaluator):
         worst = min(turns, key=lambda turn: -turn.value if self.lower_is_better else turn.value)
         if len(turns) > 1 and len({turn.value for turn in turns}) == 1:
             return f"All {len(turns)} turns score {worst.value:.2f}."
-        return f"The {self.aggregation} of {counted(len(turns), 'turn')}; worst: {worst.told()}"
+        return f"The {self.aggregation} of {pluralize(len(turns), 'turn')}; worst: {worst.told()}"
 
     def _turn_score(self, turn: _Planned, result: EvalResult | None) -> _TurnScore:
         if result is not None:
@@ -201,7 +201,7 @@ def _expected_turns(case: EvalTestCase) -> Sequence[Any]:
     if expected is None:
         return ()
     if not isinstance(expected, list | tuple):
-        raise EvaluationError(f"{TURNS!r} in the expected outputs must be a list, not {quoted(expected)}.")
+        raise EvaluationError(f"{TURNS!r} in the expected outputs must be a list, not {quote(expected)}.")
     return expected
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import MissingInputError
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
@@ -63,7 +63,7 @@ class RepliesEvaluator(ConversationEvaluator):
         pairs = zip(replies, verdicts, strict=True)
         failed = [reply.content for reply, entry in pairs if entry.verdict == "no"]
         good = len(replies) - len(failed)
-        share = f"{self.praise}: {good} of {counted(len(replies), 'reply', 'replies')}"
+        share = f"{self.praise}: {good} of {pluralize(len(replies), 'reply', 'replies')}"
         turns: list[dict[str, Any]] = [
             {"turn": number, "verdict": entry.verdict, "reason": entry.reason}
             for number, entry in enumerate(verdicts, 1)

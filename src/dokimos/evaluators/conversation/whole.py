@@ -8,7 +8,7 @@ from typing import Final
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
@@ -61,7 +61,7 @@ class ConversationCompleteness(ConversationEvaluator):
         verdicts = await verdicts_on(self.lm, prompt, len(wanted), sample=sample)
         failed = [wish for wish, entry in zip(wanted, verdicts, strict=True) if entry.verdict == "no"]
         done = len(wanted) - len(failed)
-        share = f"The assistant fulfilled {done} of {counted(len(wanted), 'wish', 'wishes')}"
+        share = f"The assistant fulfilled {done} of {pluralize(len(wanted), 'wish', 'wishes')}"
         return Score(
             done / len(wanted),
             explained(share, failed, but="not", enabled=True),

@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict, Unpack
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.judged.pairwise import BASELINE_OUTPUT, DEFAULT_CRITERIA, Pairwise
 from dokimos.judges.protocol import JudgeLike
@@ -108,13 +108,13 @@ class PairwiseReport:
     def summary(self) -> str:
         """Say in two or three sentences what came out."""
         if not self.judged:
-            return f"No pair was judged: {counted(self.errors, 'error')}, {self.unpaired} unpaired."
+            return f"No pair was judged: {pluralize(self.errors, 'error')}, {self.unpaired} unpaired."
         low, high = _percent(self.win_interval.low), _percent(self.win_interval.high)
         return (
-            f"The candidate won {self.wins} of {counted(self.judged, 'pair')}: {_percent(self.win_rate)}, "
+            f"The candidate won {self.wins} of {pluralize(self.judged, 'pair')}: {_percent(self.win_rate)}, "
             f"95 % interval {low} to {high}. It lost {self.losses} and tied {self.ties}. "
             f"The judge chose by place in {_percent(self.position_bias_rate)} of the pairs. "
-            f"{counted(self.errors, 'error')}, {self.unpaired} unpaired."
+            f"{pluralize(self.errors, 'error')}, {self.unpaired} unpaired."
         )
 
     def _count(self, outcome: str) -> int:

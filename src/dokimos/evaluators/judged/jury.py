@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from dokimos.core.results import UNAVAILABLE, ErrorKind, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, error_text
+from dokimos.core.text import error_text, pluralize
 from dokimos.errors import (
     ConfigurationError,
     DokimosError,
@@ -162,8 +162,8 @@ class Jury(Evaluator):
 
     def _reason(self, values: Sequence[float], seats: int, said: str) -> str:
         given = ", ".join(f"{value:.2f}" for value in values)
-        missing = f" ({counted(seats - len(values), 'judge')} gave none)" if len(values) < seats else ""
-        return f"The {self.aggregate} of {counted(len(values), 'score')}: {given}{missing}. {said}".strip()
+        missing = f" ({pluralize(seats - len(values), 'judge')} gave none)" if len(values) < seats else ""
+        return f"The {self.aggregate} of {pluralize(len(values), 'score')}: {given}{missing}. {said}".strip()
 
 
 async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
@@ -190,7 +190,7 @@ def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
     errors = "; ".join(f"{vote.judge}: {vote.error}" for vote in votes if vote.error)
     wanted = "all are needed unless a quorum is given" if quorum is None else f"the quorum is {quorum}"
     scored = sum(vote.error is None for vote in votes)
-    message = f"{scored} of {counted(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
+    message = f"{scored} of {pluralize(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
     kind = worst_kind(vote.error_kind for vote in votes)
     if kind == UNAVAILABLE:
         return EndpointDownError(message)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.judged.rating import REASON_DISABLED
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
@@ -85,7 +85,7 @@ def check_numbers(entries: Sequence[Numbered], count: int) -> None:
     Weak models leave numbers out (0) or count from 0; that is no harm where the order is right.
     """
     if len(entries) != count:
-        raise ValueError(f"there should be {counted(count, 'entry', 'entries')}, not {len(entries)}")
+        raise ValueError(f"there should be {pluralize(count, 'entry', 'entries')}, not {len(entries)}")
     numbers = [entry.number for entry in entries]
     if 0 in numbers:
         fits = numbers == list(range(count)) or all(n in (0, place) for place, n in enumerate(numbers, 1))
@@ -111,7 +111,7 @@ def verdict_prompt(
 ) -> str:
     """Return a question about each of `count` numbered things."""
     request = (
-        f"Give {counted(count, 'entry', 'entries')}, one for each {noun} [1] to [{count}] in order: "
+        f"Give {pluralize(count, 'entry', 'entries')}, one for each {noun} [1] to [{count}] in order: "
         f"its number, {wanted}."
     )
     paragraphs = (question, fence_rule(), *sections, request)
@@ -132,4 +132,4 @@ def explained(share: str, failed: Sequence[str], *, but: str, enabled: bool) -> 
     """Return `2 of 3 claims are supported; not: 'x'.`, or the fixed text where reasons are switched off."""
     if not enabled:
         return REASON_DISABLED
-    return f"{share}; {but}: {listed(tuple(failed), limit=MOST_QUOTED)}." if failed else f"{share}."
+    return f"{share}; {but}: {format_list(tuple(failed), limit=MOST_QUOTED)}." if failed else f"{share}."

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.checks import check_option, check_whole
 from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
@@ -47,7 +47,7 @@ class Bleu(Evaluator):
         if not output.strip():
             return Score(0.0, "The output is empty.")
         bleu = _bleu(self.lowercase, self.tokenize).sentence_score(output, references)
-        lengths = f"{counted(bleu.sys_len, 'word')} against {bleu.ref_len}"
+        lengths = f"{pluralize(bleu.sys_len, 'word')} against {bleu.ref_len}"
         found = " / ".join(f"{precision:.0f}" for precision in bleu.precisions)
         return Score(
             _share(bleu.score),

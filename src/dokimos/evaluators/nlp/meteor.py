@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.stemming import Stemmer
 from dokimos.evaluators.nlp.tokens import highest, nonblank_reference_texts
@@ -59,14 +59,14 @@ class Meteor(Evaluator):
         wordnet = load_wordnet() if self.synonyms else NoSynonyms()
         pairs, _, unmatched = align(output, expected, stemmer=Stemmer(), wordnet=wordnet)
         if not pairs:
-            return Score(0.0, f"The output has none of the expected words: {listed(expected)}.")
+            return Score(0.0, f"The output has none of the expected words: {format_list(expected)}.")
         runs = _count_runs(pairs)
-        missing = listed([expected[place] for place, _ in unmatched])
-        wanted = counted(len(expected), "expected word")
+        missing = format_list([expected[place] for place, _ in unmatched])
+        wanted = pluralize(len(expected), "expected word")
         return Score(
             meteor(len(pairs), runs, output_size=len(output), expected_size=len(expected)),
             f"The output has {len(pairs)} of {wanted} among its {len(output)}, "
-            f"in {counted(runs, 'run')}{f'; missing: {missing}' if missing else ''}.",
+            f"in {pluralize(runs, 'run')}{f'; missing: {missing}' if missing else ''}.",
         )
 
 

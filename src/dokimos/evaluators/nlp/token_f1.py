@@ -9,7 +9,7 @@ from typing import Final
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.tokens import (
     PUNCTUATION,
@@ -88,10 +88,10 @@ def _reason(shared: int, size: int, wanted: int, missing: list[str], surplus: li
     if not wanted:
         if not size:
             return "Neither the output nor the expected answer has words."
-        return f"No words were expected, but the output has {listed(surplus)}."
+        return f"No words were expected, but the output has {format_list(surplus)}."
     if not size:
-        return f"The output has no words; expected {listed(missing)}."
-    found = f"The output has {shared} of {counted(wanted, 'expected word')} among its {size}"
-    found += f"; missing: {listed(missing)}" if missing else ""
-    found += f"; surplus: {listed(surplus)}" if surplus else ""
+        return f"The output has no words; expected {format_list(missing)}."
+    found = f"The output has {shared} of {pluralize(wanted, 'expected word')} among its {size}"
+    found += f"; missing: {format_list(missing)}" if missing else ""
+    found += f"; surplus: {format_list(surplus)}" if surplus else ""
     return f"{found}."

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, quoted
+from dokimos.core.text import pluralize, quote
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.edit_distance import edit_distance
 from dokimos.evaluators.nlp.tokens import reference_texts, without_punctuation
@@ -51,7 +51,9 @@ def _compared(output: list[str], expected: list[str]) -> Score:
         return Score(1.0 if output else 0.0, found, metadata=metadata)
     rate = edits / len(expected)
     capped = f", counted as 1 instead of {rate:.2f}" if rate > 1 else ""
-    found = f"The output is {counted(edits, 'word edit')} away from {counted(len(expected), 'expected word')}"
+    found = (
+        f"The output is {pluralize(edits, 'word edit')} away from {pluralize(len(expected), 'expected word')}"
+    )
     first = _first_difference(output, expected)
     return Score(min(1.0, rate), f"{found}{capped}{first}.", metadata=metadata)
 
@@ -59,10 +61,10 @@ def _compared(output: list[str], expected: list[str]) -> Score:
 def _first_difference(output: list[str], expected: list[str]) -> str:
     for number, (got, wanted) in enumerate(zip(output, expected, strict=False), start=1):
         if got != wanted:
-            return f"; word {number} is {quoted(got)} instead of {quoted(wanted)}"
+            return f"; word {number} is {quote(got)} instead of {quote(wanted)}"
     if len(output) < len(expected):
-        return f"; the output ends before {quoted(expected[len(output)])}"
-    return f"; the output goes on with {quoted(output[len(expected)])}" if len(output) > len(expected) else ""
+        return f"; the output ends before {quote(expected[len(output)])}"
+    return f"; the output goes on with {quote(output[len(expected)])}" if len(output) > len(expected) else ""
 
 
 def _as_characters(output: list[str], expected: list[str]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.verdicts import explained, recorded, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import RagEvaluator
@@ -36,7 +36,7 @@ class AnswerRelevancy(RagEvaluator):
         prompt = relevance_prompt(case.input or "", claims)
         verdicts = await verdicts_on(self.lm, prompt, len(claims), sample=sample)
         beside = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
-        share = f"To the point: {len(claims) - len(beside)} of {counted(len(claims), 'claim')}"
+        share = f"To the point: {len(claims) - len(beside)} of {pluralize(len(claims), 'claim')}"
         return Score(
             (len(claims) - len(beside)) / len(claims),
             explained(share, beside, but="beside the point", enabled=self.include_reason),

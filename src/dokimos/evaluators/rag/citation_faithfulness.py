@@ -10,7 +10,7 @@ from typing import Any, Final
 from dokimos.core.contexts import Chunk
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import ContextEvaluator
@@ -56,7 +56,7 @@ class CitationFaithfulness(ContextEvaluator):
         verdicts = await self._verdicts(chunks, counting, sample)
         failed = [s.text for s, entry in zip(counting, verdicts, strict=True) if entry.verdict == "no"]
         supported = len(counting) - len(failed)
-        share = f"The citations support {supported} of {counted(len(counting), 'sentence')}"
+        share = f"The citations support {supported} of {pluralize(len(counting), 'sentence')}"
         return Score(
             supported / len(counting),
             explained(share, failed, but="not", enabled=self.include_reason),

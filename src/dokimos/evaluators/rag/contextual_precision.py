@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.rating import REASON_DISABLED
 from dokimos.evaluators.judged.verdicts import recorded
@@ -57,7 +57,7 @@ def _reason(ranks: Sequence[int], total: int) -> str:
     if not total:
         return "No context was retrieved."
     if not ranks:
-        return f"None of {counted(total, 'chunk')} helps to give the expected output."
+        return f"None of {pluralize(total, 'chunk')} helps to give the expected output."
     places = ", ".join(map(str, ranks))
     last = f"rank {places}" if len(ranks) == 1 else f"ranks {places}"
-    return f"Useful for the expected output: {len(ranks)} of {counted(total, 'chunk')}, at {last}."
+    return f"Useful for the expected output: {len(ranks)} of {pluralize(total, 'chunk')}, at {last}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import RetrieverEvaluator
@@ -33,7 +33,7 @@ class ContextualRecall(RetrieverEvaluator):
         verdicts = await self._verdicts(chunks, claims, sample)
         missing = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
         found = len(claims) - len(missing)
-        share = f"The context holds {found} of {counted(len(claims), 'claim')} of the expected output"
+        share = f"The context holds {found} of {pluralize(len(claims), 'claim')} of the expected output"
         return Score(
             found / len(claims),
             explained(share, missing, but="missing", enabled=self.include_reason),

@@ -9,7 +9,7 @@ from typing import Any
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
@@ -97,7 +97,7 @@ class ContextualRelevance(RetrieverEvaluator):
     ) -> str:
         if not self.include_reason:
             return REASON_DISABLED
-        band = f"{_band(mean)} to the input (mean {mean:.2f} of {counted(len(recorded), 'chunk')})"
+        band = f"{_band(mean)} to the input (mean {mean:.2f} of {pluralize(len(recorded), 'chunk')})"
         lines = [f"{entry['score']:g}: {entry['reason']}" for entry in recorded]
         prompt = (
             f"A retriever found context for an input. The result: as a whole it is {band}. "

@@ -8,7 +8,7 @@ from typing import Final
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.judged.material import numbered
 from dokimos.evaluators.judged.rating import REASON_DISABLED
@@ -67,8 +67,8 @@ class Faithfulness(ContextEvaluator):
         if not self.include_reason:
             return REASON_DISABLED
         failed = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict != "yes"]
-        share = f"The context supports {supported} of {counted(len(claims), 'claim')}"
-        otherwise = f"{share}; not: {listed(failed, limit=3)}." if failed else f"{share}."
+        share = f"The context supports {supported} of {pluralize(len(claims), 'claim')}"
+        otherwise = f"{share}; not: {format_list(failed, limit=3)}." if failed else f"{share}."
         prompt = _summary_prompt(claims, verdicts, share)
         return await summary(self.lm, prompt, sample=sample, otherwise=otherwise)
 

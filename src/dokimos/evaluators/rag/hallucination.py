@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed
+from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.rating import REASON_DISABLED
 from dokimos.evaluators.rag.base import ContextEvaluator, summary
@@ -60,9 +60,9 @@ class Hallucination(ContextEvaluator):
             return REASON_DISABLED
         if not checked:
             return "The output makes no statements, so there is none that the context does not support."
-        share = f"The context does not support {len(unsupported)} of {counted(len(checked), 'statement')}"
+        share = f"The context does not support {len(unsupported)} of {pluralize(len(checked), 'statement')}"
         failed = [c.statement or c.reason for c in unsupported]
-        otherwise = f"{share}: {listed(failed, limit=3)}." if failed else f"{share}."
+        otherwise = f"{share}: {format_list(failed, limit=3)}." if failed else f"{share}."
         prompt = _summary_prompt(share, checked)
         return await summary(self.lm, prompt, sample=sample, otherwise=otherwise)
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted
+from dokimos.core.text import pluralize
 from dokimos.evaluators.checks import check_option, check_whole
 from dokimos.evaluators.judged.material import numbered, section
 from dokimos.evaluators.judged.verdicts import check_numbers, explained, in_order, verdict_prompt, verdicts_on
@@ -75,7 +75,7 @@ class NoiseSensitivity(RetrieverEvaluator):
         sources = await self._sources(chunks, wrong, sample)
         counting = await self._counting(case, chunks, sources, sample)
         noisy = [claim for claim, found in zip(wrong, sources, strict=True) if counting & set(found)]
-        share = f"Wrong and from the context: {len(noisy)} of {counted(len(claims), 'claim')}"
+        share = f"Wrong and from the context: {len(noisy)} of {pluralize(len(claims), 'claim')}"
         metadata: dict[str, Any] = {
             "claims": list(claims),
             "wrong": [{"claim": c, "chunks": list(found)} for c, found in zip(wrong, sources, strict=True)],

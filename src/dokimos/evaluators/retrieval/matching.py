@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from dokimos.core.jsonable import text_form
-from dokimos.core.text import quoted
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.json_tree import identity_key
 from dokimos.runtime import calling
@@ -159,7 +159,7 @@ def as_strategy(matching: Matching) -> Strategy:
     if callable(matching):
         return matching
     raise ConfigurationError(
-        f"matching {quoted(matching)} is not known; expected {', '.join(map(repr, _NAMED))}, "
+        f"matching {quote(matching)} is not known; expected {', '.join(map(repr, _NAMED))}, "
         '{"field": NAME}, {"fields": [NAME, ...]}, {"llm": MODEL}, {"any_of": [...]}, {"all_of": [...]} '
         "or a function of two items."
     )

@@ -18,7 +18,7 @@ from dokimos.core.contexts import OF_RANKINGS, items_of
 from dokimos.core.keys import RELEVANT, RETRIEVED
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import counted, listed, quoted
+from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.case_parts import relevant_items
@@ -223,7 +223,7 @@ class NDCG(RetrievalEvaluator):
         where = f"within the first {self.k}" if self.k else "in all"
         reason = (
             f"The ranking gains {actual:.3f} of the {ideal:.3f} of the best one: "
-            f"{counted(sum(map(bool, found.hits)), 'relevant item')} of {len(found.relevant)} {where}."
+            f"{pluralize(sum(map(bool, found.hits)), 'relevant item')} of {len(found.relevant)} {where}."
         )
         return Score(value, reason, metadata={"dcg": actual, "idealDcg": ideal})
 
@@ -262,7 +262,7 @@ def _check_gains(gains: Mapping[Any, float], key: str) -> None:
     for item, gain in gains.items():
         if not math.isfinite(gain) or gain < 0:
             raise EvaluationError(
-                f"The gain of {quoted(item)} in {key!r} must be finite and not below 0, not {gain}."
+                f"The gain of {quote(item)} in {key!r} must be finite and not below 0, not {gain}."
             )
 
 
@@ -340,23 +340,23 @@ def _counts(retrieved: int, found: Findings, right: int) -> dict[str, Any]:
 def _precision_reason(right: int, wrong: Sequence[Any]) -> str:
     total = right + len(wrong)
     if not wrong:
-        return f"Everything retrieved ({counted(total, 'item')}) is relevant: perfect precision."
+        return f"Everything retrieved ({pluralize(total, 'item')}) is relevant: perfect precision."
     if not right:
-        return f"None of the {counted(total, 'retrieved item')} is relevant: {listed(tuple(wrong))}."
-    return f"{right} of {total} retrieved items are relevant ({len(wrong)} not: {listed(tuple(wrong))})."
+        return f"None of the {pluralize(total, 'retrieved item')} is relevant: {format_list(tuple(wrong))}."
+    return f"{right} of {total} retrieved items are relevant ({len(wrong)} not: {format_list(tuple(wrong))})."
 
 
 def _recall_reason(total: int, missed: Sequence[Any]) -> str:
     if not missed:
-        return f"Everything relevant ({counted(total, 'item')}) was retrieved: perfect recall."
+        return f"Everything relevant ({pluralize(total, 'item')}) was retrieved: perfect recall."
     if len(missed) == total:
-        return f"None of the {counted(total, 'relevant item')} was retrieved: {listed(tuple(missed))}."
+        return f"None of the {pluralize(total, 'relevant item')} was retrieved: {format_list(tuple(missed))}."
     found = total - len(missed)
-    return f"Found {found} of {total} relevant items ({len(missed)} missed: {listed(tuple(missed))})."
+    return f"Found {found} of {total} relevant items ({len(missed)} missed: {format_list(tuple(missed))})."
 
 
 def _first_hit_reason(found: Findings, rank: int | None) -> str:
     if rank is not None:
         item = cast("Any", found.retrieved[found.ranks.index(rank)])
-        return f"The first relevant item, {quoted(item)}, is at rank {rank}."
-    return f"None of the {counted(found.retrieved_count, 'retrieved item')} is relevant."
+        return f"The first relevant item, {quote(item)}, is at rank {rank}."
+    return f"None of the {pluralize(found.retrieved_count, 'retrieved item')} is relevant."

@@ -24,7 +24,7 @@ from pydantic_ai.usage import UsageLimits
 from dokimos.core.keys import CONTEXTS, OUTPUT, TOOLS
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
-from dokimos.core.text import error_text, shortened
+from dokimos.core.text import error_text, shorten
 from dokimos.errors import AgentError, BudgetExceededError, DokimosError, EndpointDownError
 from dokimos.integrations.pydantic_ai import to_agent_trace
 from dokimos.runtime.concurrency import DaemonThreads
@@ -144,7 +144,7 @@ class Backend:
         for path in sorted(Path(self._logs.name).glob("*.log")):
             with contextlib.suppress(OSError):
                 text = path.read_text(encoding="utf-8", errors="replace").strip()
-                said += [f"; {path.stem} said: {shortened(text[-_LOG_SHOWN:], _LOG_SHOWN)}"] if text else []
+                said += [f"; {path.stem} said: {shorten(text[-_LOG_SHOWN:], _LOG_SHOWN)}"] if text else []
         return "".join(said)
 
 

@@ -20,10 +20,10 @@ from dokimos.core.agent import ToolDefinition
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
+from dokimos.http.backoff import retry_after
 from dokimos.http.breaker import Trouble, current_breakers
 from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url
-from dokimos.http.waits import retry_after
 from dokimos.integrations.pydantic_ai import describe_tool
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.calls import complete, reject

@@ -12,7 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.means import complement, exact_mean
 from dokimos.core.results import EvalResult, ItemResult, RunStatus
 from dokimos.core.score_range import share_of
-from dokimos.core.text import shortened
+from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError
 from dokimos.suites.problems import near
 
@@ -199,9 +199,9 @@ class Objective:
         bad = [r for r in item.eval_results if r.name in self.parts and (r.error or (r.score or 0) < 1)]
         return Failure(
             case=_case_of(item),
-            input=shortened(item.example.input or "", SHOWN_REPLY),
-            expected=shortened(_expected(item), SHOWN_REPLY),
-            reply=shortened(item.actual_output or "", SHOWN_REPLY),
+            input=shorten(item.example.input or "", SHOWN_REPLY),
+            expected=shorten(_expected(item), SHOWN_REPLY),
+            reply=shorten(item.actual_output or "", SHOWN_REPLY),
             reasons=(f"no reply: {item.error}",) if item.error else tuple(map(_reason, bad)),
         )
 
@@ -212,7 +212,7 @@ def _expected(item: ItemResult) -> str:
 
 def _reason(result: EvalResult) -> str:
     score = "no score" if result.score is None else f"{result.score:.2f}"
-    return shortened(f"{result.name} {score}: {result.error or result.skipped or result.reason}", SHOWN_REPLY)
+    return shorten(f"{result.name} {score}: {result.error or result.skipped or result.reason}", SHOWN_REPLY)
 
 
 def _case_of(item: ItemResult) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dokimos.core.figures import UNKNOWN, known, percent, usd
 from dokimos.core.jsonable import jsonable
-from dokimos.core.text import counted
-from dokimos.runtime.terminal_text import visible
+from dokimos.core.text import pluralize
+from dokimos.runtime.terminal_text import escape_control_characters
 from dokimos.stats.skewed_mean import coverage_of_few
 from dokimos.suites.optimizer.trial import trial_fields
 
@@ -88,7 +88,7 @@ class Outputs:
         yield from _section("How it was decided", self._method(found))
 
     def _verdict(self, found: Found) -> Iterator[str]:
-        trials = counted(len(found.trials), "trial")
+        trials = pluralize(len(found.trials), "trial")
         if not found.improved:
             loss = _number(found.best.loss)
             yield f"**No improvement** was found in {trials}: the suite stays as it is (loss {loss})."
@@ -138,8 +138,8 @@ class Outputs:
         repeats = f", each run {block.repeats} times" if block.repeats > 1 else ""
         lines = [
             f"- Loss: 1 less the weighted mean of {loss}; a case without a reply scores 0.",
-            f"- {counted(len(splits['train']), 'training case')} and "
-            f"{counted(len(splits['holdout']), 'held-out case')}{repeats}, divided with seed {block.seed}.",
+            f"- {pluralize(len(splits['train']), 'training case')} and "
+            f"{pluralize(len(splits['holdout']), 'held-out case')}{repeats}, divided with seed {block.seed}.",
         ]
         if block.holdout:
             lines.append(
@@ -223,7 +223,7 @@ def _number(value: float | None) -> str:
 
 
 def _cell(text: str) -> str:
-    return visible(text).replace("|", "\\|").replace("\n", " ")
+    return escape_control_characters(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _replace(path: Path, text: str) -> None:

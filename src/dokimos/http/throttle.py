@@ -37,7 +37,7 @@ class Limits:
     tokens_per_minute: float | None = None
 
 
-class Gate:
+class Throttle:
     """The way to one endpoint, shared by all who call it from one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -3,7 +3,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from dokimos.http.waits import duration, pause_asked, retry_after
+from dokimos.http.backoff import duration, rate_limit_pause, retry_after
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,10 @@ def test_durations_are_read_as_providers_write_them(text, seconds):
 
 
 def test_nothing_is_paused_while_something_is_left():
-    assert pause_asked({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "9s"}, 1) is None
+    assert (
+        rate_limit_pause({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "9s"}, 1)
+        is None
+    )
 
 
 def test_a_used_up_limit_pauses_for_the_share_that_the_calls_in_flight_need():
@@ -55,8 +58,8 @@ def test_a_used_up_limit_pauses_for_the_share_that_the_calls_in_flight_need():
         "x-ratelimit-limit-requests": "600",
     }
 
-    assert pause_asked(headers, in_flight=10) == pytest.approx(1.0)
-    assert pause_asked(headers, in_flight=6000) == 60.0
+    assert rate_limit_pause(headers, in_flight=10) == pytest.approx(1.0)
+    assert rate_limit_pause(headers, in_flight=6000) == 60.0
 
 
 def test_anthropic_gives_the_time_of_its_reset():
@@ -67,4 +70,4 @@ def test_anthropic_gives_the_time_of_its_reset():
         "anthropic-ratelimit-requests-limit": "1",
     }
 
-    assert 18 <= pause_asked(headers, in_flight=1) <= 20
+    assert 18 <= rate_limit_pause(headers, in_flight=1) <= 20

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from dokimos.http.gate import Gate, Limits, Pace
+from dokimos.http.throttle import Limits, Pace, Throttle
 
 
 class Clock:
@@ -13,93 +13,93 @@ class Clock:
         return self.now
 
 
-async def enter(gate, count):
-    return [await gate.enter(0) for _ in range(count)]
+async def enter(throttle, count):
+    return [await throttle.enter(0) for _ in range(count)]
 
 
-async def rounds_of(gate, replies):
+async def rounds_of(throttle, replies):
     for _ in range(replies):
-        sent = await gate.enter(0)
-        gate.went_well(sent)
-        gate.leave()
+        sent = await throttle.enter(0)
+        throttle.went_well(sent)
+        throttle.leave()
 
 
-async def fill(gate):
+async def fill(throttle):
     """Send as many as it lets through, and have them all answered."""
-    rounds = await enter(gate, int(gate.limit))
+    rounds = await enter(throttle, int(throttle.limit))
     for sent in rounds:
-        gate.went_well(sent)
+        throttle.went_well(sent)
     for _ in rounds:
-        gate.leave()
+        throttle.leave()
 
 
 async def test_concurrency_grows_with_replies_up_to_its_ceiling():
-    gate = Gate()
+    throttle = Throttle()
     for _ in range(100):
-        await fill(gate)
+        await fill(throttle)
 
-    assert gate.limit == 64
-    assert gate.in_flight == 0
+    assert throttle.limit == 64
+    assert throttle.in_flight == 0
 
 
 async def test_concurrency_does_not_grow_where_it_is_not_used():
-    gate = Gate()
+    throttle = Throttle()
 
-    await rounds_of(gate, 200)
+    await rounds_of(throttle, 200)
 
-    assert gate.limit == 16
+    assert throttle.limit == 16
 
 
 async def test_a_round_of_refusals_halves_concurrency_once():
-    gate = Gate()
-    rounds = await enter(gate, 16)
+    throttle = Throttle()
+    rounds = await enter(throttle, 16)
 
     for sent in rounds:
-        gate.was_refused(sent, wait=None, rate_limited=False)
+        throttle.was_refused(sent, wait=None, rate_limited=False)
 
-    assert gate.limit == 8
+    assert throttle.limit == 8
 
 
 async def test_refusals_of_later_calls_halve_it_again():
-    gate = Gate()
-    await enter(gate, 8)
-    gate.was_refused(0, wait=None, rate_limited=False)
-    gate.was_refused(1, wait=None, rate_limited=False)
+    throttle = Throttle()
+    await enter(throttle, 8)
+    throttle.was_refused(0, wait=None, rate_limited=False)
+    throttle.was_refused(1, wait=None, rate_limited=False)
 
-    assert gate.limit == 2
+    assert throttle.limit == 2
 
 
 async def test_it_never_falls_below_one():
-    gate = Gate()
-    await enter(gate, 1)
+    throttle = Throttle()
+    await enter(throttle, 1)
     for sent in range(10):
-        gate.was_refused(sent, wait=None, rate_limited=False)
+        throttle.was_refused(sent, wait=None, rate_limited=False)
 
-    assert gate.limit == 1
+    assert throttle.limit == 1
 
 
 async def test_after_a_refusal_it_grows_by_one_for_each_round_of_replies():
-    gate = Gate()
-    await enter(gate, 16)
-    gate.was_refused(0, wait=None, rate_limited=False)
+    throttle = Throttle()
+    await enter(throttle, 16)
+    throttle.was_refused(0, wait=None, rate_limited=False)
     for _ in range(16):
-        gate.leave()
+        throttle.leave()
 
-    await fill(gate)
+    await fill(throttle)
 
-    assert gate.limit == pytest.approx(9, abs=0.1)
+    assert throttle.limit == pytest.approx(9, abs=0.1)
 
 
 async def test_who_waits_comes_in_their_turn():
-    gate = Gate()
-    gate.hold_to(Limits(max_concurrency=1))
+    throttle = Throttle()
+    throttle.hold_to(Limits(max_concurrency=1))
     order = []
 
     async def call(name):
-        await gate.enter(0)
+        await throttle.enter(0)
         order.append(name)
         await asyncio.sleep(0)
-        gate.leave()
+        throttle.leave()
 
     await asyncio.gather(*(call(name) for name in "abcd"))
 
@@ -107,28 +107,28 @@ async def test_who_waits_comes_in_their_turn():
 
 
 async def test_the_lowest_ceiling_counts():
-    gate = Gate()
-    gate.hold_to(Limits(max_concurrency=20))
-    gate.hold_to(Limits(max_concurrency=5))
-    gate.hold_to(Limits())
+    throttle = Throttle()
+    throttle.hold_to(Limits(max_concurrency=20))
+    throttle.hold_to(Limits(max_concurrency=5))
+    throttle.hold_to(Limits())
 
-    assert (gate.ceiling, gate.limit) == (5, 5)
+    assert (throttle.ceiling, throttle.limit) == (5, 5)
 
 
 async def test_a_waiter_that_is_cancelled_leaves_its_place_to_the_next():
-    gate = Gate()
-    gate.hold_to(Limits(max_concurrency=1))
-    await gate.enter(0)
-    first = asyncio.create_task(gate.enter(0))
-    second = asyncio.create_task(gate.enter(0))
+    throttle = Throttle()
+    throttle.hold_to(Limits(max_concurrency=1))
+    await throttle.enter(0)
+    first = asyncio.create_task(throttle.enter(0))
+    second = asyncio.create_task(throttle.enter(0))
     await asyncio.sleep(0)
 
-    gate.leave()  # hands the place to the first, which is cancelled before it can take it
+    throttle.leave()  # hands the place to the first, which is cancelled before it can take it
     first.cancel()
     await asyncio.wait_for(second, 1)
 
     assert first.cancelled()
-    assert gate.in_flight == 1
+    assert throttle.in_flight == 1
 
 
 async def test_a_rate_limit_sets_the_pace_to_what_was_accepted():

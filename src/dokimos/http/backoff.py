@@ -1,4 +1,4 @@
-"""How long a server asks its clients to wait, in the spellings that model providers use."""
+"""How long to wait before a retry: exponential backoff, `Retry-After` and the rate-limit headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if seconds is not None else _until(text)
 
 
-def pause_asked(headers: Mapping[str, str], in_flight: int) -> float | None:
+def rate_limit_pause(headers: Mapping[str, str], in_flight: int) -> float | None:
     """Return the seconds to wait where a server says that nothing is left of a limit, None where it does not.
 
     A limit fills up again steadily; its reset is when it is full. What is waited for is the share of it that
