@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dokimos.optimizer.objective import Measured, Objective
+from dokimos.optimizer.running import split_cases
+from dokimos.optimizer.search import Search
+from dokimos.optimizer.space import NumericSpace
+from dokimos.optimizer.trial import Candidate, Found, Rewrite
 from dokimos.stats.intervals import clopper_pearson_interval
-from dokimos.suites.optimizer.objective import Measured, Objective
-from dokimos.suites.optimizer.running import split_cases
-from dokimos.suites.optimizer.schema import OptimizerBlock
-from dokimos.suites.optimizer.search import Search
-from dokimos.suites.optimizer.space import NumericSpace
-from dokimos.suites.optimizer.trial import Candidate, Found, Rewrite
+from dokimos.suites.optimizer_schema import OptimizerBlock
 
 OBJECTIVE = Objective(weights={"score": 1.0}, parts={}, planned={})
 NUMERIC = {"numeric": [{"path": "model.temperature", "type": "float", "range": [0, 1]}]}

@@ -22,8 +22,8 @@ FRAMEWORKS = {"pydantic_ai", "openai", "anthropic", "httpx", "httpx2", "numpy", 
 UNASKED = {
     "dokimos.comparison", "dokimos.exporters.html", "dokimos.gate", "dokimos.judges.anthropic",
     "dokimos.judges.cache", "dokimos.judges.embeddings", "dokimos.judges.ollama", "dokimos.simulation",
-    "dokimos.suites.argument_matchers", "dokimos.suites.dashboard",
-    "dokimos.suites.optimizer.search", "dokimos.suites.promptfoo", "dokimos.suites.retrieval.tool",
+    "dokimos.suites.argument_matchers", "dokimos.dashboard",
+    "dokimos.optimizer.search", "dokimos.importers.promptfoo", "dokimos.suites.retrieval.tool",
     "dokimos.suites.tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
 }  # fmt: skip
 """What a suite needs only where it says so, or not at all."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dokimos.dashboard.page import dashboard
 from dokimos.suites import load_suite
-from dokimos.suites.dashboard.page import dashboard
 
 CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
 SWITCHES = (

@@ -29,9 +29,9 @@ def view(suite: str | None, run_dir: str | None, output: str | None, no_browser:
     dokimos test view agent.yaml -o out/runs.html --no-browser
     """
     from dokimos.cli.options import check_writable
+    from dokimos.dashboard.page import dashboard
     from dokimos.experiment.folders import runs_root
     from dokimos.exporters.base import write_report
-    from dokimos.suites.dashboard.page import dashboard
 
     root = runs_root(run_dir)
     path = Path(output) if output is not None else root.parent / "dashboard.html"

@@ -97,8 +97,8 @@ def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     """
     from pydantic import ValidationError
 
-    from dokimos.suites.optimizer.paths import with_values
     from dokimos.suites.schema import SuiteFile
+    from dokimos.suites.value_paths import with_values
 
     problems = list(document.problems)
     value = document.value

@@ -26,7 +26,7 @@ from dokimos.suites.metric_schema import (
     ModelBlock,
     Text,
 )
-from dokimos.suites.optimizer.schema import OptimizerBlock
+from dokimos.suites.optimizer_schema import OptimizerBlock
 from dokimos.suites.tool_schema import MOST_TOOLS, AnyTool
 
 MOST_FILES: Final = 10

@@ -1,0 +1,1 @@
+"""Configurations of other tools, converted into suites."""

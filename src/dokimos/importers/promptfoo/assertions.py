@@ -1,0 +1,370 @@
+"""Assertions of promptfoo as metrics of a suite; one that has no counterpart is noted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dokimos.importers.promptfoo.files import data_of, text_of
+from dokimos.importers.promptfoo.notes import Notes
+from dokimos.importers.promptfoo.programs import Programs
+from dokimos.importers.promptfoo.providers import model_block
+from dokimos.importers.promptfoo.shapes import ASSERTION, checked
+from dokimos.importers.promptfoo.templates import rendered
+
+Block = dict[str, Any]
+NOT: Final = "not-"
+_MISSING: Final = object()
+_HALF: Final = 0.5
+_LENGTH: Final = re.compile(r"\s*output\.length\s*(<=?|>=?)\s*(\d+)\s*;?\s*")
+_INCLUDES: Final = re.compile(r"\s*output(\.toLowerCase\(\))?\.includes\((['\"])((?:(?!\2).)*)\2\)\s*;?\s*")
+
+
+@dataclass(slots=True)
+class Case:
+    """A test while it is converted."""
+
+    variables: Mapping[str, Any]
+    notes: Notes
+    programs: Programs
+    folder: Path
+    judge: Block | None = None
+    """The model that judges, where the configuration names one."""
+    needs_judge: bool = False
+    """Whether the judge of something is not named."""
+    truth: Any = _MISSING
+    context: list[str] | None = None
+    tools: list[str] = field(default_factory=list)
+
+    @property
+    def has_truth(self) -> bool:
+        return self.truth is not _MISSING
+
+    def expects(self, value: Any, kind: str) -> bool:
+        """Take a value for the ground truth; a case has only one."""
+        if value is None or (self.has_truth and self.truth != value):
+            what = "has no value" if value is None else "expects another text than an assertion before it"
+            self.notes.lose(f"{kind}: it {what}")
+            return False
+        self.truth = value
+        return True
+
+
+def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
+    """Return the metrics of a test; what they expect of the case is set there."""
+    found = [metric for assertion in assertions for metric in _metrics(assertion, case)]
+    return [metric for place, metric in enumerate(found) if metric not in found[:place]]
+
+
+def _metrics(assertion: Any, case: Case) -> list[Block]:
+    if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
+        case.notes.lose(f"{assertion!r:.80}: it is no assertion")
+        return []
+    checked(assertion, ASSERTION, f"the assertion {assertion['type']}")
+    if assertion["type"] == "assert-set":
+        if assertion.get("threshold") not in (None, 1, 1.0):
+            case.notes.change("assert-set: all of its assertions have to hold now, not only a share of them")
+        return [metric for one in assertion.get("assert") or [] for metric in _metrics(one, case)]
+    metric = _metric(assertion, case)
+    if metric is None:
+        return []
+    if assertion.get("metric"):
+        named = "display_name" if metric["type"] == "evaluator" else "name"
+        metric[named] = rendered(str(assertion["metric"]), case.variables, case.notes)
+    return [metric]
+
+
+def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
+    kind: str = assertion["type"]
+    plain = kind.removeprefix(NOT)
+    convert = KNOWN.get(plain)
+    if assertion.get("transform") or assertion.get("contextTransform"):
+        case.notes.lose(f"{kind}: its transform is a program")
+        return None
+    if convert is None:
+        case.notes.lose(f"{kind}: there is no such metric")
+        return None
+    if assertion.get("rubricPrompt"):
+        case.notes.change(f"{kind}: its rubricPrompt is left out")
+    if assertion.get("weight") == 0:
+        case.notes.lose(f"{kind}: a weight of 0, which only informs")
+        return None
+    if assertion.get("weight", 1) != 1:
+        case.notes.change("weights are left out: all metrics of a case have to pass")
+    value = _read(assertion.get("value"), case)
+    return convert(_Given(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
+
+
+def _read(value: Any, case: Case) -> Any:
+    """Return the value of an assertion with its templates filled in, or what is in the file that it names."""
+    if (
+        isinstance(value, str)
+        and value.startswith("file://")
+        and value.endswith((".json", ".yaml", ".yml", ".txt"))
+    ):
+        path = case.folder / value.removeprefix("file://")
+        if not path.is_file():
+            case.notes.lose(f"{value}: there is no such file")
+            return None
+        if path.suffix == ".txt":
+            return rendered(text_of(path).strip(), case.variables, case.notes)
+        return data_of(path)
+    return value if _is_program(value) else rendered(value, case.variables, case.notes)
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("file://")
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An assertion on its way to a metric."""
+
+    kind: str
+    plain: str
+    value: Any
+    assertion: Mapping[str, Any]
+    case: Case
+    negated: bool
+
+    @property
+    def text(self) -> str:
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+
+    @property
+    def texts(self) -> list[str]:
+        given = self.value if isinstance(self.value, list) else str(self.value).split(",")
+        return [str(one).strip() if isinstance(self.value, str) else str(one) for one in given]
+
+    def threshold(self, usual: float) -> float:
+        given = self.assertion.get("threshold")
+        return float(usual if given is None else given)
+
+    def lose(self, why: str) -> Block | None:
+        """Note why there is no metric."""
+        self.case.notes.lose(f"{self.kind}: {why}")
+        return None
+
+
+def _standard(metric: str, **parameters: Any) -> Block:
+    return {"type": "standard", "metric": metric, **parameters}
+
+
+def _regex(given: _Given, pattern: str, **parameters: Any) -> Block:
+    return _standard("regex", pattern=pattern, **({"negate": True} if given.negated else {}), **parameters)
+
+
+def _equals(given: _Given) -> Block | None:
+    if given.value is None:
+        return given.lose("it has no value")
+    if isinstance(given.value, Mapping | list):
+        if given.negated:
+            return given.lose("there is no negated form for structures")
+        return _standard("structural_match") if given.case.expects(given.value, given.kind) else None
+    if given.negated or (given.case.has_truth and given.case.truth != given.text) or not given.text.strip():
+        return _regex(given, re.escape(_plain(given.text)), full_match=True)
+    return _standard("equality") if given.case.expects(given.text, given.kind) else None
+
+
+def _contains(given: _Given) -> Block | None:
+    if given.value is None:
+        return given.lose("it has no value")
+    everything = given.plain.endswith("-all")
+    values = given.texts if given.plain.endswith(("-any", "-all")) else [given.text]
+    case = {"ignore_case": True} if given.plain.startswith("i") else {}
+    if given.negated and everything and len(values) > 1:
+        ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
+        return _regex(given, rf"(?s)\A{ahead}", **case)
+    mode = "none" if given.negated else "all" if everything else "any"
+    return _standard("contains", values=values, mode=mode, **case)
+
+
+def _pattern(given: _Given) -> Block | None:
+    try:
+        re.compile(_plain(given.text))
+    except re.error as error:
+        return given.lose(f"Python does not read the pattern {given.text!r}: {error}")
+    return _regex(given, given.text)
+
+
+def _starts_with(given: _Given) -> Block | None:
+    return _regex(given, rf"\A{re.escape(_plain(given.text))}")
+
+
+def _is_json(given: _Given) -> Block | None:
+    schema = given.value if isinstance(given.value, Mapping) else {}
+    if given.plain == "contains-json" or given.negated:
+        return given.case.programs.json_check(schema, whole=given.plain == "is-json", negate=given.negated)
+    return _standard("json_schema", schema=dict(schema))
+
+
+def _javascript(given: _Given) -> Block | None:
+    """Convert the few expressions that have a counterpart."""
+    code = given.value if isinstance(given.value, str) else ""
+    if found := _LENGTH.fullmatch(code):
+        limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
+        bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
+        if not given.negated and limit >= 0:
+            return {"type": "evaluator", "name": "length", "params": bound}
+    if found := _INCLUDES.fullmatch(code):
+        mode = "none" if given.negated else "any"
+        case = {"ignore_case": True} if found[1] else {}
+        return _standard("contains", values=[found[3]], mode=mode, **case)
+    return given.lose(f"a program in JavaScript: {code.strip()!r:.80}")
+
+
+def _python(given: _Given) -> Block | None:
+    if not isinstance(given.value, str) or not given.value.strip():
+        return given.lose("it has no program")
+    given.case.notes.change(f"{given.kind}: the program runs as a code grader")
+    config = given.assertion.get("config")
+    return given.case.programs.grader(
+        given.assertion["value"],
+        config=config,
+        threshold=given.assertion.get("threshold"),
+        negate=given.negated,
+    )
+
+
+def _judged(given: _Given, block: Block) -> Block | None:
+    """Give a metric its judge; a negated one has no counterpart."""
+    if given.negated:
+        return given.lose("there is no negated form of a judged metric")
+    provider = given.assertion.get("provider")
+    judge = given.case.judge if provider is None else model_block(provider, given.case.notes)
+    if judge is None:
+        given.case.needs_judge = True
+        return block
+    return {**block, "model": judge}
+
+
+def _rubric(given: _Given) -> Block | None:
+    if not isinstance(given.value, str | list) or not given.value:
+        return given.lose("it has no criteria")
+    criteria = given.value if isinstance(given.value, str) else "\n".join(map(str, given.value))
+    name = " ".join(criteria.split())[:60]
+    return _judged(given, {
+        "type": "geval", "name": name, "criteria": criteria,
+        "evaluation_params": ["input", "actual_output"], "threshold": given.threshold(_HALF),
+    })  # fmt: skip
+
+
+def _factuality(given: _Given) -> Block | None:
+    if not given.case.expects(given.value, given.kind):
+        return None
+    return _judged(given, {"type": "evaluator", "name": "correctness", "threshold": given.threshold(_HALF)})
+
+
+def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Given], Block | None]:
+    def convert(given: _Given) -> Block | None:
+        if expects and not given.case.expects(given.value, given.kind):
+            return None
+        if metric != "answer_relevancy" and given.case.context is None:
+            return given.lose("the test has no variable called context")
+        return _judged(given, {"type": "rag", "metric_type": metric, "threshold": given.threshold(usual)})
+
+    return convert
+
+
+def _similar(given: _Given) -> Block | None:
+    if given.negated or not given.case.expects(given.value, given.kind):
+        return given.lose("there is no negated form") if given.negated else None
+    provider = given.assertion.get("provider") or "openai:embedding:text-embedding-3-large"
+    model = model_block(provider, given.case.notes)
+    if model is None:
+        return None
+    return _standard("embedding_similarity", threshold=given.threshold(0.75), model=model)
+
+
+def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Given], Block | None]:
+    def convert(given: _Given) -> Block | None:
+        if given.negated:
+            return given.lose("there is no negated form")
+        if not given.case.expects(given.value, given.kind):
+            return None
+        return _standard(metric, threshold=given.threshold(usual), **parameters)
+
+    return convert
+
+
+def _levenshtein(given: _Given) -> Block | None:
+    if given.negated or not given.case.expects(given.value, given.kind):
+        return given.lose("there is no negated form") if given.negated else None
+    most = given.threshold(5)
+    length = max(len(given.text), 1)
+    share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
+    given.case.notes.change("levenshtein: the distance allowed is now a share of the length")
+    return _standard("levenshtein", threshold=share)
+
+
+def _limit(metric: str, parameter: str) -> Callable[[_Given], Block | None]:
+    def convert(given: _Given) -> Block | None:
+        if given.negated or given.assertion.get("threshold") is None:
+            return given.lose("there is no negated form" if given.negated else "it has no threshold")
+        return _standard(metric, **{parameter: given.assertion["threshold"]})
+
+    return convert
+
+
+def _word_count(given: _Given) -> Block | None:
+    bounds = given.value
+    if isinstance(bounds, Mapping):
+        params = {key: bounds[key] for key in ("min", "max") if key in bounds}
+    elif str(bounds).isdecimal():
+        params = {"min": int(bounds), "max": int(bounds)}
+    else:
+        params = {}
+    if given.negated or not params:
+        return given.lose("only a number of words, or min and max, can be converted")
+    return {"type": "evaluator", "name": "length", "params": {**params, "unit": "words"}}
+
+
+def _tool_used(given: _Given) -> Block | None:
+    names = given.value if isinstance(given.value, list) else [given.value]
+    if given.negated or not all(isinstance(name, str) and name for name in names):
+        return given.lose("only the names of tools can be converted")
+    given.case.tools += names
+    return None
+
+
+def _plain(text: str) -> str:
+    """Return a text before it was made safe for a suite; patterns are made of it."""
+    return text.replace("$${", "${")
+
+
+KNOWN: Final[dict[str, Callable[[_Given], Block | None]]] = {
+    "equals": _equals,
+    **dict.fromkeys(
+        ("contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"), _contains
+    ),
+    "regex": _pattern,
+    "starts-with": _starts_with,
+    "is-json": _is_json,
+    "contains-json": _is_json,
+    "javascript": _javascript,
+    "python": _python,
+    "llm-rubric": _rubric,
+    "g-eval": _rubric,
+    "model-graded-closedqa": _rubric,
+    "factuality": _factuality,
+    "model-graded-factuality": _factuality,
+    "answer-relevance": _rag("answer_relevancy", _HALF),
+    "context-faithfulness": _rag("faithfulness", _HALF),
+    "context-relevance": _rag("contextual_relevancy", _HALF),
+    "context-recall": _rag("contextual_recall", _HALF, expects=True),
+    "similar": _similar,
+    "levenshtein": _levenshtein,
+    "rouge-n": _overlap("rouge", 0.75, variant="rouge1"),
+    "bleu": _overlap("bleu", 0.5),
+    "meteor": _overlap("meteor", 0.5),
+    "cost": _limit("cost", "max_usd"),
+    "latency": _limit("latency", "max_ms"),
+    "word-count": _word_count,
+    "trajectory:tool-used": _tool_used,
+}
+"""How assertions are converted; what is not here has no counterpart."""
