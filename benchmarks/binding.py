@@ -21,14 +21,14 @@ from dokimos.errors import JudgeReplyError
 from dokimos.evaluators.judged.material import material
 from dokimos.evaluators.judged.rating import ReasonedRating, Scale, rating_prompt
 from dokimos.judges.attack.corpus import corpus, spread
-from dokimos.judges.calls import complete
 from dokimos.judges.factory import judge as judge_named
 from dokimos.judges.fencing import MARKER
+from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeLM
-from dokimos.judges.replies import read_reply
+from dokimos.judges.reply_parser import parse_reply
 from dokimos.judges.reply_schema import schema_of
+from dokimos.judges.run_call_store import RunCallStore
 from dokimos.judges.run_scope import RunScope, enter_scope
-from dokimos.judges.store import RunCalls
 
 CRITERIA: Final = "The actual output answers the input correctly. The expected output shows a correct answer."
 PARTS: Final = ("input", "actual_output", "expected_output")
@@ -84,7 +84,7 @@ async def outcome_of(judge: JudgeLM, name: str, case: EvalTestCase, *, bind: boo
         return Outcome(False, False, spent or 0, str(unusable))
     tokens = reply.metrics.tokens_out if reply.metrics else None
     try:
-        read_reply(reply.text, ReasonedRating, lambda rating: SCALE.check(rating.score))
+        parse_reply(reply.text, ReasonedRating, lambda rating: SCALE.check(rating.score))
         valid = True
     except ValueError:
         valid = False
@@ -93,7 +93,7 @@ async def outcome_of(judge: JudgeLM, name: str, case: EvalTestCase, *, bind: boo
 
 async def measure(judge: JudgeLM, calls: Path, *, attacks: int, hold: bool) -> dict[bool, list[Outcome]]:
     """Ask all prompts both ways, in turn."""
-    store = RunCalls(calls)
+    store = RunCallStore(calls)
     found: dict[bool, list[Outcome]] = {False: [], True: []}
     try:
         enter_scope(RunScope(call_stores=(store,), in_flight={}))

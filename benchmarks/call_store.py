@@ -14,7 +14,7 @@ from judged import CONCURRENCY, ITEMS, Right, answer, dataset, measured, serving
 
 from dokimos import Experiment
 from dokimos.judges.factory import judge
-from dokimos.judges.store import RunCalls
+from dokimos.judges.run_call_store import RunCallStore
 
 ROUNDS: Final = 7
 BUDGET: Final = 0.25
@@ -24,14 +24,14 @@ class Forgetful:
     """Switches the store off while it is entered."""
 
     def __enter__(self) -> None:
-        self._put: Any = RunCalls.put
-        RunCalls.put = _forget  # type: ignore[method-assign]
+        self._put: Any = RunCallStore.put
+        RunCallStore.put = _forget  # type: ignore[method-assign]
 
     def __exit__(self, *exc_info: object) -> None:
-        RunCalls.put = self._put  # type: ignore[method-assign]
+        RunCallStore.put = self._put  # type: ignore[method-assign]
 
 
-async def _forget(self: RunCalls, *call: Any) -> None: ...
+async def _forget(self: RunCallStore, *call: Any) -> None: ...
 
 
 def judge_all(url: str) -> None:

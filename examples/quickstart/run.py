@@ -34,7 +34,7 @@ from dokimos.evaluators import (
     TokenF1,
     Tokens,
 )
-from dokimos.judges.mode import CassetteMode
+from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.reporting.console import make_console, print_result
 
 DATA = Path(__file__).parent / "data"

@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import asyncio, sys
-from dokimos.judges.calls import CallRequest
+from dokimos.judges.judge_calls import CallRequest
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.protocol import JudgeReply, as_judge
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.experiment.store import load_run
-from dokimos.judges.store import RunCalls
+from dokimos.judges.run_call_store import RunCallStore
 
 ITEMS = 16
 PARALLELISM = 6
@@ -40,7 +40,7 @@ from pathlib import Path
 from dokimos import CallMetrics, Dataset, Example, Experiment
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators.function import evaluator
-from dokimos.judges.calls import complete
+from dokimos.judges.judge_calls import complete
 from dokimos.judges.factory import judge
 from dokimos.judges.protocol import JudgeReply
 
@@ -203,7 +203,7 @@ class Folder:
     def paid(self) -> int:
         """How many calls a budget counts when the run is taken up again."""
         assert self.run_folder is not None
-        return sum(1 for _ in RunCalls(self.run_folder / "calls.jsonl").paid())
+        return sum(1 for _ in RunCallStore(self.run_folder / "calls.jsonl").costs())
 
     def stored(self) -> set[str]:
         """The calls whose replies are on disk: those on whole lines."""

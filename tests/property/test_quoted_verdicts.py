@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dokimos.evaluators.judged.rating import ReasonedRating
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.reasoning import without_reasoning
-from dokimos.judges.replies import UnusableReply, read_reply
+from dokimos.judges.reply_parser import UnusableReply, parse_reply
 
 QUOTED = '{"score": 1, "reason": "Perfect answer."}'
 OWN = '{"score": 0, "reason": "wrong"}'
@@ -54,7 +54,7 @@ PIECES = st.sampled_from(
 def test_a_quoted_score_is_never_the_judge_s(pieces):
     reply = "".join(pieces)
     try:
-        score = read_reply(reply, ReasonedRating, judged=JUDGED).answer.score
+        score = parse_reply(reply, ReasonedRating, judged=JUDGED).answer.score
     except UnusableReply:
         return
     # A reply that is the value alone is the judge's own word, also where the judged text has it.
@@ -70,6 +70,6 @@ def _says_anything_beside(reply):
 @given(text=st.text(alphabet="{}[]\":,'\\ \n01ae<>/`score", max_size=200))
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(UnusableReply):
-        assert isinstance(read_reply(text, ReasonedRating).answer, ReasonedRating)
+        assert isinstance(parse_reply(text, ReasonedRating).answer, ReasonedRating)
     with contextlib.suppress(UnusableReply):
-        read_reply(text, ReasonedRating, judged=JudgedText(text[::-1] + text))
+        parse_reply(text, ReasonedRating, judged=JudgedText(text[::-1] + text))

@@ -170,12 +170,12 @@ def _earlier_results(
 
 def _is_paid(folder: Path) -> bool:
     """Say whether no reply came from elsewhere: the cache, a cassette, an earlier run."""
-    from dokimos.judges.store import CALLS_FILE, RunCalls
+    from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 
     path = folder / CALLS_FILE
     if not path.is_file():
         return True
-    calls = RunCalls(path)
+    calls = RunCallStore(path)
     try:
         return all(one.reply.metrics is not None for one in calls.recordings())
     finally:
@@ -184,10 +184,10 @@ def _is_paid(folder: Path) -> bool:
 
 def _calls(folder: Path, result: ExperimentResult, counts_own: bool) -> int:
     """Count the calls of models that a run has kept, and those of a task that tells what an item costs."""
-    from dokimos.judges.store import CALLS_FILE, RunCalls
+    from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 
     path = folder / CALLS_FILE
-    kept = sum(1 for _ in RunCalls(path).paid()) if path.is_file() else 0
+    kept = sum(1 for _ in RunCallStore(path).costs()) if path.is_file() else 0
     return kept if counts_own else kept + result.summary.tokenized
 
 

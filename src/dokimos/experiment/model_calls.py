@@ -11,11 +11,11 @@ from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import Breakers
 from dokimos.judges.budget import TASK, Ledger
-from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
-from dokimos.judges.mode import CassetteMode
+from dokimos.judges.cassette_mode import CassetteMode
+from dokimos.judges.judge_calls import CallStore
+from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.judges.run_scope import RunScope
-from dokimos.judges.store import CALLS_FILE, RunCalls
 from dokimos.runtime.scoring_threads import ThreadLimit
 from dokimos.runtime.secrets import Redactor, secret_redactor
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dokimos.experiment.redaction import Redact
     from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.judges.cache import ReplyCache
-    from dokimos.judges.store import EarlierCalls
+    from dokimos.judges.run_call_store import EarlierCallStore
 
 CASSETTE_VARIABLE: Final = "DOKIMOS_CASSETTE"
 MODE_VARIABLE: Final = "DOKIMOS_CASSETTE_MODE"
@@ -43,8 +43,8 @@ class ModelCalls:
         self._asks_everything = options.shard is None and options.cassette is not None
         self._cache = _cache_of(options, self._clean)
         self._is_recording = options.cassette_mode == "record"
-        self._calls: RunCalls | None = None
-        self._earlier: list[EarlierCalls] = []
+        self._calls: RunCallStore | None = None
+        self._earlier: list[EarlierCallStore] = []
         self._retries = options.retry_errors
         self._evaluator_timeout = options.evaluator_timeout
         self._ask_again: set[str] = set()
@@ -61,12 +61,12 @@ class ModelCalls:
             self._earlier = earlier.call_stores()
         if folder is None:
             return
-        self._calls = RunCalls(folder / CALLS_FILE, clean=self._clean)
+        self._calls = RunCallStore(folder / CALLS_FILE, clean=self._clean)
         if self.ledger is not None:
-            for judge, metrics in self._calls.paid():
+            for judge, metrics in self._calls.costs():
                 self.ledger.note(judge, metrics)
         if self._retries:
-            self._ask_again = self._calls.unusable()
+            self._ask_again = self._calls.unusable_keys()
         if self._cassette is not None:
             self._cassette.adopt(self._calls.recordings())
 
@@ -79,7 +79,7 @@ class ModelCalls:
             budget=self.ledger,
             breakers=self.breakers,
             in_flight={},
-            ask_again=self._ask_again,
+            retry_keys=self._ask_again,
             evaluator_timeout=self._evaluator_timeout,
             threads=ThreadLimit(parallelism),
         )

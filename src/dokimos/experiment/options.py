@@ -13,7 +13,7 @@ from dokimos.core.checks import is_count, is_number
 from dokimos.errors import ConfigurationError
 from dokimos.http.breaker import PATIENCE
 from dokimos.judges.budget import Budget
-from dokimos.judges.mode import CassetteMode
+from dokimos.judges.cassette_mode import CassetteMode
 
 _FLAGS: Final = (
     "journal",

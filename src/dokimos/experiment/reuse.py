@@ -17,7 +17,7 @@ from dokimos.experiment.calls import TaskOutcome
 from dokimos.experiment.code_record import CodeRecord, is_project_file
 from dokimos.experiment.journal import Position, StoredRun, read_manifest
 from dokimos.experiment.store import last_record
-from dokimos.judges.store import CALLS_FILE, EarlierCalls
+from dokimos.judges.run_call_store import CALLS_FILE, EarlierCallStore
 from dokimos.runtime.opened_files import files_read
 
 MOST_RUNS: Final = 10
@@ -126,10 +126,10 @@ class EarlierOutputs:
             places.append((folder.name, position))
         return True
 
-    def call_stores(self) -> list[EarlierCalls]:
+    def call_stores(self) -> list[EarlierCallStore]:
         """Open the replies of models in those runs."""
         return [
-            EarlierCalls(folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_not_ours)
+            EarlierCallStore(folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_not_ours)
             for folder, is_same in self.replies.items()
             if (folder / CALLS_FILE).is_file()
         ]

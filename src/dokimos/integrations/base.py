@@ -41,7 +41,7 @@ from dokimos.integrations.reading import (
     extract_texts_with_metadata,
     priced,
 )
-from dokimos.judges.identity import identity_of
+from dokimos.judges.judge_identity import identity_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 
 

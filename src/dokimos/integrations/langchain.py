@@ -36,7 +36,7 @@ from dokimos.integrations.reading import (
     text_of,
     usage_of,
 )
-from dokimos.judges.identity import identity_of
+from dokimos.judges.judge_identity import identity_of
 from dokimos.runtime.concurrency import run_sync
 from dokimos.runtime.extras import require
 

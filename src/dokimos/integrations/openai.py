@@ -27,7 +27,7 @@ from dokimos.integrations.tool_loop import (
 )
 from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.judges.schemas import ANSWER
+from dokimos.judges.provider_schemas import ANSWER
 from dokimos.messages.conversations import trace_of_messages
 from dokimos.runtime.calling import called
 from dokimos.runtime.concurrency import run_sync

@@ -17,7 +17,7 @@ from dokimos.errors import IntegrationError
 from dokimos.integrations.base import AgentRun, Bridge, identity, keep_so_far
 from dokimos.integrations.reading import result_text, summed
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.judges.schemas import without_bounds
+from dokimos.judges.provider_schemas import without_bounds
 from dokimos.messages.formats import MessageFormat
 from dokimos.runtime.calling import called
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final
 
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts
+from dokimos.judges.model_request import Home, ModelRequest, omit_none
 from dokimos.judges.openai import no_answer_in
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import Home, ModelRequest, given
-from dokimos.judges.schemas import ANSWER, without_bounds
+from dokimos.judges.provider_schemas import ANSWER, without_bounds
 
 ANTHROPIC: Final = Home(
     url="https://api.anthropic.com",
@@ -49,14 +49,14 @@ class AnthropicMessages(HttpJudge):
         return {"x-api-key": key}
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
-        return given(top_p=self.top_p, temperature=self.temperature)
+        return omit_none(top_p=self.top_p, temperature=self.temperature)
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         return {
             "model": self.model,
             "max_tokens": self.max_tokens or DEFAULT_MAX_TOKENS,
             "messages": [{"role": "user", "content": request.prompt}],
-            **given(system=request.system),
+            **omit_none(system=request.system),
             **request.settings,
             **_shape(request.schema, request.mode),
         }

@@ -1,4 +1,13 @@
-"""Asking a judge for an answer of a given shape."""
+"""Asking a judge for an answer of a given shape: ask, complete, parse, and repair once.
+
+The steps and where they are:
+
+1. `ask` adds the JSON Schema of the shape to the prompt.
+2. `complete` (`judge_calls`) finds the reply in a cache, or makes the call within the budget.
+3. `parse_reply` (`reply_parser`) finds the judge's own verdict in the reply; `lenient_json` parses JSON as
+   models write it, repairing commas, quotes and fences on the way.
+4. An unusable reply is sent back to the judge once, with what is wrong with it (`_repair_prompt`).
+"""
 
 from __future__ import annotations
 
@@ -12,17 +21,17 @@ from typing import Any, Final, Generic, TypeVar
 from dokimos.core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
 from dokimos.core.text import shorten
 from dokimos.errors import JudgeReplyError, RunError
-from dokimos.judges.calls import complete, reject
 from dokimos.judges.fencing import fenced
+from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.protocol import JudgeLM, JudgeReply
 from dokimos.judges.reasoning import without_reasoning
-from dokimos.judges.replies import UnusableReply, read_reply
+from dokimos.judges.reply_parser import UnusableReply, parse_reply
 from dokimos.judges.reply_schema import schema_of
 
 T = TypeVar("T")
 
-SHOWN_REPLY: Final = 500
+MAX_QUOTED_REPLY: Final = 500
 
 
 async def ask(
@@ -31,34 +40,34 @@ async def ask(
     shape: type[T],
     *,
     check: Callable[[T], None] | None = None,
-    read: Callable[[str], T | None] | None = None,
+    parse: Callable[[str], T | None] | None = None,
     sample: int = 0,
 ) -> T:
     """Ask a judge and return its answer as `shape`, a dataclass.
 
-    The judge is shown the shape and held to it where it can be. A reply that cannot be read, lacks a field,
-    has a value that the shape does not allow, or that `check` refuses (by raising `ValueError`), is sent back
-    once with what is wrong with it; so is one that leaves open which of its JSON is the judge's own answer
-    and which it quotes from what is fenced in the prompt.
+    The prompt shows the judge the shape, and providers that can enforce a JSON Schema do so. A reply that
+    cannot be parsed, lacks a field, has a value that the shape does not allow, or that `check` refuses (by
+    raising `ValueError`) is sent back once for repair, with what is wrong with it. So is a reply that leaves
+    open which of its JSON is the judge's own answer and which it quotes from the fenced text of the prompt.
 
     Args:
-        judge: Whom to ask.
-        prompt: What to ask; may hold fenced text.
+        judge: The judge to ask.
+        prompt: The question; may contain fenced text.
         shape: A dataclass whose field types say what is allowed, such as `Annotated[float, Field(ge=0)]`.
-        check: Looks at what the types cannot say.
-        read: Reads a reply, without its reasoning, that need not be JSON; None where it has to be.
-        sample: Tells independent samples of one question apart.
+        check: Validates what the types cannot express.
+        parse: Parses a plain reply, without its reasoning, that need not be JSON; returns None if it must be.
+        sample: Distinguishes independent samples of one question.
 
     Raises:
-        JudgeReplyError: when the second reply cannot be used either.
-        JudgeUnavailableError: when there was no reply.
+        JudgeReplyError: if the repaired reply is unusable too.
+        JudgeUnavailableError: if there is no reply.
     """
-    return (await ask_with_reply(judge, prompt, shape, check=check, read=read, sample=sample)).value
+    return (await ask_with_reply(judge, prompt, shape, check=check, parse=parse, sample=sample)).value
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What a judge answered, and the reply that says so."""
+    """A parsed answer, with the reply that it comes from."""
 
     value: T
     reply: JudgeReply
@@ -72,62 +81,64 @@ async def ask_with_reply(
     shape: type[T],
     *,
     check: Callable[[T], None] | None = None,
-    read: Callable[[str], T | None] | None = None,
+    parse: Callable[[str], T | None] | None = None,
     sample: int = 0,
 ) -> Answer[T]:
-    """Do what `ask` does, and return the reply too, for its token probabilities."""
+    """Like `ask`, but return the reply too, for its token probabilities."""
     form: Any = shape  # to a type checker, a class is not hashable
     schema = schema_of(form)
     judged = JudgedText(prompt)
 
-    question = f"{prompt}\n\n{_shape_request(form)}"
+    question = f"{prompt}\n\n{_schema_instruction(form)}"
     reply = await complete(judge, question, schema=schema, sample=sample)
     try:
-        return _read(reply, shape, check, judged, read)
+        return _parse_answer(reply, shape, check, judged, parse)
     except UnusableReply as problem:
         first = problem
-    repair = _repair_request(question, reply.text, first)
+    repair = _repair_prompt(question, reply.text, first)
     try:
         reply = await complete(judge, repair, schema=schema, sample=sample)
-        return _read(reply, shape, check, judged, read)
+        return _parse_answer(reply, shape, check, judged, parse)
     except UnusableReply as problem:
-        unusable = _unusable(reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind)
+        unusable = _unusable_reply_error(
+            reply, problem, worst_kind([first.kind, problem.kind]) or problem.kind
+        )
     except JudgeReplyError as cut_off:
         if cut_off.kind == first.kind or first.kind != CONTESTED:
             raise
         raise JudgeReplyError(str(cut_off), metrics=cut_off.metrics, kind=first.kind) from cut_off
-    for asked in (question, repair):
-        await reject(judge, asked, unusable, schema=schema, sample=sample)
+    for sent_prompt in (question, repair):
+        await reject(judge, sent_prompt, unusable, schema=schema, sample=sample)
     raise unusable
 
 
-def _read(
+def _parse_answer(
     reply: JudgeReply,
     shape: type[T],
     check: Callable[[T], None] | None,
     judged: JudgedText,
-    read: Callable[[str], T | None] | None,
+    parse: Callable[[str], T | None] | None,
 ) -> Answer[T]:
-    if read is not None and not reply.schema_enforced:
-        spoken = without_reasoning(reply.text, may_begin_inside=not judged.closes_reasoning)
-        plain = read(spoken.text)
+    if parse is not None and not reply.schema_enforced:
+        without_thoughts = without_reasoning(reply.text, may_begin_inside=not judged.closes_reasoning)
+        plain = parse(without_thoughts.text)
         if plain is not None:
             return Answer(plain, reply, 0)
-    found = read_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
+    found = parse_reply(reply.text, shape, check, judged=judged, enforced=reply.schema_enforced)
     return Answer(found.answer, reply, found.start)
 
 
-def _unusable(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:
+def _unusable_reply_error(reply: JudgeReply, problem: UnusableReply, kind: ErrorKind) -> JudgeReplyError:
     what = "is contested, which may be an attack, and " if kind == CONTESTED else ""
     return JudgeReplyError(
         f"The judge's reply {what}could not be used after one repair: {problem}. It was: "
-        f"{shorten(reply.text, SHOWN_REPLY)!r}",
+        f"{shorten(reply.text, MAX_QUOTED_REPLY)!r}",
         kind=kind,
     )
 
 
 async def gather_answers(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all of several questions to judges, and raise the error that is the hardest of all that occur.
+    """Await several questions to judges, and raise the most severe of the errors that occur.
 
     A reply that may be an attack must not hide behind an endpoint that happens to fail at the same time.
     """
@@ -146,12 +157,12 @@ def _softness(error: BaseException) -> int:
 
 
 @cache
-def _shape_request(shape: Any) -> str:
+def _schema_instruction(shape: Any) -> str:
     return f"Reply with one JSON object only, valid under this JSON Schema:\n{json.dumps(schema_of(shape))}"
 
 
-def _repair_request(question: str, reply: str, problem: ValueError) -> str:
-    # The reply may repeat orders from the judged text, so it is material like the rest.
+def _repair_prompt(question: str, reply: str, problem: ValueError) -> str:
+    # The reply may repeat instructions from the judged text, so it is fenced like the rest of the material.
     return (
         f"{question}\n\nYour last reply could not be used: {problem}.\n"
         f"{fenced('Last Reply', reply[:2000])}\n\n"

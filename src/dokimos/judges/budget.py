@@ -1,4 +1,4 @@
-"""What a run may spend, reserved before each call is made."""
+"""What a run may spend: an estimate is reserved before each call is made."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.errors import BudgetExceededError, ConfigurationError
 
 TASK: Final = "the task"
-"""Under which the calls of a run's own task are accounted for."""
+"""The account of the calls that a run's own task makes."""
 _ROUNDING: Final = 1e-9
-"""Sums of floats may exceed a limit by this share."""
+"""The share by which sums of floats may exceed a limit."""
 _LEAST_TOKENS: Final = 1
 _LEAST_USD: Final = 1e-6
-"""What the first call of a judge is taken to cost at least."""
+"""The least that the first call of a judge is assumed to cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits on what the calls of a run may cost, task and judges together. None is no limit.
+    """Limits on what the calls of a run may cost, task and judges together. None means no limit.
 
-    A call of the task counts where it says what it cost or how many tokens it took.
+    A call of the task counts if it reports its cost or its tokens.
+
+    Example:
+        >>> print(Budget(max_cost_usd=2.5, max_calls=500))
+        max_cost_usd=2.5, max_calls=500
     """
 
     max_cost_usd: float | None = None
@@ -56,7 +60,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Spending:
-    """Calls with the tokens and dollars that are known of them."""
+    """A number of calls, and their tokens and dollars as far as known."""
 
     calls: int = 0
     tokens: float = 0
@@ -79,37 +83,37 @@ class Spending:
         self.cost_usd -= other.cost_usd
 
 
-def _dollars(amount: float) -> str:
+def _format_dollars(amount: float) -> str:
     return usd(amount)
 
 
-def _whole(amount: float) -> str:
+def _format_count(amount: float) -> str:
     return f"{amount:,.0f}"
 
 
 _LIMITS: Final[tuple[tuple[str, str, Callable[[float], str]], ...]] = (
-    ("max_cost_usd", "cost_usd", _dollars),
-    ("max_tokens", "tokens", _whole),
-    ("max_calls", "calls", _whole),
+    ("max_cost_usd", "cost_usd", _format_dollars),
+    ("max_tokens", "tokens", _format_count),
+    ("max_calls", "calls", _format_count),
 )
 
 
 @dataclass(slots=True)
 class _Account:
-    """What calls of one judge, or of the task, have cost, to tell what the next one will."""
+    """What the calls of one judge, or of the task, have cost, to estimate the next one."""
 
     is_task: bool
     answered: int = 0
     spent: Spending = field(default_factory=Spending)
     last: Spending = field(default_factory=Spending)
     measured: set[str] = field(default_factory=set)
-    """Which of tokens and dollars were ever known."""
+    """The units, tokens and dollars, in which any call was measured."""
     in_flight: int = 0
-    settled: Future[None] | None = None
-    """Done when the next call in flight has shown what it costs; None while nobody waits for that."""
+    cost_known: Future[None] | None = None
+    """Done when the cost of the next call in flight is known; None while nobody waits for that."""
 
     def count(self, metrics: CallMetrics | None) -> Spending:
-        """Take up a call that was answered; return what it cost."""
+        """Add a call that was answered; return what it cost."""
         metered = metrics is not None and (metrics.tokens is not None or metrics.cost_usd is not None)
         cost = Spending.of(metrics, calls=1 if metered or not self.is_task else 0)
         self.answered += 1
@@ -121,10 +125,10 @@ class _Account:
         return cost
 
     def estimate(self) -> Spending:
-        """What the next call will probably cost; the least possible where no cost is known.
+        """Return what the next call will probably cost; the least possible if no cost is known.
 
-        That is an average call, and beside others in flight the last one if that was dearer. A call that
-        goes alone is taken for an average one, so that a single dear call does not end a run.
+        That is the average call or, while others are in flight, the last one if it cost more. A call that
+        goes alone is assumed to be average, so that a single expensive call does not end a run.
         """
         if self.is_task and not self.measured:
             return Spending(0)
@@ -137,18 +141,18 @@ class _Account:
 
 
 class Ledger:
-    """Keeps the accounts of one run.
+    """The accounts of one run.
 
-    A call is let through if what was spent, what is reserved for the calls in flight and what it will
-    probably cost itself fit into the budget. One that does not fit waits while other calls of the same judge
-    are in flight, which may cost less than was reserved for them, and is refused after the last of them. To
-    learn what a call costs, the first one of each judge goes alone where tokens or dollars are limited.
+    A call is allowed if what was spent, what is reserved for calls in flight and its estimate fit into the
+    budget. A call that does not fit waits while other calls of the same judge are in flight, which may
+    cost less than was reserved for them, and is refused after the last of them. The first call of each judge
+    goes alone if tokens or dollars are limited: it shows what a call costs.
     """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.refusal: str | None = None
-        """Why the last call that was refused was, None as long as none was."""
+        """Why the last refused call was refused; None as long as none was."""
         self.spent = Spending()
         self._reserved = Spending()
         self._accounts: dict[str, _Account] = {}
@@ -156,9 +160,9 @@ class Ledger:
         self._by_size = budget.max_cost_usd is not None or budget.max_tokens is not None
 
     async def reserve(self, identity: str, *, nested: bool = False) -> Reservation:
-        """Set aside what a call will cost. Raises `BudgetExceededError` where too little is left.
+        """Reserve the estimated cost of a call. Raises `BudgetExceededError` if too little is left.
 
-        A call `nested` in another one never waits: the one that it would wait for may wait for it.
+        A `nested` call never waits, or it could deadlock: the call that it would wait for may wait for it.
         """
         while True:
             with self._mutex:
@@ -166,16 +170,16 @@ class Ledger:
                 reservation = self._reservation(identity, account, waits=not nested)
                 if reservation is not None:
                     return reservation
-                settled = account.settled = account.settled or Future()
-            await asyncio.shield(asyncio.wrap_future(settled))
+                cost_known = account.cost_known = account.cost_known or Future()
+            await asyncio.shield(asyncio.wrap_future(cost_known))
 
     def note(self, identity: str, metrics: CallMetrics | None) -> None:
-        """Count a call that an earlier process of the same run has made."""
+        """Count a call that an earlier process of the same run made."""
         with self._mutex:
             self.spent.add(self._account(identity).count(metrics))
 
     def warnings(self) -> list[str]:
-        """Name what the budget could not limit."""
+        """Return warnings that name what the budget could not limit."""
         found = []
         for name, unit, _ in _LIMITS[:2]:
             blind = [
@@ -201,7 +205,7 @@ class Ledger:
         answered: bool,
         made: bool = True,
     ) -> None:
-        """Put what a call did cost in the place of what was reserved for it."""
+        """Replace the reservation of a call by its actual cost."""
         with self._mutex:
             account = self._account(identity)
             account.in_flight -= 1
@@ -209,10 +213,10 @@ class Ledger:
             if answered:
                 self.spent.add(account.count(metrics))
             elif made:
-                self.spent.calls += estimate.calls  # whatever came of it
-            settled, account.settled = account.settled, None
-        if settled is not None:
-            settled.set_result(None)
+                self.spent.calls += estimate.calls  # it was made, whether or not it failed
+            cost_known, account.cost_known = account.cost_known, None
+        if cost_known is not None:
+            cost_known.set_result(None)
 
     def _account(self, identity: str) -> _Account:
         account = self._accounts.get(identity)
@@ -221,12 +225,12 @@ class Ledger:
         return account
 
     def _reservation(self, identity: str, account: _Account, *, waits: bool) -> Reservation | None:
-        """None where a call in flight has to show its cost first."""
+        """Return a reservation, None if a call in flight has to show its cost first."""
         waits = waits and account.in_flight > 0
         if waits and not account.answered and (self._by_size or account.is_task):
             return None
         estimate = account.estimate()
-        problem = self._problem(identity, estimate)
+        problem = self._explain_refusal(identity, estimate)
         if problem is None:
             account.in_flight += 1
             self._reserved.add(estimate)
@@ -236,23 +240,25 @@ class Ledger:
         self.refusal = problem
         raise BudgetExceededError(problem)
 
-    def _problem(self, identity: str, estimate: Spending) -> str | None:
-        for name, unit, shown in _LIMITS:
+    def _explain_refusal(self, identity: str, estimate: Spending) -> str | None:
+        for name, unit, format_amount in _LIMITS:
             limit, more = getattr(self.budget, name), getattr(estimate, unit)
             if limit is None or not more:
                 continue
             spent, reserved = getattr(self.spent, unit), getattr(self._reserved, unit)
             if spent + reserved + more > limit * (1 + _ROUNDING):
-                in_flight = f" and {shown(reserved)} reserved for calls in flight" if reserved > 0 else ""
+                in_flight = (
+                    f" and {format_amount(reserved)} reserved for calls in flight" if reserved > 0 else ""
+                )
                 return (
-                    f"The budget of {name}={limit:g} is used up: {shown(spent)} spent{in_flight}; "
-                    f"the next call of {identity} would take about {shown(more)}."
+                    f"The budget of {name}={limit:g} is used up: {format_amount(spent)} spent{in_flight}; "
+                    f"the next call of {identity} would take about {format_amount(more)}."
                 )
         return None
 
 
 class Reservation:
-    """What is set aside for one call."""
+    """The part of the budget that is reserved for one call."""
 
     __slots__ = ("_estimate", "_identity", "_ledger")
 
@@ -262,13 +268,13 @@ class Reservation:
         self._estimate = estimate
 
     def settle(self, metrics: CallMetrics | None) -> None:
-        """The call was answered, at this cost as far as it is known."""
+        """Record that the call was answered, and its cost as far as known."""
         self._ledger.settle(self._identity, self._estimate, metrics, answered=True)
 
     def fail(self) -> None:
-        """The call was not answered."""
+        """Record that the call was made and not answered."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False)
 
     def cancel(self) -> None:
-        """The call was not made."""
+        """Release the reservation of a call that was not made."""
         self._ledger.settle(self._identity, self._estimate, None, answered=False, made=False)

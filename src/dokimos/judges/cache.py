@@ -16,18 +16,18 @@ from dokimos.core.jsonable import jsonable
 from dokimos.core.wire import from_json
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.judges.recording import cleaned_reply
+from dokimos.judges.recording import redact_reply
 from dokimos.runtime.concurrency import call_in_thread
 from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
-    from dokimos.judges.calls import CallRequest
+    from dokimos.judges.judge_calls import CallRequest
 
 T = TypeVar("T")
 
 LIMIT_VARIABLE: Final = "DOKIMOS_CACHE_MB"
 DEFAULT_MB: Final = 512
-KEPT_SHARE: Final = 0.9
+SHRUNK_SHARE: Final = 0.9
 """How full the cache is after it was made smaller."""
 BUSY_SECONDS: Final = 10.0
 _EVICTED_AT_ONCE: Final = 256
@@ -97,23 +97,23 @@ class ReplyCache:
         self._database: sqlite3.Connection | None = None
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        return await call_in_thread(self._guarded, lambda database: self._found(database, key))
+        return await call_in_thread(self._with_database, lambda database: self._select_reply(database, key))
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        kept = cleaned_reply(reply, self._clean)
-        text = json.dumps(jsonable(replace(kept, metrics=None)))
+        redacted = redact_reply(reply, self._clean)
+        text = json.dumps(jsonable(replace(redacted, metrics=None)))
         cost = None if reply.metrics is None else reply.metrics.cost_usd
         row = (key, self._clean(request.identity), text, cost, self._clock())
-        await call_in_thread(self._guarded, lambda database: self._keep(database, row))
+        await call_in_thread(self._with_database, lambda database: self._insert(database, row))
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
         """Forget the reply: other runs ask anew."""
-        await call_in_thread(self._guarded, lambda database: _forget(database, key))
+        await call_in_thread(self._with_database, lambda database: _delete(database, key))
 
     def state(self) -> CacheState:
         """Look at what is there. Raises `sqlite3.Error` where it cannot be read."""
         with self._mutex:
-            database = self._opened()
+            database = self._open_database()
             query = "SELECT count(*), coalesce(sum(hits), 0), coalesce(sum(hits * cost_usd), 0) FROM reply"
             replies, hits, saved = database.execute(query).fetchone()
             judges = database.execute("SELECT judge, count(*) FROM reply GROUP BY judge ORDER BY 2 DESC, 1")
@@ -130,7 +130,7 @@ class ReplyCache:
     def clear(self) -> int:
         """Delete all replies; return how many there were."""
         with self._mutex:
-            database = self._opened()
+            database = self._open_database()
             with database:
                 deleted = database.execute("DELETE FROM reply").rowcount
             database.execute("PRAGMA incremental_vacuum")
@@ -146,19 +146,19 @@ class ReplyCache:
                 self._database.close()
                 self._database = None
 
-    def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _with_database(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         with self._mutex:
             if self.problem is not None:
                 return None
             try:
-                return work(self._opened())
+                return work(self._open_database())
             except (sqlite3.Error, OSError, ValueError) as error:
                 self.problem = (
                     f"The cache {self.path} could not be used ({error}); judges were asked without it."
                 )
                 return None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         if self._database is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
@@ -173,7 +173,7 @@ class ReplyCache:
             self._database = database
         return self._database
 
-    def _found(self, database: sqlite3.Connection, key: str) -> JudgeReply | None:
+    def _select_reply(self, database: sqlite3.Connection, key: str) -> JudgeReply | None:
         row = database.execute("SELECT reply FROM reply WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
@@ -181,7 +181,7 @@ class ReplyCache:
             database.execute("UPDATE reply SET used = ?, hits = hits + 1 WHERE key = ?", (self._clock(), key))
         return from_json(JudgeReply, json.loads(row[0]))
 
-    def _keep(self, database: sqlite3.Connection, row: tuple[str, str, str, float | None, float]) -> None:
+    def _insert(self, database: sqlite3.Connection, row: tuple[str, str, str, float | None, float]) -> None:
         insert = "INSERT OR REPLACE INTO reply (key, judge, reply, cost_usd, used) VALUES (?, ?, ?, ?, ?)"
         with database:
             database.execute(insert, row)
@@ -190,7 +190,7 @@ class ReplyCache:
 
     def _shrink(self, database: sqlite3.Connection) -> None:
         oldest = "DELETE FROM reply WHERE key IN (SELECT key FROM reply ORDER BY used LIMIT ?)"
-        while _size(database) > self.max_bytes * KEPT_SHARE:
+        while _size(database) > self.max_bytes * SHRUNK_SHARE:
             count = database.execute("SELECT count(*) FROM reply").fetchone()[0]
             with database:
                 deleted = database.execute(oldest, (min(_EVICTED_AT_ONCE, count // 10 + 1),)).rowcount
@@ -199,7 +199,7 @@ class ReplyCache:
         database.execute("PRAGMA incremental_vacuum")
 
 
-def _forget(database: sqlite3.Connection, key: str) -> None:
+def _delete(database: sqlite3.Connection, key: str) -> None:
     with database:
         database.execute("DELETE FROM reply WHERE key = ?", (key,))
 

@@ -89,7 +89,7 @@ class Capabilities:
         self.refused: frozenset[str] = frozenset()
         self._floor = Mode.SCHEMA
         self._floor_of: dict[str, Mode] = {}
-        self._proven: set[bool] = set()
+        self._answered_kinds: set[bool] = set()
         self._probe: asyncio.Future[None] | None = None
 
     def mode(self, modes: Sequence[Mode], schema: JsonSchemaDict | None) -> Mode:
@@ -101,11 +101,11 @@ class Capabilities:
             floor = max(floor, self._floor_of.get(_key(schema), floor))
         return next(mode for mode in modes if mode >= floor)
 
-    def is_proven(self, structured: bool) -> bool:
+    def is_known_to_work(self, structured: bool) -> bool:
         """Say whether a call of this kind has had its reply."""
-        return structured in self._proven
+        return structured in self._answered_kinds
 
-    async def first_alone(self, structured: bool, call: Callable[[], Awaitable[T]]) -> T:
+    async def probe_first(self, structured: bool, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call; while the very first one finds out what works, the others wait for it, once."""
         probe = self._probe
         loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class Capabilities:
         probe = self._probe = loop.create_future()
         try:
             result = await call()
-            self._proven.add(structured)
+            self._answered_kinds.add(structured)
             return result
         finally:
             probe.set_result(None)
@@ -127,7 +127,7 @@ class Capabilities:
         if refusal.status not in (*_REFUSALS, _FORBIDDEN):
             return None
         complaint = refusal.complaint
-        parameter = _refused_parameter(complaint, attempt.optional)
+        parameter = _find_refused_parameter(complaint, attempt.optional)
         if parameter is not None:
             group = _LOGPROBS if parameter in _LOGPROBS else (parameter,)
             known = self.refused.issuperset(group)  # by another call that was sent at the same time
@@ -149,23 +149,23 @@ class Capabilities:
             self._floor = max(self._floor, Mode.TOOL if attempt.mode is Mode.SCHEMA else following)
 
 
-_known: dict[tuple[str, str], Capabilities] = {}
+_capabilities: dict[tuple[str, str], Capabilities] = {}
 
 
 def capabilities_of(endpoint: str, model: str) -> Capabilities:
     """Return what is known of a model at an endpoint, in this process."""
-    found = _known.get((endpoint, model))
+    found = _capabilities.get((endpoint, model))
     if found is None:
-        found = _known.setdefault((endpoint, model), Capabilities())
+        found = _capabilities.setdefault((endpoint, model), Capabilities())
     return found
 
 
 def forget_capabilities() -> None:
     """Forget what was found out, as if the process had just started."""
-    _known.clear()
+    _capabilities.clear()
 
 
-def _refused_parameter(complaint: Complaint, optional: Iterable[str]) -> str | None:
+def _find_refused_parameter(complaint: Complaint, optional: Iterable[str]) -> str | None:
     text = f"{complaint.message} {complaint.code}"
     if not _UNSUPPORTED.search(text):
         return None

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
+from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.judges.fencing import MARKER
-from dokimos.judges.mode import CassetteMode
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
 from dokimos.runtime.file_lock import one_at_a_time
 from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
-    from dokimos.judges.calls import CallRequest, CallStore
+    from dokimos.judges.judge_calls import CallRequest, CallStore
 
 SHOWN_MARKER: Final = "{marker}"
 MOST_DIFFS: Final = 20
@@ -44,25 +44,25 @@ class Cassette:
         self.path = Path(path)
         self.mode = mode
         self._clean = secret_redactor() if clean is None else clean
-        self._seen = _state(self.path)
+        self._last_state = _file_state(self.path)
         """What the file was like when it was last read or written here."""
-        self._known = self._loaded()
-        self._added: dict[str, Recording] = {}
+        self._recorded = self._load()
+        self._new: dict[str, Recording] = {}
         """What was asked since."""
         self._mutex = threading.Lock()
         self._dirty = False
         self._misses = 0
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        if request.again and self.mode != "replay":
+        if request.is_retry and self.mode != "replay":
             return None
-        recording = self._added.get(key)
+        recording = self._new.get(key)
         if recording is None and self.mode != "record":
-            recording = self._known.get(key)
+            recording = self._recorded.get(key)
         if recording is not None:
             return recording.reply
         if self.mode == "replay":
-            raise JudgeUnavailableError(self._missing(request))
+            raise JudgeUnavailableError(self._miss_message(request))
         return None
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
@@ -77,7 +77,7 @@ class Cassette:
         """Take over what an earlier process of the same run has asked."""
         if self.mode != "replay":
             for recording in recordings:
-                if self.mode == "record" or recording.key not in self._known:
+                if self.mode == "record" or recording.key not in self._recorded:
                     self._add(recording)
 
     def save(self, *, whole: bool = False) -> None:
@@ -94,19 +94,19 @@ class Cassette:
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with one_at_a_time(self.path.with_name(f".{self.path.name}.lock")):
-                alone = _state(self.path) == self._seen
-                kept = {} if whole and alone else self._loaded()
-                _write(self.path, kept | self._added)
-                self._seen = _state(self.path)
+                alone = _file_state(self.path) == self._last_state
+                earlier = {} if whole and alone else self._load()
+                _write(self.path, earlier | self._new)
+                self._last_state = _file_state(self.path)
             self._dirty = False
 
     def _add(self, recording: Recording) -> None:
         readable = replace(recording, prompt=recording.prompt.replace(MARKER, SHOWN_MARKER))
         with self._mutex:
-            self._added[recording.key] = readable
+            self._new[recording.key] = readable
             self._dirty = True
 
-    def _loaded(self) -> dict[str, Recording]:
+    def _load(self) -> dict[str, Recording]:
         try:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -117,18 +117,18 @@ class Cassette:
             return {}
         return {recording.key: recording for recording in _read(self.path, lines)}
 
-    def _missing(self, request: CallRequest) -> str:
-        wanted = Recording.of(request, JudgeReply(""), self._clean)
-        wanted = replace(wanted, prompt=wanted.prompt.replace(MARKER, SHOWN_MARKER))
-        head = f"The cassette {self.path} has no recording of this call of {wanted.judge}"
+    def _miss_message(self, request: CallRequest) -> str:
+        requested = Recording.of(request, JudgeReply(""), self._clean)
+        requested = replace(requested, prompt=requested.prompt.replace(MARKER, SHOWN_MARKER))
+        head = f"The cassette {self.path} has no recording of this call of {requested.judge}"
         advice = "record it anew with mode='record', or mode='auto' to add what is missing"
         self._misses += 1
         if self._misses > MOST_DIFFS:
             return f"{head}; {advice}. The first misses show the nearest recordings."
-        nearest = _nearest(wanted, self._known.values())
+        nearest = _nearest(requested, self._recorded.values())
         if nearest is None:
             return f"{head}: it is empty; {advice}."
-        return f"{head}; {advice}. The nearest recording differs so:\n{_difference(nearest, wanted)}"
+        return f"{head}; {advice}. The nearest recording differs so:\n{_difference(nearest, requested)}"
 
 
 class _OwnCassette(Cassette):
@@ -167,9 +167,9 @@ class CassetteJudge:
         return (self.cassette,)
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
-        from dokimos.judges.calls import complete, was_asked
+        from dokimos.judges.judge_calls import complete, is_inside_call_of
 
-        if was_asked(self.cassette):
+        if is_inside_call_of(self.cassette):
             return await self.judge.complete(prompt, schema=schema)
         return await complete(self, prompt, schema=schema)
 
@@ -195,13 +195,13 @@ def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto
     Raises:
         ConfigurationError: when there is nothing to replay, or the file cannot be read.
     """
-    place = (Path(path).resolve(), mode)
-    if place not in _open:
-        _open[place] = _OwnCassette(*place)
-    return CassetteJudge(as_judge(judge), _open[place])
+    key = (Path(path).resolve(), mode)
+    if key not in _open:
+        _open[key] = _OwnCassette(*key)
+    return CassetteJudge(as_judge(judge), _open[key])
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _file_state(path: Path) -> tuple[int, int, int] | None:
     """Return what changes whenever a file is written, None where there is none."""
     try:
         found = path.stat()
@@ -236,28 +236,30 @@ def _write(path: Path, recordings: dict[str, Recording]) -> None:
         raise
 
 
-def _nearest(wanted: Recording, recordings: Iterable[Recording]) -> Recording | None:
+def _nearest(requested: Recording, recordings: Iterable[Recording]) -> Recording | None:
     """The recording that shares the most words of the prompt, of the same judge where there is one."""
-    words = set(wanted.prompt.split())
+    words = set(requested.prompt.split())
 
     def likeness(other: Recording) -> tuple[bool, float, bool]:
         theirs = set(other.prompt.split())
         shared = len(words & theirs) / max(len(words | theirs), 1)
-        return other.judge == wanted.judge, shared, other.repeat == wanted.repeat
+        return other.judge == requested.judge, shared, other.repeat == requested.repeat
 
     return max(recordings, key=likeness, default=None)
 
 
-def _difference(recorded: Recording, wanted: Recording) -> str:
+def _difference(recorded: Recording, requested: Recording) -> str:
     lines = list(
-        difflib.unified_diff(_described(recorded), _described(wanted), "recorded", "asked", lineterm="", n=1)
+        difflib.unified_diff(
+            _format_recording(recorded), _format_recording(requested), "recorded", "asked", lineterm="", n=1
+        )
     )
     text = "\n".join(line[:200] for line in lines[:MOST_DIFF_LINES])
     cut = len(lines) > MOST_DIFF_LINES or len(text) > LONGEST_DIFF
     return text[:LONGEST_DIFF] + ("\n…" if cut else "")
 
 
-def _described(recording: Recording) -> list[str]:
+def _format_recording(recording: Recording) -> list[str]:
     return [
         f"judge: {recording.judge}",
         f"repeat: {recording.repeat}, sample: {recording.sample}, schema: {recording.schema}",

@@ -60,7 +60,7 @@ def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, 
     return tuple(found) if found else None
 
 
-def shortcoming(completion: Completion, max_tokens: int | None) -> str | None:
+def explain_incomplete(completion: Completion, max_tokens: int | None) -> str | None:
     """Say how a model did not answer, or not to the end; None where it did."""
     if completion.finish == "stop":
         return None

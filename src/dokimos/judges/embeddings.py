@@ -15,7 +15,13 @@ from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, JudgeReplyError
-from dokimos.judges.calls import CallRequest, CallStore, keep, known_reply, paid
+from dokimos.judges.judge_calls import (
+    CallRequest,
+    CallStore,
+    call_within_budget,
+    find_cached_reply,
+    store_reply,
+)
 from dokimos.judges.protocol import JudgeReply, check_metrics, identity_of
 from dokimos.judges.run_scope import RunScope, current_scope
 from dokimos.runtime.calling import called
@@ -138,7 +144,7 @@ def unit(vector: Sequence[float]) -> Vector:
     return array("f", [value / length for value in vector])
 
 
-def packed(vector: Vector) -> bytes:
+def pack_vector(vector: Vector) -> bytes:
     """Return a vector as 32-bit numbers, the same on every machine."""
     if sys.byteorder == "little":
         return vector.tobytes()
@@ -147,7 +153,7 @@ def packed(vector: Vector) -> bytes:
     return swapped.tobytes()
 
 
-def unpacked(data: bytes) -> Vector:
+def unpack_vector(data: bytes) -> Vector:
     """Return what was packed. Raises `ValueError` where it is no row of 32-bit numbers."""
     vector = array("f")
     vector.frombytes(data)
@@ -172,62 +178,64 @@ class _Calls:
         for text in dict.fromkeys(texts):
             # A vector does not change from repeat to repeat, so all of them share it.
             request = CallRequest(cast("Any", self._embedder), text, None, repeat=0, sample=0)
-            known = await known_reply(self._stores, request)
+            known = await find_cached_reply(self._stores, request)
             if known is None:
                 missing.append(request)
             else:
-                found[text] = self._read(known.text)
-        found |= await self._asked(missing) if missing else {}
+                found[text] = self._parse_stored(known.text)
+        found |= await self._request_missing(missing) if missing else {}
         self._check_lengths(found.values())
         return [found[text] for text in texts]
 
-    async def _asked(self, missing: Sequence[CallRequest]) -> dict[str, Vector]:
+    async def _request_missing(self, missing: Sequence[CallRequest]) -> dict[str, Vector]:
         loop = asyncio.get_running_loop()
-        flying: dict[str, asyncio.Future[Any]] = (
+        in_flight: dict[str, asyncio.Future[Any]] = (
             {} if self._scope.in_flight is None else self._scope.in_flight
         )
-        unasked = [
+        to_request = [
             request
             for request in missing
-            if request.key not in flying or flying[request.key].get_loop() is not loop
+            if request.key not in in_flight or in_flight[request.key].get_loop() is not loop
         ]
-        for batch in _batches(unasked, getattr(self._embedder, "batch_size", BATCH_SIZE)):
+        for batch in _batches(to_request, getattr(self._embedder, "batch_size", BATCH_SIZE)):
             sent = loop.create_task(self._batch(batch))
-            sent.add_done_callback(partial(_ended, flying, batch))
-            flying.update((request.key, sent) for request in batch)
-        waited = {request.key: flying[request.key] for request in missing}
-        await asyncio.wait(set(waited.values()))
-        return {request.prompt: waited[request.key].result()[request.key] for request in missing}
+            sent.add_done_callback(partial(_forget_batch, in_flight, batch))
+            in_flight.update((request.key, sent) for request in batch)
+        awaited = {request.key: in_flight[request.key] for request in missing}
+        await asyncio.wait(set(awaited.values()))
+        return {request.prompt: awaited[request.key].result()[request.key] for request in missing}
 
     async def _batch(self, batch: Sequence[CallRequest]) -> dict[str, Vector]:
         async with self._turns:
             texts = [request.prompt for request in batch]
-            answer = await paid(lambda: self._answer(texts), self._identity, self._scope)
-        vectors = self._vectors(answer.vectors, len(batch))
+            answer = await call_within_budget(lambda: self._call_embedder(texts), self._identity, self._scope)
+        vectors = self._validate_vectors(answer.vectors, len(batch))
         first = answer.metrics or CallMetrics()
         costs = [first, *[CallMetrics()] * (len(batch) - 1)]
-        replies = [JudgeReply(written(vector), cost) for vector, cost in zip(vectors, costs, strict=True)]
+        replies = [
+            JudgeReply(format_vector(vector), cost) for vector, cost in zip(vectors, costs, strict=True)
+        ]
         if self._stores:
-            puts = (keep(self._stores, *each) for each in zip(batch, replies, strict=True))
+            puts = (store_reply(self._stores, *each) for each in zip(batch, replies, strict=True))
             await asyncio.gather(*puts)
         return {request.key: vector for request, vector in zip(batch, vectors, strict=True)}
 
-    async def _answer(self, texts: list[str]) -> Embeddings:
+    async def _call_embedder(self, texts: list[str]) -> Embeddings:
         answer = await self._embedder.embed(texts)
         if not isinstance(answer, Embeddings):
             return Embeddings(answer)
         check_metrics(answer.metrics, self._embedder)
         return answer
 
-    def _vectors(self, given: Any, count: int) -> list[Vector]:
+    def _validate_vectors(self, given: Any, count: int) -> list[Vector]:
         if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
             raise JudgeReplyError(f"{self._identity} gave {type(given).__name__}, not a list of vectors.")
-        vectors = [self._checked(vector) for vector in given]
+        vectors = [self._validate_vector(vector) for vector in given]
         if len(vectors) != count:
             raise JudgeReplyError(f"{self._identity} gave {len(vectors)} vectors for {count} texts.")
         return vectors
 
-    def _checked(self, vector: Iterable[float]) -> Vector:
+    def _validate_vector(self, vector: Iterable[float]) -> Vector:
         try:
             numbers = array("f", vector)
         except (TypeError, ValueError, OverflowError) as error:
@@ -247,18 +255,18 @@ class _Calls:
                 "If the model was changed under the same name, record its cassette or build its index anew."
             )
 
-    def _read(self, text: str) -> Vector:
+    def _parse_stored(self, text: str) -> Vector:
         try:
             if text.startswith(_FORM):
-                return unpacked(bytes.fromhex(text.removeprefix(_FORM)))
+                return unpack_vector(bytes.fromhex(text.removeprefix(_FORM)))
         except ValueError:
             pass
         raise JudgeReplyError(f"What is kept of {self._identity} is no vector: {quote(text)}.")
 
 
-def written(vector: Vector) -> str:
+def format_vector(vector: Vector) -> str:
     """Return a vector as it is kept in call stores."""
-    return f"{_FORM}{packed(vector).hex()}"
+    return f"{_FORM}{pack_vector(vector).hex()}"
 
 
 def _batches(requests: Sequence[CallRequest], most: int) -> Iterator[list[CallRequest]]:
@@ -274,11 +282,11 @@ def _batches(requests: Sequence[CallRequest], most: int) -> Iterator[list[CallRe
         yield batch
 
 
-def _ended(
-    flying: dict[str, asyncio.Future[Any]], batch: Iterable[CallRequest], task: asyncio.Task[Any]
+def _forget_batch(
+    in_flight: dict[str, asyncio.Future[Any]], batch: Iterable[CallRequest], task: asyncio.Task[Any]
 ) -> None:
     """Let these texts be asked for anew, and take notice of an error for which nobody waits any more."""
     for request in batch:
-        flying.pop(request.key, None)
+        in_flight.pop(request.key, None)
     if not task.cancelled():
         task.exception()

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from dokimos.errors import ConfigurationError
 from dokimos.judges.cassette import CassetteJudge, with_cassette
-from dokimos.judges.mode import CassetteMode
+from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.judges.provider import HttpJudge
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from dokimos.judges.request import Home
+    from dokimos.judges.model_request import Home
 
 ENTRY_POINTS: Final = "dokimos.judges"
 """The entry point group of packages that bring a provider: `name = "module:Class"`, an `HttpJudge`."""
@@ -30,10 +30,10 @@ _CLASSES: Final = {
     "azure": ("openai", "AzureOpenAI"),
     "ollama": ("ollama", "OllamaNative"),
     "gemini": ("gemini", "Gemini"),
-    "mistral": ("compatible", "Mistral"),
-    "openrouter": ("compatible", "OpenRouter"),
-    "groq": ("compatible", "Groq"),
-    "together": ("compatible", "Together"),
+    "mistral": ("openai_compatible", "Mistral"),
+    "openrouter": ("openai_compatible", "OpenRouter"),
+    "groq": ("openai_compatible", "Groq"),
+    "together": ("openai_compatible", "Together"),
 }
 """Module and class of each provider."""
 EXAMPLES: Final = "'openai:gpt-5-mini', 'anthropic:claude-sonnet-5' or 'http://localhost:8000/v1#my-model'"

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts
+from dokimos.judges.model_request import Home, ModelRequest, omit_none
 from dokimos.judges.openai import no_answer_in
 from dokimos.judges.protocol import JsonSchemaDict, TokenLogprob
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import Home, ModelRequest, given
-from dokimos.judges.schemas import ANSWER, sent_schema
+from dokimos.judges.provider_schemas import ANSWER, schema_for_mode
 
 GEMINI: Final = Home(
     url="https://generativelanguage.googleapis.com",
@@ -66,7 +66,7 @@ class Gemini(HttpJudge):
         return {"x-goog-api-key": key}
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
-        return given(
+        return omit_none(
             temperature=self.temperature,
             topP=self.top_p,
             seed=self.seed,
@@ -80,7 +80,7 @@ class Gemini(HttpJudge):
         tool = _tool(request.schema) if request.schema is not None and request.mode is Mode.TOOL else {}
         return {
             "contents": [{"role": "user", "parts": [{"text": request.prompt}]}],
-            **given(systemInstruction=system),
+            **omit_none(systemInstruction=system),
             "generationConfig": {**request.settings, **_format(request.schema, request.mode)},
             **tool,
         }
@@ -121,7 +121,7 @@ def _format(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
     if schema is None or mode in (Mode.TEXT, Mode.TOOL):
         return {}
     as_json = {"responseMimeType": "application/json"}
-    return as_json if mode is Mode.JSON else {**as_json, "responseJsonSchema": sent_schema(schema, mode)}
+    return as_json if mode is Mode.JSON else {**as_json, "responseJsonSchema": schema_for_mode(schema, mode)}
 
 
 def _tool(schema: JsonSchemaDict) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from dokimos.judges.fencing import fenced_texts
+from dokimos.judges.fencing import find_fenced_texts
 from dokimos.judges.lenient_json import TooEntangled, readable_values
 from dokimos.judges.reasoning import closes_reasoning
 
 Canonical: TypeAlias = Any
 """A value in a form that can be compared: a number, a text, a set of members ..."""
 
-_NEUTRALISED: Final = re.compile(r"\\?u\{[0-9a-f]+\}|\[\d+ hidden characters\]")
+_NEUTRALIZED: Final = re.compile(r"\\?u\{[0-9a-f]+\}|\[\d+ hidden characters\]")
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _DEEPEST_QUOTATION: Final = 3
 """How often JSON in a string of JSON in ... is looked into."""
@@ -33,7 +33,7 @@ class JudgedText:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """What is fenced in the prompt, or all of it where nothing is."""
-        return fenced_texts(self.prompt) or (self.prompt,)
+        return find_fenced_texts(self.prompt) or (self.prompt,)
 
     @cached_property
     def closes_reasoning(self) -> bool:
@@ -112,7 +112,7 @@ def _number_or_words(text: str) -> float | str:
         number = float(text)
     except ValueError:
         number = math.nan
-    return number if math.isfinite(number) else _words(_NEUTRALISED.sub("", text))
+    return number if math.isfinite(number) else _words(_NEUTRALIZED.sub("", text))
 
 
 def _float(number: int | float) -> float:

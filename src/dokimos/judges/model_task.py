@@ -39,7 +39,7 @@ def model_task(
         given = settings if system is None else {"system": system, **settings}
         return ModelTask(judge(model, **{"temperature": None, **given}), input_key, output_key)
     changes = settings if system is None else {"system": system, **settings}
-    return ModelTask(model.changed(**changes), input_key, output_key)
+    return ModelTask(model.with_settings(**changes), input_key, output_key)
 
 
 @dataclass(frozen=True)

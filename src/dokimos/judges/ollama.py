@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, TokenCounts, count, part, parts, token_logprobs
+from dokimos.judges.model_request import ModelRequest, chat_messages, omit_none
 from dokimos.judges.openai import no_answer_in
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import ModelRequest, chat_messages, given
 
 OLLAMA_URL: Final = "http://127.0.0.1:11434"
 OLLAMA_PORT: Final = 11434
@@ -53,7 +53,7 @@ class OllamaNative(HttpJudge):
             "stream": False,
             "options": self._options(),
             **request.settings,
-            **given(format=shape and ("json" if request.mode is Mode.JSON else shape)),
+            **omit_none(format=shape and ("json" if request.mode is Mode.JSON else shape)),
         }
 
     def read(self, data: Any) -> Completion:
@@ -72,7 +72,7 @@ class OllamaNative(HttpJudge):
         )
 
     def _options(self) -> dict[str, Any]:
-        return given(
+        return omit_none(
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,

@@ -13,10 +13,10 @@ from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.capabilities import Capabilities, Mode
 from dokimos.judges.completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
+from dokimos.judges.model_request import Home, ModelRequest, chat_messages, host_of, omit_none
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider import HttpJudge
-from dokimos.judges.request import Home, ModelRequest, chat_messages, given, host_of
-from dokimos.judges.schemas import ANSWER, sent_schema
+from dokimos.judges.provider_schemas import ANSWER, schema_for_mode
 
 OPENAI: Final = Home(
     url="https://api.openai.com/v1",
@@ -50,7 +50,7 @@ class ChatCompletions(HttpJudge):
         names = ("max_completion_tokens", "max_tokens")
         in_turn = names if self.takes_newest_names else names[::-1]
         accepted = [name for name in in_turn if name not in known.refused]
-        return given(
+        return omit_none(
             seed=self.seed,
             top_p=self.top_p,
             temperature=self.temperature,
@@ -152,7 +152,7 @@ class OpenAIResponses(HttpJudge):
 
     def settings(self, known: Capabilities) -> Mapping[str, Any]:
         include = None if self.top_logprobs is None else ["message.output_text.logprobs"]
-        return given(
+        return omit_none(
             top_p=self.top_p,
             temperature=self.temperature,
             max_output_tokens=self.max_tokens,
@@ -165,7 +165,7 @@ class OpenAIResponses(HttpJudge):
             "model": self.model,
             "input": request.prompt,
             "store": False,
-            **given(instructions=request.system),
+            **omit_none(instructions=request.system),
             **request.settings,
             **_responses_shape(request.schema, request.mode),
         }
@@ -204,7 +204,7 @@ def _chat_shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
         function = {"name": ANSWER, "description": "Give the answer.", "parameters": schema}
         choice = {"type": "function", "function": {"name": ANSWER}}
         return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
-    named = {"name": ANSWER, "schema": sent_schema(schema, mode), "strict": True}
+    named = {"name": ANSWER, "schema": schema_for_mode(schema, mode), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
@@ -216,7 +216,7 @@ def _responses_shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any
     if mode is Mode.TOOL:
         tool = {"type": "function", "name": ANSWER, "parameters": schema, "strict": False}
         return {"tools": [tool], "tool_choice": {"type": "function", "name": ANSWER}}
-    named = {"type": "json_schema", "name": ANSWER, "schema": sent_schema(schema, mode), "strict": True}
+    named = {"type": "json_schema", "name": ANSWER, "schema": schema_for_mode(schema, mode), "strict": True}
     return {"text": {"format": named}}
 
 

@@ -1,4 +1,4 @@
-"""What a judge is: something that answers a prompt."""
+"""The judge protocol: something that completes a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, JudgeError
-from dokimos.judges.identity import identity_of as identity_of
+from dokimos.judges.judge_identity import identity_of as identity_of
 from dokimos.runtime.calling import called
 
 JsonSchemaDict: TypeAlias = Mapping[str, Any]
@@ -29,14 +29,14 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """The text that a judge answered, and what it cost."""
+    """The text of a judge's reply, and what it cost."""
 
     text: str
     metrics: CallMetrics | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """Given by judges that were asked for them and can."""
+    """From judges that support token probabilities and were asked for them."""
     schema_enforced: bool = False
-    """Whether the server is known to hold replies to the schema that was sent: this one has nothing else."""
+    """Whether the server is known to enforce the schema that was sent, so that the reply is nothing else."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -45,16 +45,16 @@ class JudgeReply:
 class JudgeLM(Protocol):
     """A language model as a judge.
 
-    An implementation may also have `identity`, a text that tells endpoint, model and parameters apart:
-    replies are kept under it. One without it is told apart by its class and by what it holds, as far as that
-    looks the same in every process. A judge that wraps another one should hold it as `judge`.
+    An implementation may also have an `identity`, a string that names endpoint, model and parameters:
+    replies are cached under it. A judge without one is identified by its class and by the values it holds,
+    as far as those look the same in every process. A judge that wraps another one should hold it as `judge`.
     """
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
-        """Answer a prompt; `schema` asks for JSON of that shape where the model can be held to it.
+        """Reply to a prompt; `schema` asks for JSON of that shape where the provider can enforce it.
 
         Raises:
-            JudgeUnavailableError: when no answer could be had.
+            JudgeUnavailableError: if there is no reply.
         """
         ...
 
@@ -67,7 +67,7 @@ JudgeLike: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FunctionJudge:
-    """A plain function as a judge; a sync one is called in a thread."""
+    """A plain function as a judge; a sync function is called in a thread."""
 
     function: Callable[[str], Any]
 
@@ -80,7 +80,7 @@ class FunctionJudge:
 
 
 def as_reply(answer: Any, judge: Any) -> JudgeReply:
-    """Return what a judge answered, text or a reply. Raises `JudgeError` where it is neither."""
+    """Return a judge's answer, text or `JudgeReply`, as a reply. Raises `JudgeError` for anything else."""
     if isinstance(answer, str):
         return JudgeReply(answer)
     if not isinstance(answer, JudgeReply) or not isinstance(answer.text, str):
@@ -99,10 +99,16 @@ def check_metrics(metrics: Any, model: Any) -> None:
 
 
 def as_judge(judge: JudgeLike) -> JudgeLM:
-    """Turn whatever people give as a judge into one.
+    """Return a judge for a model name, a function or a judge.
 
     Raises:
-        ConfigurationError: for anything that cannot be asked.
+        ConfigurationError: for anything else.
+
+    Example:
+        >>> import asyncio
+        >>> judge = as_judge(lambda prompt: "yes")
+        >>> asyncio.run(judge.complete("Is 7 prime?")).text
+        'yes'
     """
     if isinstance(judge, str):
         from dokimos.judges.factory import judge as from_name

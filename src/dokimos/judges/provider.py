@@ -28,24 +28,24 @@ from dokimos.http.retries import ATTEMPTS
 from dokimos.http.secret import Secret, secrets_in, shown_url
 from dokimos.http.throttle import Limits
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
-from dokimos.judges.completion import Completion, TokenCounts, shortcoming
+from dokimos.judges.completion import Completion, TokenCounts, explain_incomplete
+from dokimos.judges.model_request import Home, ModelRequest
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
-from dokimos.judges.request import Home, ModelRequest
 from dokimos.runtime.secrets import remember_secret
 from dokimos.runtime.terminal_text import escape_control_characters
 
-MOST_ADAPTATIONS: Final = 10
+MAX_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
-MOST_FORMS: Final = 64
-_PROMPT_PLACE: Final = f"prompt {secrets.token_hex(8)}"
+MAX_TEMPLATES: Final = 64
+_PROMPT_PLACEHOLDER: Final = f"prompt {secrets.token_hex(8)}"
 """Stands for the prompt in a request that is written in advance."""
 _in_json: Final = json.JSONEncoder().encode
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
 
 
-class _Form(NamedTuple):
+class _RequestTemplate(NamedTuple):
     """A request written in advance: only the prompt is missing between its two parts."""
 
     attempt: Attempt
@@ -105,7 +105,7 @@ class HttpJudge(ABC):
     identity: str = field(init=False, compare=False)
     """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
     _target: Target = field(init=False, compare=False)
-    _forms: dict[tuple[int, Mode, frozenset[str]], _Form] = field(init=False, compare=False)
+    _templates: dict[tuple[int, Mode, frozenset[str]], _RequestTemplate] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.lacks:
@@ -150,7 +150,7 @@ class HttpJudge(ABC):
     def __repr__(self) -> str:
         return f"<{self.identity}>"
 
-    def changed(self, **settings: Any) -> Self:
+    def with_settings(self, **settings: Any) -> Self:
         """Return this judge with other settings."""
         return replace(self, **settings)
 
@@ -167,7 +167,7 @@ class HttpJudge(ABC):
             ConfigurationError: when the key is missing.
         """
         completion, metrics = await self.answer(prompt, schema=schema)
-        problem = shortcoming(completion, self.max_tokens)
+        problem = explain_incomplete(completion, self.max_tokens)
         if problem is not None:
             raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
         return JudgeReply(completion.text, metrics, completion.logprobs, self._is_held_to(schema))
@@ -176,57 +176,61 @@ class HttpJudge(ABC):
         self, prompt: str, *, schema: JsonSchemaDict | None = None
     ) -> tuple[Completion, CallMetrics]:
         """Answer a prompt, also where the answer is cut off or declined, as `finish` says."""
-        known = self._known_capabilities()
-        if known.is_proven(schema is not None):
-            return await self._adapted(prompt, schema, known)
-        return await known.first_alone(schema is not None, lambda: self._adapted(prompt, schema, known))
+        known = self._capabilities()
+        if known.is_known_to_work(schema is not None):
+            return await self._answer_adapting(prompt, schema, known)
+        return await known.probe_first(
+            schema is not None, lambda: self._answer_adapting(prompt, schema, known)
+        )
 
     def _is_held_to(self, schema: JsonSchemaDict | None) -> bool:
         """Say whether the server is known to hold replies to a schema."""
         if schema is None or not self.enforces_schemas():
             return False
-        mode = self._known_capabilities().mode(self.modes, schema)
+        mode = self._capabilities().mode(self.modes, schema)
         return mode in (Mode.SCHEMA, Mode.SIMPLE_SCHEMA)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop that nobody is using."""
         await close_sessions()
 
-    def _known_capabilities(self) -> Capabilities:
+    def _capabilities(self) -> Capabilities:
         return capabilities_of(f"{type(self).__name__} {self.url}", self.model)
 
-    async def _adapted(
+    async def _answer_adapting(
         self, prompt: str, schema: JsonSchemaDict | None, known: Capabilities
     ) -> tuple[Completion, CallMetrics]:
         """Ask, leaving out what the model refuses."""
-        for _ in range(MOST_ADAPTATIONS):
-            form = self._form(schema, known)
+        for _ in range(MAX_ADAPTATIONS):
+            template = self._template(schema, known)
             try:
-                reply = await self.send(self.path(), form.content(prompt), tokens=self._estimate(prompt))
+                reply = await self.send(self.path(), template.content(prompt), tokens=self._estimate(prompt))
             except RequestRefused as refusal:
-                self._learn(known, refusal, form.attempt)
+                self._learn(known, refusal, template.attempt)
                 continue
             return self._read(reply, prompt)
         raise JudgeUnavailableError(f"{self.label}: the endpoint refuses every form of the request.")
 
-    def _form(self, schema: JsonSchemaDict | None, known: Capabilities) -> _Form:
+    def _template(self, schema: JsonSchemaDict | None, known: Capabilities) -> _RequestTemplate:
         """Return the request around the prompt: it is the same as long as nothing new is learnt."""
         mode = known.mode(self.modes, schema)
-        place = (id(schema), mode, known.refused)
-        form = self._forms.get(place)
-        if form is None or form.attempt.schema is not schema:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            form = self._forms[place] = self._written(schema, mode, known)
-        return form
+        key = (id(schema), mode, known.refused)
+        template = self._templates.get(key)
+        if template is None or template.attempt.schema is not schema:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[key] = self._build_template(schema, mode, known)
+        return template
 
-    def _written(self, schema: JsonSchemaDict | None, mode: Mode, known: Capabilities) -> _Form:
+    def _build_template(
+        self, schema: JsonSchemaDict | None, mode: Mode, known: Capabilities
+    ) -> _RequestTemplate:
         accepted = {name: value for name, value in self.settings(known).items() if name not in known.refused}
-        prompt, system = self._messages(_PROMPT_PLACE, known)
+        prompt, system = self._messages(_PROMPT_PLACEHOLDER, known)
         body = self.body(ModelRequest(prompt, system, schema, mode, accepted))
-        before, _, after = json.dumps(body).partition(_PROMPT_PLACE)
+        before, _, after = json.dumps(body).partition(_PROMPT_PLACEHOLDER)
         optional = (*accepted, *((SYSTEM,) if self.system else ()))
-        return _Form(Attempt(mode, optional, schema), before, after)
+        return _RequestTemplate(Attempt(mode, optional, schema), before, after)
 
     def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
         metrics = self.metrics_of(self.tokens(reply.data), reply.latency_ms)

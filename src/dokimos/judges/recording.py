@@ -64,7 +64,7 @@ class Recording:
             schema=schema_hash(request.schema_text),
             repeat=request.repeat,
             sample=request.sample,
-            reply=cleaned_reply(reply, clean),
+            reply=redact_reply(reply, clean),
             unusable=None if unusable is None else clean(unusable),
         )
 
@@ -122,15 +122,15 @@ def schema_hash(schema_text: str) -> str | None:
     return None if schema_text == "null" else hashlib.sha256(schema_text.encode()).hexdigest()[:8]
 
 
-def cleaned_reply(reply: JudgeReply, clean: Redactor) -> JudgeReply:
+def redact_reply(reply: JudgeReply, clean: Redactor) -> JudgeReply:
     """Return a reply with a clean text; one that is JSON stays so. Token by token it could not be cleaned."""
-    text = _cleaned_text(reply.text, clean)
+    text = _redact_text(reply.text, clean)
     if text == reply.text:
         return reply
     return replace(reply, text=text, logprobs=None)
 
 
-def _cleaned_text(text: str, clean: Redactor) -> str:
+def _redact_text(text: str, clean: Redactor) -> str:
     cleaned = clean(text)
     if cleaned == text:
         return text
@@ -138,14 +138,14 @@ def _cleaned_text(text: str, clean: Redactor) -> str:
         tree = json.loads(text)
     except ValueError:
         return cleaned
-    return _encoded(_cleaned_strings(tree, clean))
+    return _encoded(_redact_strings(tree, clean))
 
 
-def _cleaned_strings(tree: Any, clean: Redactor) -> Any:
+def _redact_strings(tree: Any, clean: Redactor) -> Any:
     if isinstance(tree, str):
         return clean(tree)
     if isinstance(tree, list):
-        return [_cleaned_strings(element, clean) for element in tree]
+        return [_redact_strings(element, clean) for element in tree]
     if isinstance(tree, dict):
-        return {key: _cleaned_strings(element, clean) for key, element in tree.items()}
+        return {key: _redact_strings(element, clean) for key, element in tree.items()}
     return tree

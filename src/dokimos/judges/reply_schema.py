@@ -17,26 +17,28 @@ def schema_of(shape: Any) -> dict[str, Any]:
     """Return the JSON Schema of a reply, with all fields required and no others allowed."""
     schema = adapter_of(shape).json_schema()
     definitions = schema.pop("$defs", {})
-    inlined = _inlined(schema, definitions)
-    assert isinstance(inlined, dict)
-    return inlined
+    schema_without_references = _inline_references(schema, definitions)
+    assert isinstance(schema_without_references, dict)
+    return schema_without_references
 
 
-def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
+def _inline_references(node: Any, definitions: Mapping[str, Any]) -> Any:
     """Put definitions in the place of their references: small models and some servers do not follow them."""
     if isinstance(node, list):
-        return [_inlined(element, definitions) for element in node]
+        return [_inline_references(element, definitions) for element in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _inlined(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    found = {
-        key: _inlined(value, definitions) for key, value in node.items() if key not in ("title", "default")
+        return _inline_references(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    result = {
+        key: _inline_references(value, definitions)
+        for key, value in node.items()
+        if key not in ("title", "default")
     }
-    if found.get("type") == "object" and "properties" in found:
-        found["required"] = list(found["properties"])
-        found["additionalProperties"] = False
-    return found
+    if result.get("type") == "object" and "properties" in result:
+        result["required"] = list(result["properties"])
+        result["additionalProperties"] = False
+    return result
 
 
 @cache
@@ -52,5 +54,5 @@ def explain(problem: ValueError) -> str:
     errors = getattr(problem, "errors", None)
     if not callable(errors):
         return str(problem)
-    found: Iterable[Any] = errors()[:3]
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {requirement(e)}" for e in found)
+    result: Iterable[Any] = errors()[:3]
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {requirement(e)}" for e in result)

@@ -14,7 +14,7 @@ from dokimos.core.metrics import CallMetrics
 if TYPE_CHECKING:
     from dokimos.http.breaker import Breakers
     from dokimos.judges.budget import Ledger
-    from dokimos.judges.calls import CallStore
+    from dokimos.judges.judge_calls import CallStore
     from dokimos.runtime.scoring_threads import ThreadLimit
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class RunScope:
     budget: Ledger | None = None
     in_flight: dict[str, asyncio.Future[Any]] | None = None
     """Judge calls that are going on, by key, so that none is made twice at once."""
-    ask_again: set[str] = field(default_factory=set)
+    retry_keys: set[str] = field(default_factory=set)
     """Keys of calls whose replies were of no use, in a run that repeats what errored, until they are made."""
     breakers: Breakers | None = None
     """What is known of endpoints that are down; None outside a run."""

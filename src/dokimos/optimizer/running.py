@@ -14,7 +14,7 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
 from dokimos.experiment.folders import runs_root
 from dokimos.judges.budget import Budget
-from dokimos.judges.store import CALLS_FILE, RunCalls
+from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.optimizer.objective import Failure, Measured, spent_by, sum_of_known
 from dokimos.runtime.calling import resolve
 from dokimos.suites.loader import compile_suite
@@ -161,9 +161,9 @@ class SuiteBench:
 
     def _calls_of(self, result: ExperimentResult, suite: Suite) -> int:
         """Count the calls of a run as its budget does."""
-        stored = RunCalls(runs_root(self.run_dir) / str(result.run_id) / CALLS_FILE)
+        stored = RunCallStore(runs_root(self.run_dir) / str(result.run_id) / CALLS_FILE)
         try:
-            paid = sum(1 for _ in stored.paid())
+            paid = sum(1 for _ in stored.costs())
         finally:
             stored.close()
         if getattr(suite.application, "counts_own_calls", False):

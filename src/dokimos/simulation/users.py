@@ -13,7 +13,7 @@ from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.material import numbered
 from dokimos.judges.ask import ask
-from dokimos.judges.calls import complete
+from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.simulation.parties import GOAL, GOAL_REASON, INITIAL, OPEN
 

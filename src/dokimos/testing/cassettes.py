@@ -11,7 +11,7 @@ from dokimos.experiment.model_calls import CASSETTE_VARIABLE, MODE_VARIABLE
 
 if TYPE_CHECKING:
     from dokimos.judges.cassette import Cassette
-    from dokimos.judges.mode import CassetteMode
+    from dokimos.judges.cassette_mode import CassetteMode
 
 FOLDER: Final = "cassettes"
 

@@ -13,7 +13,7 @@ from dokimos.evaluators import ExactMatch, Regex
 from dokimos.evaluators.function import evaluator
 from dokimos.experiment.store import load_run
 from dokimos.judges.budget import TASK, Budget, Ledger
-from dokimos.judges.calls import complete
+from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeReply
 
 RUNS = Path(".dokimos/runs")

@@ -11,7 +11,7 @@ from dokimos.cli.cache import cache as cache_command
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.function import evaluator
 from dokimos.judges.cache import ReplyCache, size_limit_bytes
-from dokimos.judges.calls import CallRequest, complete
+from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply, TokenLogprob
 
 

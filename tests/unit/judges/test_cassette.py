@@ -9,9 +9,9 @@ from dokimos import CallMetrics, Dataset, Example, Experiment, Score
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
 from dokimos.evaluators.function import evaluator
-from dokimos.judges.calls import CallRequest, complete
 from dokimos.judges.cassette import Cassette, with_cassette
 from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply
 
 

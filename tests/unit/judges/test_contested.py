@@ -26,7 +26,7 @@ from dokimos.judges.ollama import OllamaNative
 from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import Recording
-from dokimos.judges.replies import UnusableReply, read_reply
+from dokimos.judges.reply_parser import UnusableReply, parse_reply
 
 DIFFERENT = '{"score": 1, "reason": "a"} or {"score": 0, "reason": "b"}'
 GOOD = '{"score": 1, "reason": "Fine."}'
@@ -205,12 +205,12 @@ def test_a_reason_of_null_is_empty_in_every_entry():
 )
 def test_where_the_schema_is_enforced_a_reply_is_one_value_or_nothing(reply):
     with pytest.raises(UnusableReply):
-        read_reply(reply, ReasonedRating, enforced=True)
+        parse_reply(reply, ReasonedRating, enforced=True)
 
 
 @pytest.mark.parametrize("reply", [GOOD, f"\n{GOOD} ", f"```json\n{GOOD}\n```", f"<think>x</think>{GOOD}"])
 def test_where_the_schema_is_enforced_a_clean_reply_is_the_verdict(reply):
-    assert read_reply(reply, ReasonedRating, enforced=True).answer.score == 1
+    assert parse_reply(reply, ReasonedRating, enforced=True).answer.score == 1
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from dokimos.judges.embeddings import (
     as_embedder,
     cosine,
     embed,
-    packed,
+    pack_vector,
     unit,
-    unpacked,
+    unpack_vector,
 )
 from dokimos.judges.openai import AzureOpenAI, OpenAIChat
 from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
@@ -173,7 +173,7 @@ def test_a_request_that_failed_when_nobody_waited_any_more_is_made_again():
     asked, gone = asyncio.Event(), asyncio.Event()
     counting = FailsOnce()
 
-    async def ask_again():
+    async def retry_keys():
         scope = RunScope(in_flight={})
         enter_scope(scope)
         waiter = asyncio.ensure_future(embed(counting, ["one"]))
@@ -185,7 +185,7 @@ def test_a_request_that_failed_when_nobody_waited_any_more_is_made_again():
         await asyncio.wait([sent])
         return len(await embed(counting, ["one"]))
 
-    assert asyncio.run(ask_again()) == 1
+    assert asyncio.run(retry_keys()) == 1
 
 
 def test_a_request_goes_on_when_its_waiter_is_cancelled():
@@ -339,7 +339,7 @@ def test_a_name_or_setting_that_means_nothing_is_refused(name, settings, message
 def test_a_vector_is_read_back_as_it_was_packed(numbers):
     vector = unit(numbers)
 
-    assert unpacked(packed(vector)) == vector
+    assert unpack_vector(pack_vector(vector)) == vector
 
 
 @given(vectors, st.floats(0.1, 10))

@@ -16,10 +16,10 @@ from dokimos.http.refusal import Complaint, RequestRefused
 from dokimos.judges import factory
 from dokimos.judges.anthropic import AnthropicMessages
 from dokimos.judges.capabilities import Attempt, Capabilities, Mode
-from dokimos.judges.compatible import Groq, Mistral, OpenRouter, Together
 from dokimos.judges.gemini import Gemini
 from dokimos.judges.ollama import OllamaNative, ollama_url
 from dokimos.judges.openai import AzureOpenAI, OpenAIChat, OpenAIResponses
+from dokimos.judges.openai_compatible import Groq, Mistral, OpenRouter, Together
 from dokimos.judges.prices import Prices, Rate, cost_of, from_genai_prices
 
 KEY = "sk-test-0123456789abcdef"
@@ -92,7 +92,7 @@ def entry_points(monkeypatch):
 
 
 def test_an_installed_package_brings_a_provider(entry_points):
-    entry_points.append(EntryPoint("acme", "dokimos.judges.compatible:Groq", factory.ENTRY_POINTS))
+    entry_points.append(EntryPoint("acme", "dokimos.judges.openai_compatible:Groq", factory.ENTRY_POINTS))
 
     assert type(judge("acme:fast", seed=3)) is Groq
     with pytest.raises(ConfigurationError, match=r"Unknown provider 'acne'; .* Did you mean 'acme'"):
@@ -203,7 +203,7 @@ def test_a_judge_is_a_value():
     assert hash(made) == hash(judge("openai:m"))
     assert copy.deepcopy(made) == made
     assert pickle.loads(pickle.dumps(made)).api_key.reveal() == KEY
-    assert made.changed(temperature=1.0).api_key.reveal() == KEY
+    assert made.with_settings(temperature=1.0).api_key.reveal() == KEY
 
 
 def test_probabilities_are_asked_for_where_the_protocol_has_them():

@@ -72,7 +72,7 @@ def find_judges(judges: Iterable[HttpJudge], *, is_needed: bool) -> Iterator[Fin
 async def _look_at(judge: HttpJudge, is_needed: bool) -> Finding:
     from dokimos.errors import DokimosError
 
-    asked = judge.changed(attempts=1).with_logprobs()
+    asked = judge.with_settings(attempts=1).with_logprobs()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it refuses is what is to be found out

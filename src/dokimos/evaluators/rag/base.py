@@ -12,7 +12,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.evaluators.missing_parts import missing_part
-from dokimos.judges.calls import complete
+from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeLM
 
 WINDOW: Final = 20_000

@@ -41,7 +41,7 @@ class LlmMatching:
         if identity_key(retrieved) == identity_key(relevant):
             return True
         prompt = matching_prompt(retrieved, relevant)
-        answer = await ask(self.judge, prompt, SameMeaning, read=_first_word)
+        answer = await ask(self.judge, prompt, SameMeaning, parse=_first_word)
         return answer.verdict == "yes"
 
 

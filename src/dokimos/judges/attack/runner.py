@@ -14,9 +14,9 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.judges.attack.corpus import Attack, Question, corpus
 from dokimos.judges.attack.report import ArmReport, AttackReport, AttackResult, tally
-from dokimos.judges.fencing import undefended
+from dokimos.judges.fencing import without_fencing
+from dokimos.judges.run_call_store import RunCallStore
 from dokimos.judges.run_scope import RunScope, current_scope, enter_scope
-from dokimos.judges.store import RunCalls
 from dokimos.runtime.concurrency import run_sync
 from dokimos.runtime.file_lock import held_alone
 
@@ -97,11 +97,11 @@ class Attacking:
         """
         with _kept(self._calls) as stores:
             # In a task of its own, since the scope would otherwise go on for the caller.
-            again = {key for store in stores for key in store.unusable()}
+            again = {key for store in stores for key in store.unusable_keys()}
             scope = RunScope(
                 call_stores=stores,
                 in_flight={},
-                ask_again=again,
+                retry_keys=again,
                 evaluator_timeout=current_scope().evaluator_timeout,
             )
             await asyncio.create_task(self._run(scope))
@@ -137,7 +137,7 @@ class Attacking:
 
         async def one(name: str, case: EvalTestCase) -> None:
             async with places:
-                with contextlib.nullcontext() if defended else undefended():
+                with contextlib.nullcontext() if defended else without_fencing():
                     verdict = require_one_score(await self._evaluator.evaluate_async(case), "The attack")
             self._verdicts[defended, kind, name] = verdict
             if self._progress is not None:
@@ -170,13 +170,13 @@ class Attacking:
 
 
 @contextlib.contextmanager
-def _kept(path: Path | None) -> Iterator[tuple[RunCalls, ...]]:
+def _kept(path: Path | None) -> Iterator[tuple[RunCallStore, ...]]:
     """Keep replies in a file inside the block, and take over those that are there already."""
     if path is None:
         yield ()
         return
     with held_alone(path):
-        calls = RunCalls(path)
+        calls = RunCallStore(path)
         try:
             yield (calls,)
         finally:

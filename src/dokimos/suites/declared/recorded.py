@@ -26,7 +26,7 @@ from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, scrubbed, shown_url
 from dokimos.integrations.pydantic_ai import describe_tool
 from dokimos.integrations.reading import usage_of
-from dokimos.judges.calls import complete, reject
+from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.declared.canonical import canonical_request
 from dokimos.suites.declared.models import Endpoint

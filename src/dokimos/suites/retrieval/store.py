@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dokimos.errors import JudgeReplyError
-from dokimos.judges.embeddings import Vector, dot, packed, unit, unpacked, written
+from dokimos.judges.embeddings import Vector, dot, format_vector, pack_vector, unit, unpack_vector
 from dokimos.judges.protocol import JudgeReply
 from dokimos.suites.retrieval.documents import Entry
 
 if TYPE_CHECKING:
-    from dokimos.judges.calls import CallRequest
+    from dokimos.judges.judge_calls import CallRequest
 
 FORM: Final = 1
 """Raised when files of the last form cannot be used any more, or would be made otherwise."""
@@ -115,18 +115,18 @@ class PassageFile:
 
     def fill(self, numbers: Iterable[int], vectors: Iterable[Vector]) -> None:
         """Give passages their vectors; they are on disk afterwards."""
-        rows = [(packed(unit(vector)), id) for id, vector in zip(numbers, vectors, strict=True)]
+        rows = [(pack_vector(unit(vector)), id) for id, vector in zip(numbers, vectors, strict=True)]
         with self._mutex, self._database as database:
             database.executemany("UPDATE passage SET vector = ? WHERE id = ?", rows)
 
     def vector_of(self, digest: bytes) -> Vector | None:
         """Return the vector of a text, by its digest."""
         rows = self._all("SELECT vector FROM passage WHERE digest = ? AND vector IS NOT NULL LIMIT 1", digest)
-        return unpacked(rows[0][0]) if rows else None
+        return unpack_vector(rows[0][0]) if rows else None
 
     def nearest(self, vector: Vector, count: int) -> list[Found]:
         """Return the passages whose vectors are the most similar, by their cosine."""
-        return [Found(*row) for row in self._all(_NEAREST, packed(unit(vector)), count)]
+        return [Found(*row) for row in self._all(_NEAREST, pack_vector(unit(vector)), count)]
 
     def matching(self, query: str, count: int, *, phrase: bool = False) -> list[Found]:
         """Return the passages with the most telling words of a query, or with all of it as one phrase."""
@@ -163,7 +163,7 @@ class KnownVectors:
         for file in self._files:
             vector = file.vector_of(digest)
             if vector is not None:
-                return JudgeReply(written(vector))
+                return JudgeReply(format_vector(vector))
         return None
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
@@ -209,9 +209,9 @@ def _distance(row: bytes, query: bytes) -> float:
 
 
 def _numbers(data: bytes) -> Sequence[float]:
-    return memoryview(data).cast("f") if sys.byteorder == "little" else unpacked(data)
+    return memoryview(data).cast("f") if sys.byteorder == "little" else unpack_vector(data)
 
 
 @lru_cache(maxsize=4)
 def _query(data: bytes) -> Vector:
-    return unpacked(data)
+    return unpack_vector(data)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.judges.calls import CallStore
 from dokimos.judges.cassette import Cassette
 from dokimos.judges.embeddings import Embedder, embed
+from dokimos.judges.judge_calls import CallStore
 from dokimos.judges.protocol import identity_of
 from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.concurrency import call_in_thread

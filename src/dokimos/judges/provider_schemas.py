@@ -18,7 +18,7 @@ _BOUNDS: Final = frozenset(
 )  # fmt: skip
 
 
-def sent_schema(schema: JsonSchemaDict, mode: Mode) -> JsonSchemaDict:
+def schema_for_mode(schema: JsonSchemaDict, mode: Mode) -> JsonSchemaDict:
     """Return the schema as it is sent in a mode."""
     return without_bounds(schema) if mode is Mode.SIMPLE_SCHEMA else schema
 

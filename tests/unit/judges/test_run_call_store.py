@@ -10,10 +10,10 @@ import time
 import pytest
 
 from dokimos.core.metrics import CallMetrics
-from dokimos.judges.calls import CallRequest, complete
+from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply, TokenLogprob
+from dokimos.judges.run_call_store import RunCallStore
 from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
-from dokimos.judges.store import RunCalls
 
 
 class FakeJudge:
@@ -58,7 +58,7 @@ def opened():
     stores = []
 
     def open_store(path):
-        stores.append(RunCalls(path))
+        stores.append(RunCallStore(path))
         return stores[-1]
 
     yield open_store

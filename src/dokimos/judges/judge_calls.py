@@ -1,4 +1,4 @@
-"""The one way to a judge: what is known already is not asked for again, and every call is counted."""
+"""The one way to a judge: cached replies, coalesced calls, the budget, and the cost of every call."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 
 
 class CallStore(Protocol):
-    """Keeps replies by the key of their call.
+    """A cache of replies by the key of their call.
 
-    One that keeps replies of other runs gives them without metrics: they cost this run nothing. Replies to
-    calls of this run have some, if only empty ones.
+    A store that holds replies of other runs returns them without metrics: they cost this run nothing. Replies
+    to calls of this run have metrics, if only empty ones.
     """
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        """Return a known reply; for a call that is made `again`, only one that is newer.
+        """Return the cached reply, None if there is none; for a retry, only a reply that is newer.
 
         Raises:
-            JudgeReplyError: when the reply is known to be of no use.
-            JudgeUnavailableError: instead of returning None, when the store lets no calls through.
+            JudgeReplyError: if the reply is recorded as unusable.
+            JudgeUnavailableError: instead of returning None, if the store allows no calls.
         """
         ...
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        """Keep a reply; returns once it cannot be lost any more."""
+        """Store a reply; return once it can no longer be lost."""
         ...
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
-        """Note that a reply was of no use. Unless it was put before, `unusable` says what it cost."""
+        """Record that a reply was unusable. Unless it was put before, `unusable` says what it cost."""
         ...
 
 
 _outer: ContextVar[tuple[tuple[CallStore, ...], ...]] = ContextVar("dokimos_outer_calls", default=())
-"""The own stores of the judges inside whose calls this code runs, the innermost last."""
+"""The own stores of the judges inside whose calls this code runs, innermost last."""
 
 
 class CallRequest:
     """A call in its canonical form: what makes two calls the same call."""
 
-    __slots__ = ("again", "identity", "key", "prompt", "repeat", "sample", "schema", "schema_text")
+    __slots__ = ("identity", "is_retry", "key", "prompt", "repeat", "sample", "schema", "schema_text")
 
     def __init__(
         self, judge: JudgeLM, prompt: str, schema: JsonSchemaDict | None, *, repeat: int, sample: int
@@ -64,15 +64,15 @@ class CallRequest:
         self.schema_text = _schema_text(schema)
         canonical = f"[{_json(self.identity)}, {_json(prompt)}, {self.schema_text}, {repeat}, {sample}]"
         self.key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
-        self.again = False
-        """Whether to ask although there is a reply: it was of no use."""
+        self.is_retry = False
+        """Whether to ask although there is a reply, because that reply was unusable."""
 
 
 def _schema_text(schema: JsonSchemaDict | None) -> str:
-    """Return a schema as canonical JSON; the same few schemas come again with every call."""
-    known = _schema_texts.get(id(schema))
-    if known is not None and known[0] is schema:
-        return known[1]
+    """Return a schema as canonical JSON, from a cache: every call has one of the same few schemas."""
+    cached = _schema_texts.get(id(schema))
+    if cached is not None and cached[0] is schema:
+        return cached[1]
     text = json.dumps(schema, sort_keys=True)
     if len(_schema_texts) >= MOST_SCHEMAS:
         _schema_texts.clear()
@@ -88,27 +88,29 @@ _schema_texts: dict[int, tuple[JsonSchemaDict | None, str]] = {}
 async def complete(
     judge: JudgeLM, prompt: str, *, schema: JsonSchemaDict | None = None, sample: int = 0
 ) -> JudgeReply:
-    """Ask a judge through its own and the run's call stores, and count what it costs.
+    """Ask a judge through its own and the run's call stores, and count what the call costs.
 
-    A call that a store knows is answered from there, and equal calls in flight are coalesced into one. A
-    call that has been sent goes on when the one who waits for it is cancelled, so that its answer is kept.
+    A call that is in a store is not made again. Identical calls that are made at the same time are coalesced
+    (single-flight): the first one is sent, and the others wait for its reply and share it. A call that has
+    been sent continues if the caller that waits for it is cancelled, so that its reply is stored.
 
     Raises:
-        BudgetExceededError: when the run's budget does not allow the call.
-        JudgeReplyError: when the reply is of no use; it is paid for and not asked for again all the same.
-        JudgeUnavailableError: when the judge cannot be reached, or the cassette that is replayed lacks it.
+        BudgetExceededError: if the run's budget does not allow the call.
+        JudgeReplyError: if the reply is unusable; it is paid for, and not asked for again all the same.
+        JudgeUnavailableError: if the judge cannot be reached, or a replayed cassette lacks the call.
     """
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
     in_flight = scope.in_flight
     if in_flight is None:
-        return await _known_or_called(judge, request, scope)
-    # Shared at one depth only: one further out may wait for the call inside which this one is made.
+        return await _look_up_or_call(judge, request, scope)
+    # Coalesced at one depth only, or it could deadlock: a call further out may wait for the very call inside
+    # which this one is made.
     key = f"{len(_outer.get())} {request.key}"
 
     async def call() -> JudgeReply:
         try:
-            return await _known_or_called(judge, request, scope)
+            return await _look_up_or_call(judge, request, scope)
         finally:
             in_flight.pop(key, None)
 
@@ -123,35 +125,35 @@ async def reject(
     schema: JsonSchemaDict | None = None,
     sample: int = 0,
 ) -> None:
-    """Note that what `complete` returned was of no use, so that a run that repeats its errors asks again."""
+    """Record that the reply of `complete` was unusable, so that a run that retries its errors asks again."""
     scope = current_scope()
     request = CallRequest(judge, prompt, schema, repeat=scope.run_index, sample=sample)
-    await _reject((*_own_stores(judge), *scope.call_stores), request, unusable)
+    await _reject((*_find_own_stores(judge), *scope.call_stores), request, unusable)
 
 
-async def _known_or_called(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
-    own_stores = _own_stores(judge)
+async def _look_up_or_call(judge: JudgeLM, request: CallRequest, scope: RunScope) -> JudgeReply:
+    own_stores = _find_own_stores(judge)
     stores = (*own_stores, *scope.call_stores)
-    request.again = request.key in scope.ask_again
-    known = await known_reply(stores, request)
-    if known is not None:
-        return known
+    request.is_retry = request.key in scope.retry_keys
+    cached = await find_cached_reply(stores, request)
+    if cached is not None:
+        return cached
     try:
-        reply = await _called(judge, own_stores, request, scope)
+        reply = await _call_judge(judge, own_stores, request, scope)
     except JudgeReplyError as unusable:
         await _reject(stores, request, unusable)
         raise
     else:
-        await keep(stores, request, reply)
+        await store_reply(stores, request, reply)
         return reply
     finally:
-        scope.ask_again.discard(request.key)
+        scope.retry_keys.discard(request.key)
 
 
-async def known_reply(stores: Sequence[CallStore], request: CallRequest) -> JudgeReply | None:
-    """Return what the first of the stores that knows a reply says, and tell it to those before."""
+async def find_cached_reply(stores: Sequence[CallStore], request: CallRequest) -> JudgeReply | None:
+    """Return the reply of the first store that has one, and copy it to the stores before that."""
     usage = current_usage()
-    for place, store in enumerate(stores):
+    for index, store in enumerate(stores):
         try:
             reply = await store.get(request.key, request)
         except JudgeReplyError as unusable:
@@ -159,7 +161,7 @@ async def known_reply(stores: Sequence[CallStore], request: CallRequest) -> Judg
                 usage.add(unusable.metrics)
             raise
         if reply is not None:
-            await keep(stores[:place], request, reply)
+            await store_reply(stores[:index], request, reply)
             if usage is not None and reply.metrics is not None:
                 usage.add(reply.metrics)
             return reply
@@ -171,13 +173,13 @@ async def _reject(stores: tuple[CallStore, ...], request: CallRequest, unusable:
         await store.reject(request.key, request, unusable)
 
 
-async def keep(stores: Iterable[CallStore], request: CallRequest, reply: JudgeReply) -> None:
-    """Let all stores keep a reply."""
+async def store_reply(stores: Iterable[CallStore], request: CallRequest, reply: JudgeReply) -> None:
+    """Put a reply into all stores."""
     for store in stores:
         await store.put(request.key, request, reply)
 
 
-async def _called(
+async def _call_judge(
     judge: JudgeLM, own_stores: tuple[CallStore, ...], request: CallRequest, scope: RunScope
 ) -> JudgeReply:
     async def call() -> JudgeReply:
@@ -187,8 +189,8 @@ async def _called(
         finally:
             _outer.reset(token)
 
-    reply = await paid(call, request.identity, scope)
-    # None would say that this run did not make the call.
+    reply = await call_within_budget(call, request.identity, scope)
+    # Metrics of None would mean that the reply came from another run, and cost this one nothing.
     return reply if reply.metrics is not None else replace(reply, metrics=CallMetrics())
 
 
@@ -200,11 +202,13 @@ class _Answer(Protocol):
 _AnswerT = TypeVar("_AnswerT", bound=_Answer)
 
 
-async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: RunScope) -> _AnswerT:
-    """Make a call to a model as far as the run's budget allows it, and count what it costs.
+async def call_within_budget(
+    call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: RunScope
+) -> _AnswerT:
+    """Make a call to a model if the run's budget allows it, and count what it costs.
 
     Raises:
-        BudgetExceededError: when it does not.
+        BudgetExceededError: if the budget does not allow it.
     """
     nested = bool(_outer.get())
     reservation = None if scope.budget is None else await scope.budget.reserve(identity, nested=nested)
@@ -213,7 +217,7 @@ async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: Ru
     except JudgeReplyError as unusable:
         if not isinstance(unusable.metrics, CallMetrics):
             unusable.metrics = CallMetrics()  # it is paid for like any other
-        _count(unusable.metrics, reservation)
+        _record_cost(unusable.metrics, reservation)
         raise
     except EndpointDownError:
         if reservation is not None:
@@ -223,12 +227,12 @@ async def paid(call: Callable[[], Awaitable[_AnswerT]], identity: str, scope: Ru
         if reservation is not None:
             reservation.fail()
         raise
-    _count(answer.metrics, reservation)
+    _record_cost(answer.metrics, reservation)
     return answer
 
 
-def _count(metrics: CallMetrics | None, reservation: Reservation | None) -> None:
-    """Take up what a call cost, as far as it is known."""
+def _record_cost(metrics: CallMetrics | None, reservation: Reservation | None) -> None:
+    """Add what a call cost, as far as it is known, to the budget and to the evaluation's usage."""
     if reservation is not None:
         reservation.settle(metrics)
     usage = current_usage()
@@ -236,8 +240,8 @@ def _count(metrics: CallMetrics | None, reservation: Reservation | None) -> None
         usage.add(metrics)
 
 
-def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
-    """The stores of a judge and of those that it wraps: a wrapper has the other one as `judge`."""
+def _find_own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
+    """Return the stores of a judge and of those it wraps: a wrapper holds the inner judge as `judge`."""
     found: list[CallStore] = []
     inner: Any = judge
     while inner is not None:
@@ -246,7 +250,7 @@ def _own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
     return tuple(found)
 
 
-def was_asked(store: CallStore) -> bool:
-    """Tell whether the call that is being made has been looked for in a judge's own store."""
+def is_inside_call_of(store: CallStore) -> bool:
+    """Say whether this code runs inside a call that has already been looked up in a judge's own store."""
     outer = _outer.get()
     return bool(outer) and any(asked is store for asked in outer[-1])

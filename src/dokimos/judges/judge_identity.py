@@ -42,26 +42,26 @@ def _identity(thing: Any, depth: int) -> str:
     own = getattr(thing, "identity", None)
     if isinstance(own, str):
         return own
-    code = getattr(_inner(thing), "__code__", None)
-    return _object(thing, depth) if code is None else _function(thing, code, depth)
+    code = getattr(_unwrap(thing), "__code__", None)
+    return _object_identity(thing, depth) if code is None else _function_identity(thing, code, depth)
 
 
-def _function(function: Any, code: CodeType, depth: int) -> str:
+def _function_identity(function: Any, code: CodeType, depth: int) -> str:
     """Module and name, and a hash of what tells functions of one name apart: constants, defaults, closure."""
-    inner = _inner(function)
+    inner = _unwrap(function)
     parts = [
         *sorted(_constants(code)),
         *code.co_names,
-        *(_described(value, depth + 1) for value in inner.__defaults__ or ()),
-        *_named(inner.__kwdefaults__ or {}, depth),
-        *_named(_closure(inner, code), depth),
+        *(_stable_form(value, depth + 1) for value in inner.__defaults__ or ()),
+        *_format_members(inner.__kwdefaults__ or {}, depth),
+        *_format_members(_closure(inner, code), depth),
     ]
     owner = getattr(function, "__self__", None)
     bound = "" if owner is None else f" of {_identity(owner, depth + 1)}"
-    return f"{inner.__module__}:{inner.__qualname__}#{_mark(parts)}{bound}"
+    return f"{inner.__module__}:{inner.__qualname__}#{_short_hash(parts)}{bound}"
 
 
-def _object(thing: Any, depth: int) -> str:
+def _object_identity(thing: Any, depth: int) -> str:
     """Class and a hash of the values that the object was made with."""
     kind = type(thing)
     if isinstance(thing, functools.partial):
@@ -69,11 +69,11 @@ def _object(thing: Any, depth: int) -> str:
     else:
         names = [*getattr(thing, "__dict__", {}), *getattr(kind, "__slots__", ())]
         values = {name: getattr(thing, name, None) for name in sorted(names)}
-    parts = list(_named(values, depth))
-    return f"{kind.__module__}:{kind.__qualname__}" + (f"#{_mark(parts)}" if parts else "")
+    parts = list(_format_members(values, depth))
+    return f"{kind.__module__}:{kind.__qualname__}" + (f"#{_short_hash(parts)}" if parts else "")
 
 
-def _described(value: Any, depth: int) -> str:
+def _stable_form(value: Any, depth: int) -> str:
     """Return a value in a form that is the same in every process."""
     if isinstance(value, _PLAIN):
         return repr(value)
@@ -82,19 +82,21 @@ def _described(value: Any, depth: int) -> str:
     if depth >= DEEPEST:
         return type(value).__qualname__
     if isinstance(value, Mapping):
-        return str([(_described(key, depth + 1), _described(each, depth + 1)) for key, each in value.items()])
+        return str(
+            [(_stable_form(key, depth + 1), _stable_form(each, depth + 1)) for key, each in value.items()]
+        )
     if isinstance(value, list | tuple):
-        return str([_described(each, depth + 1) for each in value])
+        return str([_stable_form(each, depth + 1) for each in value])
     if isinstance(value, Set):
-        return str(sorted(_described(each, depth + 1) for each in value))
+        return str(sorted(_stable_form(each, depth + 1) for each in value))
     return _identity(value, depth)
 
 
-def _named(values: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _format_members(values: Mapping[str, Any], depth: int) -> Iterator[str]:
     """Yield values with their names, but no secrets."""
     for name, value in values.items():
         if not _SECRET.search(name):
-            yield f"{name}={_described(value, depth + 1)}"
+            yield f"{name}={_stable_form(value, depth + 1)}"
 
 
 def _constants(code: CodeType) -> Iterator[str]:
@@ -113,9 +115,9 @@ def _closure(function: Any, code: CodeType) -> dict[str, Any]:
     return found
 
 
-def _inner(function: Any) -> Any:
+def _unwrap(function: Any) -> Any:
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
-def _mark(parts: Iterable[str]) -> str:
+def _short_hash(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""The replies of one run on disk: each is there before anyone uses it, so that none is paid for twice."""
+"""The call store of one run: every reply is on disk before it is used, so that none is paid for twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dokimos.judges.recording import UNUSABLE, Recording
 from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
-    from dokimos.judges.calls import CallRequest
+    from dokimos.judges.judge_calls import CallRequest
 
 CALLS_FILE: Final = "calls.jsonl"
 _LINE_START: Final = b'{"key":"'
@@ -35,18 +35,18 @@ _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
 
 
-class RunCalls:
-    """A file with one line per reply, only ever appended to; the replies themselves are never all in memory.
+class RunCallStore:
+    """An append-only file with one line per reply, and an index of it in memory.
 
-    Handed to the system as soon as they arrive, so that a killed process loses none; `put` returns once the
-    disk has them. The file is made by the first reply.
+    A reply is handed to the operating system as soon as it arrives, so that a killed process loses none;
+    `put` returns once it is on disk. The first reply creates the file.
     """
 
     def __init__(self, path: Path, *, clean: Redactor | None = None) -> None:
         self.problem: str | None = None
         self._path = path
         self._clean = secret_redactor() if clean is None else clean
-        self._places: dict[bytes, int] = {}
+        self._offsets: dict[bytes, int] = {}
         self._unusable: set[bytes] = set()
         self._size = 0
         self._mutex = threading.Lock()
@@ -54,15 +54,15 @@ class RunCalls:
         self._reader: BinaryIO | None = None
         self._closed = False
         self._unreadable: list[int] = []
-        """The numbers of damaged lines."""
+        """Numbers of the damaged lines."""
         if path.exists():
             self._scan()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        recording = None if request.again else self._read(bytes.fromhex(key))
+        recording = None if request.is_retry else self._read(bytes.fromhex(key))
         if recording is None:
             return None
         if recording.unusable is not None:
@@ -70,9 +70,9 @@ class RunCalls:
         return recording.reply
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        place = bytes.fromhex(key)
-        if request.again or place not in self._places:
-            synced = self._append(Recording.of(request, reply, self._clean).to_line(), place)
+        raw_key = bytes.fromhex(key)
+        if request.is_retry or raw_key not in self._offsets:
+            synced = self._append(Recording.of(request, reply, self._clean).to_line(), raw_key)
             if synced is not None:
                 await synced
 
@@ -84,14 +84,14 @@ class RunCalls:
             await self._write(_LINE_START + key.encode() + _REJECTED)
 
     def recordings(self) -> Iterator[Recording]:
-        """Return all calls that have a reply, each with the last one."""
-        for place in list(self._places):
-            recording = self._read(place)
+        """Yield the last usable reply of every call."""
+        for key in list(self._offsets):
+            recording = self._read(key)
             if recording is not None and recording.unusable is None:
                 yield recording
 
-    def paid(self) -> Iterator[tuple[str, CallMetrics]]:
-        """Return judge and cost of all replies that were paid for, also of those that were of no use."""
+    def costs(self) -> Iterator[tuple[str, CallMetrics]]:
+        """Yield the judge and the cost of every reply that was paid for, unusable replies included."""
         if not self._size:
             return
         with self._path.open("rb") as file:
@@ -102,12 +102,12 @@ class RunCalls:
                     if recording.reply.metrics is not None:
                         yield recording.judge, recording.reply.metrics
 
-    def unusable(self) -> set[str]:
-        """Return the keys of the calls whose last replies were of no use."""
+    def unusable_keys(self) -> set[str]:
+        """Return the keys of the calls whose last reply was unusable."""
         return {key.hex() for key in self._unusable}
 
     def warnings(self) -> list[str]:
-        """Say what is wrong with the file."""
+        """Return what is wrong with the file, in sentences."""
         found = [self.problem] if self.problem is not None else []
         if self._unreadable:
             found.append(
@@ -116,7 +116,7 @@ class RunCalls:
         return found
 
     def close(self) -> None:
-        """Wait for the disk and let go of the file; later replies are not kept."""
+        """Wait for the disk and close the file; later replies are not stored."""
         with self._mutex:
             self._closed = True
             syncer, self._syncer = self._syncer, None
@@ -127,19 +127,19 @@ class RunCalls:
             reader.close()
 
     def _scan(self) -> None:
-        """Find the calls by the start of their lines, without reading the replies."""
+        """Index the calls by the start of their lines, without parsing the replies."""
         offset = 0
         with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
-                    break  # torn by a kill: nobody has used that reply
-                if not self._note(line, offset):
+                    break  # cut short by a kill: nobody has used that reply
+                if not self._index_line(line, offset):
                     self._unreadable.append(number)
                 offset += len(line)
         self._size = offset
 
-    def _note(self, line: bytes, offset: int) -> bool:
-        """Find out which call a line is of; False where it does not say so."""
+    def _index_line(self, line: bytes, offset: int) -> bool:
+        """Enter a line into the index by its key. Return False if it has no key."""
         try:
             key = bytes.fromhex(line[_KEY_SLICE].decode("ascii"))
         except ValueError:
@@ -148,7 +148,7 @@ class RunCalls:
             return False
         after = line[_KEY_SLICE.stop :]
         if after != _REJECTED:
-            self._places[key] = offset
+            self._offsets[key] = offset
         if after.startswith(_UNUSABLE_MARK):
             self._unusable.add(key)
         else:
@@ -160,8 +160,8 @@ class RunCalls:
         if synced is not None:
             await synced
 
-    def _append(self, line: bytes, replied: bytes | None = None) -> asyncio.Future[None] | None:
-        """Write a line, which has the reply to the call `replied` or says itself what it is of."""
+    def _append(self, line: bytes, reply_key: bytes | None = None) -> asyncio.Future[None] | None:
+        """Append a line: the reply to the call `reply_key`, or else one that is indexed by its own text."""
         with self._mutex:
             if self._closed or self.problem is not None:
                 return None
@@ -171,62 +171,62 @@ class RunCalls:
             except OSError as error:
                 self._give_up(error)
                 return None
-            if replied is None:
-                self._note(line, self._size)
+            if reply_key is None:
+                self._index_line(line, self._size)
             else:
-                self._places[replied] = self._size
-                self._unusable.discard(replied)
+                self._offsets[reply_key] = self._size
+                self._unusable.discard(reply_key)
             self._size += len(line)
-            return syncer.synced()
+            return syncer.until_synced()
 
     def _open(self) -> _Syncer:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         file = os.open(self._path, flags, 0o600)
-        os.ftruncate(file, self._size)  # a torn line must not become part of the next one
+        os.ftruncate(file, self._size)  # a line cut short by a kill must not become part of the next one
         self._syncer = _Syncer(file, self._give_up)
         return self._syncer
 
     def _read(self, key: bytes) -> Recording | None:
         with self._mutex:
-            place = self._places.get(key)
-            if place is None or (self._closed and self._reader is None):
+            offset = self._offsets.get(key)
+            if offset is None or (self._closed and self._reader is None):
                 return None
             if self._reader is None:
                 self._reader = self._path.open("rb", buffering=0)
-            line = _line_at(self._reader, place)
+            line = _line_at(self._reader, offset)
         try:
             recording = Recording.from_line(line)
             if recording.key != key.hex():
-                raise ValueError("it is of another call")
+                raise ValueError("it belongs to another call")
         except ValueError:
-            self._unreadable.append(self._number_at(place))
-            self._places.pop(key, None)
+            self._unreadable.append(self._number_at(offset))
+            self._offsets.pop(key, None)
             return None
         return recording
 
-    def _number_at(self, place: int) -> int:
+    def _number_at(self, offset: int) -> int:
         with self._path.open("rb") as file:
-            return file.read(place).count(b"\n") + 1
+            return file.read(offset).count(b"\n") + 1
 
     def _give_up(self, error: OSError) -> None:
         self.problem = (
-            f"Replies of judges could not be written to {self._path} any more ({error}); a resumed run would "
+            f"Judge replies can no longer be written to {self._path} ({error}). A resumed run would "
             "ask for them again."
         )
 
 
-class EarlierCalls:
-    """Replies of an earlier run, which cost this one nothing; what was of no use is asked anew."""
+class EarlierCallStore:
+    """The replies of an earlier run as a cache: they cost this run nothing. Unusable ones are retried."""
 
     def __init__(self, path: Path, *, is_usable: Callable[[str], bool] = lambda identity: True) -> None:
         self.taken = 0
-        self._calls = RunCalls(path)
-        self._unusable = self._calls.unusable()
+        self._calls = RunCallStore(path)
+        self._unusable = self._calls.unusable_keys()
         self._is_usable = is_usable
         """Whether a judge of this identity is still what it was."""
 
     async def get(self, key: str, request: CallRequest) -> JudgeReply | None:
-        if request.again or key in self._unusable or not self._is_usable(request.identity):
+        if request.is_retry or key in self._unusable or not self._is_usable(request.identity):
             return None
         try:
             reply = await self._calls.get(key, request)
@@ -238,17 +238,17 @@ class EarlierCalls:
         return replace(reply, metrics=None)
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        """Keep nothing: an earlier run is not changed."""
+        """Store nothing: an earlier run is never changed."""
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
-        """Note nothing: an earlier run is not changed."""
+        """Record nothing: an earlier run is never changed."""
 
     def close(self) -> None:
         self._calls.close()
 
 
-def _line_at(file: BinaryIO, place: int) -> bytes:
-    file.seek(place)
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    file.seek(offset)
     chunks: list[bytes] = []
     while chunk := file.read(1 << 16):
         end = chunk.find(b"\n")
@@ -259,7 +259,7 @@ def _line_at(file: BinaryIO, place: int) -> bytes:
 
 
 class _Syncer:
-    """Writes at once and syncs in a thread: one fsync for all that was written while the last one took."""
+    """Writes at once and syncs in a thread: one fsync covers all that was written while the last one ran."""
 
     def __init__(self, file: int, on_problem: Callable[[OSError], None]) -> None:
         self._file = file
@@ -277,8 +277,8 @@ class _Syncer:
         while written < len(data):
             written += os.write(self._file, data[written:])
 
-    def synced(self) -> asyncio.Future[None]:
-        """Return what is done once everything written until now is on disk."""
+    def until_synced(self) -> asyncio.Future[None]:
+        """Return a future that is done once everything written so far is on disk."""
         future = asyncio.get_running_loop().create_future()
         with self._mutex:
             self._waiting.append(future)
@@ -297,14 +297,14 @@ class _Syncer:
     def _loop(self) -> None:
         while True:
             self._wanted.acquire()
-            while waiting := self._taken():
+            while waiting := self._take_waiting():
                 self._sync()
-                _tell(waiting)
+                _wake(waiting)
                 time.sleep(PAUSE_SECONDS)
             if self._closing:
                 return
 
-    def _taken(self) -> list[asyncio.Future[None]]:
+    def _take_waiting(self) -> list[asyncio.Future[None]]:
         with self._mutex:
             waiting, self._waiting = self._waiting, []
             self._asleep = not waiting
@@ -318,7 +318,7 @@ class _Syncer:
                 self._on_problem(error)
 
 
-def _tell(waiting: Iterable[asyncio.Future[None]]) -> None:
+def _wake(waiting: Iterable[asyncio.Future[None]]) -> None:
     """Wake each loop once for all that wait on it."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for future in waiting:

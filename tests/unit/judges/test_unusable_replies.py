@@ -13,11 +13,11 @@ from dokimos import Budget, CallMetrics, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.errors import JudgeReplyError
 from dokimos.evaluators import LLMJudge
-from dokimos.judges.calls import CallRequest, complete
 from dokimos.judges.cassette import with_cassette
+from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply
+from dokimos.judges.run_call_store import RunCallStore
 from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
-from dokimos.judges.store import RunCalls
 
 GOOD = '{"reason": "It is.", "score": 1}'
 NONSENSE = "hm"
@@ -56,7 +56,7 @@ def asked(judge, calls, *, again=()):
     """Ask once in a run with these calls; return what it cost and the error."""
 
     async def ask():
-        enter_scope(RunScope(call_stores=(calls,), in_flight={}, ask_again=set(again)))
+        enter_scope(RunScope(call_stores=(calls,), in_flight={}, retry_keys=set(again)))
         with counting_usage() as usage:
             try:
                 reply = await complete(judge, "Is it?")
@@ -75,7 +75,7 @@ def calls_of(tmp_path):
     def open_calls():
         if opened:
             opened[-1].close()
-        opened.append(RunCalls(tmp_path / "calls.jsonl"))
+        opened.append(RunCallStore(tmp_path / "calls.jsonl"))
         return opened[-1]
 
     yield open_calls
@@ -102,22 +102,22 @@ def test_one_without_a_price_is_kept_too(calls_of):
     calls = calls_of()
 
     assert asked(judge, calls)[1] == "filtered"
-    assert (judge.calls, list(calls.paid())) == (1, [("fake judge", CallMetrics())])
+    assert (judge.calls, list(calls.costs())) == (1, [("fake judge", CallMetrics())])
 
 
 def test_a_retry_asks_again_once_and_both_are_paid_for(calls_of):
     judge = Judge()
     asked(judge, calls_of())
     calls = calls_of()
-    again = calls.unusable()
+    again = calls.unusable_keys()
     judge.text = GOOD
 
     assert asked(judge, calls, again=again) == (COST, GOOD)
     calls = calls_of()
-    assert calls.unusable() == set()
+    assert calls.unusable_keys() == set()
     assert asked(judge, calls) == (COST, GOOD)
     assert judge.calls == 2
-    assert list(calls.paid()) == [("fake judge", COST)] * 2
+    assert list(calls.costs()) == [("fake judge", COST)] * 2
 
 
 def test_a_retry_that_is_of_no_use_either_is_kept_as_well(calls_of):
@@ -126,10 +126,10 @@ def test_a_retry_that_is_of_no_use_either_is_kept_as_well(calls_of):
     calls = calls_of()
     judge.problem = "cut off once more"
 
-    asked(judge, calls, again=calls.unusable())
+    asked(judge, calls, again=calls.unusable_keys())
     calls = calls_of()
     assert asked(judge, calls) == (COST, "cut off once more")
-    assert (judge.calls, len(list(calls.paid())), len(calls.unusable())) == (2, 2, 1)
+    assert (judge.calls, len(list(calls.costs())), len(calls.unusable_keys())) == (2, 2, 1)
 
 
 def test_an_error_that_repeats_a_key_does_not_write_it_down(calls_of, monkeypatch, tmp_path):
@@ -155,11 +155,11 @@ def test_calls_read_back_what_was_last_said_of_each_and_all_that_was_paid(steps)
     said, unusable, paid = {}, set(), 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "calls.jsonl"
-        calls = RunCalls(path)
+        calls = RunCallStore(path)
         for step, prompt in steps:
             request = CallRequest(Judge(), prompt, None, repeat=0, sample=0)
-            request.again = step.endswith("again")
-            if step.startswith("put") and (request.again or prompt not in said):
+            request.is_retry = step.endswith("again")
+            if step.startswith("put") and (request.is_retry or prompt not in said):
                 said[prompt], paid = "yes", paid + 1
                 unusable.discard(prompt)
             if step.startswith("fail"):
@@ -169,10 +169,12 @@ def test_calls_read_back_what_was_last_said_of_each_and_all_that_was_paid(steps)
                 unusable.add(prompt)
             calls = carried_out(step.split()[0], calls, request, path)
         calls.close()
-        calls = RunCalls(path)
+        calls = RunCallStore(path)
         assert {prompt: found(calls, prompt) for prompt in said} == said
-        assert len(list(calls.paid())) == paid
-        assert calls.unusable() == {CallRequest(Judge(), p, None, repeat=0, sample=0).key for p in unusable}
+        assert len(list(calls.costs())) == paid
+        assert calls.unusable_keys() == {
+            CallRequest(Judge(), p, None, repeat=0, sample=0).key for p in unusable
+        }
         assert calls.warnings() == []
         calls.close()
 
@@ -185,7 +187,7 @@ def carried_out(step, calls, request, path):
         asyncio.run(calls.reject(request.key, request, failure))
     else:
         calls.close()
-        calls = RunCalls(path)
+        calls = RunCallStore(path)
     return calls
 
 

@@ -34,7 +34,7 @@ _OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class ParsedReply(Generic[T]):
     """What a judge answered, and where in its reply."""
 
     answer: T
@@ -50,14 +50,14 @@ class UnusableReply(ValueError):
         super().__init__(message)
 
 
-def read_reply(
+def parse_reply(
     text: str,
     shape: type[T],
     check: Callable[[T], None] | None = None,
     *,
     judged: JudgedText | None = None,
     enforced: bool = False,
-) -> Reading[T]:
+) -> ParsedReply[T]:
     """Read a reply as `shape`.
 
     Args:
@@ -78,30 +78,30 @@ def read_reply(
         plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
     for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
         with contextlib.suppress(ValueError):
-            return form.read(whole)
-    found = _look_through(plain, form, judged)
+            return form.parse(whole)
+    found = _collect_candidates(plain, form, judged)
     if not (found.has_values or found.broken):
-        return form.read_bare(plain)
-    return _own_answer(found, form, enforced=enforced)
+        return form.parse_bare(plain)
+    return _select_verdict(found, form, enforced=enforced)
 
 
-def _own_answer(found: _Found, form: _Form[T], *, enforced: bool) -> Reading[T]:
+def _select_verdict(found: _Candidates, form: _Form[T], *, enforced: bool) -> ParsedReply[T]:
     """Return the answer that all of the judge's own values give."""
     kind = CONTESTED if found.has_values else UNREADABLE
     if found.broken:
         raise UnusableReply(_BROKEN, kind)
     try:
-        readings = [form.read(group) for group in (*found.own, *found.doubtful)]
+        parsed = [form.parse(group) for group in (*found.own, *found.doubtful)]
     except ValueError as problem:
         raise UnusableReply(explain(problem), kind) from None
     if not found.own:
         raise UnusableReply(_QUOTED, kind)
     if enforced:
         raise UnusableReply(_NOT_ALONE, kind)
-    first, *others = readings
+    first, *others = parsed
     if any(_verdict_in(other.answer) != _verdict_in(first.answer) for other in others):
         raise UnusableReply(_DIFFERENT, kind)
-    return readings[len(found.own) - 1]
+    return parsed[len(found.own) - 1]
 
 
 def _verdict_in(answer: Any) -> Any:
@@ -116,7 +116,7 @@ def _without_reasons(tree: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Candidates:
     """The bracket groups of a reply that have to do with what was asked for."""
 
     own: tuple[Group, ...]
@@ -136,7 +136,7 @@ class _Found:
         return bool(self.own or self.doubtful) or self.quoted or self.hides_values
 
 
-def _look_through(text: str, form: _Form[Any], judged: JudgedText) -> _Found:
+def _collect_candidates(text: str, form: _Form[Any], judged: JudgedText) -> _Candidates:
     own: list[Group] = []
     doubtful: list[Group] = []
     quoted = broken = hides_values = False
@@ -147,7 +147,7 @@ def _look_through(text: str, form: _Form[Any], judged: JudgedText) -> _Found:
         position = group.end
         if not group.is_readable:
             content = text[group.start : group.end]
-            if not form.keys_in(content):
+            if not form.has_keys(content):
                 continue
             if group.end < len(text) and judged.quotes(content):
                 quoted = True
@@ -163,8 +163,8 @@ def _look_through(text: str, form: _Form[Any], judged: JudgedText) -> _Found:
             else:
                 own.append(value)
     # The end of a value that was torn apart by quotes in it: `", "score": 0}`.
-    broken = broken or form.quoted_keys_in(" ".join([*rest, text[position:]]))
-    return _Found(tuple(own), tuple(doubtful), quoted, broken, hides_values)
+    broken = broken or form.has_quoted_keys(" ".join([*rest, text[position:]]))
+    return _Candidates(tuple(own), tuple(doubtful), quoted, broken, hides_values)
 
 
 def _has_values(text: str, form: _Form[Any]) -> bool:
@@ -179,17 +179,17 @@ class _Form(Generic[T]):
         self._check = check
         self._keys = _keys_of(shape)
 
-    def read(self, group: Group) -> Reading[T]:
+    def parse(self, group: Group) -> ParsedReply[T]:
         """Read a value as the shape. Raises `ValueError` where it does not fit."""
         if group.has_duplicates:
             raise ValueError(_TWICE)
-        return Reading(self._read(self._as_object(group.value)), group.start)
+        return ParsedReply(self._validate(self._as_object(group.value)), group.start)
 
-    def read_bare(self, text: str) -> Reading[T]:
+    def parse_bare(self, text: str) -> ParsedReply[T]:
         """Read a reply without JSON, such as `yes`: it can stand for the only field of a shape."""
         if len(fields(self._shape)) == 1:
             with contextlib.suppress(ValueError):
-                return Reading(self._read({fields(self._shape)[0].name: text.strip()}), 0)
+                return ParsedReply(self._validate({fields(self._shape)[0].name: text.strip()}), 0)
         has_object = any(isinstance(group.value, dict) and group.value for group in groups(text))
         raise UnusableReply(_OTHER_JSON if has_object else _NO_JSON, UNREADABLE)
 
@@ -202,11 +202,11 @@ class _Form(Generic[T]):
         elif isinstance(group.value, list) or self._mentions(group.value):
             yield group
 
-    def keys_in(self, text: str) -> bool:
+    def has_keys(self, text: str) -> bool:
         """Say whether a text that cannot be read has a key of the shape."""
-        return self._keys.anyhow.search(text) is not None
+        return self._keys.unquoted.search(text) is not None
 
-    def quoted_keys_in(self, text: str) -> bool:
+    def has_quoted_keys(self, text: str) -> bool:
         """Say whether a text has a key of the shape in quotes."""
         return self._keys.in_quotes.search(text) is not None
 
@@ -229,7 +229,7 @@ class _Form(Generic[T]):
             return {fields(self._shape)[0].name: value}
         return value
 
-    def _read(self, value: Any) -> T:
+    def _validate(self, value: Any) -> T:
         adapter = adapter_of(self._shape)
         try:
             answer: T = adapter.validate_python(value)
@@ -245,7 +245,7 @@ class _Keys:
     """The keys of a shape, at all its levels."""
 
     names: frozenset[str]
-    anyhow: re.Pattern[str]
+    unquoted: re.Pattern[str]
     in_quotes: re.Pattern[str]
     list_alone: bool
     """Whether a list is the only field."""

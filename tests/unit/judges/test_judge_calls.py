@@ -11,7 +11,7 @@ import pytest
 from dokimos import Budget, CallMetrics
 from dokimos.errors import BudgetExceededError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.budget import Ledger
-from dokimos.judges.calls import CallRequest, complete
+from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply, as_judge, identity_of
 from dokimos.judges.run_scope import RunScope, counting_usage, enter_scope
 
@@ -243,7 +243,7 @@ def test_a_call_that_failed_when_nobody_waited_any_more_is_made_again():
 
     judge = FailsOnce()
 
-    async def ask_again():
+    async def retry_keys():
         scope = RunScope(in_flight={})
         enter_scope(scope)
         first = asyncio.ensure_future(complete(judge, "Is it?"))
@@ -253,7 +253,7 @@ def test_a_call_that_failed_when_nobody_waited_any_more_is_made_again():
         await asyncio.wait([call])
         return (await complete(judge, "Is it?")).text
 
-    assert asyncio.run(ask_again()) == "yes"
+    assert asyncio.run(retry_keys()) == "yes"
     assert judge.calls == 2
 
 

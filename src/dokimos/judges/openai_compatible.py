@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from dokimos.judges.capabilities import Capabilities
+from dokimos.judges.model_request import Home
 from dokimos.judges.openai import ChatCompletions
-from dokimos.judges.request import Home
 
 SEED: Final = "seed"
 
