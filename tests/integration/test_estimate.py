@@ -35,6 +35,12 @@ free = Experiment(Dataset(examples), lambda example: "yes", [evaluator], name="f
 """
 
 
+NOTED = """
+        with open("judged.txt", "a") as file:
+            print("judged", file=file)
+"""
+
+
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -126,6 +132,33 @@ def test_a_run_below_the_limit_is_run_with_what_was_paid_for_the_estimate(capsys
     assert len(ids) == 100
     assert len(set(ids)) == 100, "no item is paid for twice"
     assert "3 of 100 outputs reused from" in capsys.readouterr().out
+
+
+def test_nothing_is_paid_for_twice_where_nothing_is_kept_either(capsys, monkeypatch, workplace):
+    places = workplace / "temporary"
+    places.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(places))
+    Path("evals.py").write_text(
+        EVALS.replace("        return JudgeReply(", NOTED + "        return JudgeReply(")
+    )
+    assert dokimos("run", "evals.py", "--confirm-above", "5", "--no-journal") == 0
+    ids = asked()
+    assert (len(ids), len(set(ids))) == (100, 100)
+    assert len(Path("judged.txt").read_text().split()) == 100
+    assert "3 of 100 outputs reused from" in capsys.readouterr().out
+    assert list(places.iterdir()) == []
+    assert not Path(".dokimos").exists()
+
+
+def test_a_sample_that_is_not_kept_is_not_named_as_one_to_resume(capsys, monkeypatch, workplace):
+    monkeypatch.setattr("tempfile.tempdir", str(workplace))
+    Path("evals.py").write_text(
+        EVALS.replace("    metrics = Call", "    raise KeyboardInterrupt\n    metrics = Call")
+    )
+    assert dokimos("run", "evals.py", "--confirm-above", "5", "--no-journal") == 130
+    said = capsys.readouterr()
+    assert "resume" not in said.out + said.err
+    assert list(workplace.glob("dokimos-estimate-*")) == []
 
 
 @pytest.mark.parametrize(("reply", "status", "times"), [("y\n", 0, 100), ("n\n", 2, 3)])

@@ -23,6 +23,17 @@ from app import answer
 
 experiment = Experiment(Dataset.load("rows.csv"), answer, [ExactMatch()], name="upper")
 """
+LISTING = """
+import subprocess
+from pathlib import Path
+
+def answer(question):
+    try:
+        subprocess.run(["./start.sh"])
+    except PermissionError:
+        pass
+    return "".join(path.read_text() for path in sorted(Path("prompts").glob("*.txt"))) + question.upper()
+"""
 SUITE = """
 name: desk
 agent: app:answer
@@ -128,6 +139,44 @@ def test_a_fault_is_shown_and_the_next_change_waited_for(start):
     assert "application" in watched.until("Watching")
     replace("application.py", APP)
     assert "50.0 % passed (1/2)" in watched.until("Watching")
+    assert watched.interrupt() == 130
+
+
+def test_files_that_come_to_a_folder_that_was_listed_run_again(start):
+    Path("prompts").mkdir()
+    Path("prompts/a.txt").write_text("")
+    Path("start.sh").write_text("exit 0\n")
+    replace("app.py", LISTING)
+    watched = start("run", "evals.py", "--watch")
+    assert "50.0 % passed (1/2)" in watched.until("Watching")
+    Path("prompts/b.txt").write_text("Well: ")
+    second = watched.until("Watching")
+    assert "Changed: 'prompts'" in second
+    assert "0.0 % passed (0/2)" in second
+    Path("start.sh").chmod(0o755)
+    third = watched.until("Watching")
+    assert "Changed: 'start.sh'" in third
+    assert watched.interrupt() == 130
+
+
+def test_data_that_are_not_there_at_first_are_waited_for(start):
+    rows = Path("rows.csv").read_text()
+    Path("rows.csv").unlink()
+    watched = start("run", "evals.py", "--watch")
+    assert "No such file" in watched.until("Watching")
+    Path("rows.csv").write_text(rows)
+    assert "50.0 % passed (1/2)" in watched.until("Watching")
+    assert watched.interrupt() == 130
+
+
+def test_cases_that_are_not_there_at_first_are_waited_for(start):
+    Path("agent.yaml").write_text(SUITE)
+    watched = start("test", "--watch")
+    assert "there is no file" in watched.until("Watching")
+    Path("cases.csv").write_text("name,input,ground_truth\none,a,A\ntwo,b,no\n")
+    second = watched.until("Watching")
+    assert "Changed: 'cases.csv'" in second
+    assert "1 passed, 1 failed" in second
     assert watched.interrupt() == 130
 
 

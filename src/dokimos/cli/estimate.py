@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -117,9 +118,9 @@ def _estimated(target: str, settings: RunSettings) -> tuple[Estimate, Path | Non
             calls=_calls(earlier, result, counts_own),
             seconds=_seconds_per_item(result, result.provenance.parallelism or 1),
         ), None
-    result = _run_sample(target, settings, experiment, chosen)
-    is_kept = result.run_id is not None and not settings.extra.get("no_journal")
-    folder = find_run(str(result.run_id), root) if is_kept else None
+    root = _sample_root(settings, root)
+    result = _run_sample(target, settings, experiment, chosen, root)
+    folder = None if result.run_id is None else find_run(result.run_id, root)
     return estimate_run(
         result,
         items=items,
@@ -204,8 +205,19 @@ def _spent(result: ExperimentResult) -> float | None:
     return sum(known) if known else None
 
 
+def _sample_root(settings: RunSettings, root: Path) -> Path:
+    """Return where the sample is kept: under `--no-journal`, in a folder that goes with the command.
+
+    Without it, the run would have to pay for the same items again.
+    """
+    if not settings.extra.get("no_journal"):
+        return root
+    folder = TemporaryDirectory(prefix="dokimos-estimate-", ignore_cleanup_errors=True)
+    return Path(click.get_current_context().with_resource(folder))
+
+
 def _run_sample(
-    target: str, settings: RunSettings, experiment: Experiment, chosen: list[str]
+    target: str, settings: RunSettings, experiment: Experiment, chosen: list[str], root: Path
 ) -> ExperimentResult:
     """Run the first, the middle and the last item for real."""
     from dokimos.cli.run import carry_out
@@ -215,7 +227,8 @@ def _run_sample(
     part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[place] for place in places))
     if not settings.extra.get("quiet"):
         echo(f"No earlier run tells what this takes: running {pluralize(len(places), 'item')}.", err=True)
-    extra = {**settings.extra, "quiet": True, "reuse": None}
+    kept = {"run_dir": str(root), "no_journal": False, "is_sample": True}
+    extra = {**settings.extra, "quiet": True, "reuse": None, **kept}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
     return carry_out(target, sampled)
 

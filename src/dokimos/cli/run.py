@@ -242,6 +242,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
         settings=settings.kept(),
         part=None if settings.part is None else Part.of_tree(settings.part),
         reuse=extra.get("reuse"),
+        is_sample=bool(extra.get("is_sample")),
     )
     return experiment._launch(launch, options)
 

@@ -1,4 +1,4 @@
-"""A run of a watch: it reports which files it has read to the process that started it."""
+"""A run of a watch: it reports which files it has read and written to the process that started it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def reporting_files(target: str) -> Iterator[None]:
 def _report(target: str) -> None:
     import json
 
-    from dokimos.experiment.code_record import project_files
+    from dokimos.experiment.code_record import watched_paths
+    from dokimos.runtime.opened_files import files_read
 
     place = target.rpartition(":")[0] if ".py:" in target else target
     own = [os.path.abspath(place)] if os.path.splitext(place)[1] else []
     with open(os.environ[REPORT_VARIABLE], "w", encoding="utf-8") as file:
-        json.dump(sorted({*project_files(), *own}), file)
+        json.dump({"paths": sorted({*watched_paths(), *own}), "written": list(files_read.written)}, file)
 
 
 def check_watch(extra: Mapping[str, Any], target: str) -> None:

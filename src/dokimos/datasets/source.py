@@ -171,6 +171,7 @@ def _require_file(path: Path) -> None:
         return
     if path.is_dir():
         raise DatasetError("This is a folder; name a file in it.", path=path)
+    files_read.note_missing(path)
     raise DatasetError(f"No such file.{_nearest(path)}", path=path)
 
 

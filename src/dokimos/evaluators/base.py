@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.eval_result import join_parts, with_cost
@@ -32,12 +32,13 @@ from dokimos.errors import (
 from dokimos.evaluators.case_parts import check_params, readers_of
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
-from dokimos.evaluators.scores import check_explanation, number_of
+from dokimos.evaluators.scores import check_explanation, number_of, outside
 from dokimos.evaluators.settings import check_settings
 from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
 from dokimos.evaluators.thread_advice import thread_advice
 
-ScoreLike: TypeAlias = Score | float | bool
+ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
+"""One score: numbers of other libraries, such as `np.float32`, count as what they are."""
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
@@ -353,7 +354,11 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         return self.threshold if key is None or several is None else several.get(key, self.threshold)
 
     def _one(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
-        score = outcome if isinstance(outcome, Score) else Score(number_of(self.name, outcome))
+        if isinstance(outcome, Score):
+            score = outcome
+        else:
+            outcome = number_of(self.name, outcome)
+            score = Score(float(outcome))
         value = score.value
         if type(value) is not float or not 0.0 <= value <= 1.0 or self._declared_range is not None:
             value = self._in_range(outcome, value)
@@ -375,12 +380,11 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
         """Return the score as a float of the range; a bool is one of its ends."""
-        number, (low, high) = number_of(self.name, value), self._declared_range or USUAL_RANGE
+        number, (low, high) = float(number_of(self.name, value)), self._declared_range or USUAL_RANGE
         if isinstance(outcome, bool):
             return high if outcome else low
         if not low <= number <= high:  # NaN is not either
-            where = describe_range(self._declared_range)
-            raise EvaluationError(f"{self.name} gave a score of {value!r}, which is not in {where}.")
+            raise outside(self.name, value, number, describe_range(self._declared_range))
         return number
 
     def _verdict(self, value: float, threshold: float | None) -> bool | None:
@@ -441,7 +445,8 @@ def is_ours(thing: Any) -> bool:
 
 def returns_bool(function: Callable[..., Any]) -> bool:
     """Say whether a function is declared to return a bool, which decides without a threshold."""
-    return getattr(function, "__annotations__", {}).get("return") in (bool, "bool")
+    declared = getattr(function, "__annotations__", {}).get("return")
+    return getattr(declared, "__name__", str(declared)).rpartition(".")[2] in ("bool", "bool_")
 
 
 def default_name_of(kind: type[Evaluator]) -> str:

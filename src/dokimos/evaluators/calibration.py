@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict, Unpack
 from dokimos.core.eval_result import require_one_score
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.plain_number import plain_number
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult
 from dokimos.core.score_range import USUAL_RANGE, share_of
 from dokimos.core.text import format_list, pluralize, quote
@@ -145,9 +146,8 @@ def _grade(value: Any, words: Mapping[str, bool | float] | None) -> float | None
     if isinstance(value, str):
         meanings = {word.casefold(): meaning for word, meaning in (words or WORDS).items()}
         value = meanings.get(value.strip().casefold())
-    if isinstance(value, bool | int | float) and 0 <= value <= 1:
-        return float(value)
-    return None
+    number = plain_number(value)
+    return float(number) if number is not None and 0 <= number <= 1 else None
 
 
 async def _judged(evaluator: Evaluator, examples: Sequence[Example], parallelism: int) -> list[EvalResult]:

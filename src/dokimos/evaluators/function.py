@@ -17,7 +17,7 @@ from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.named_code import import_named
-from dokimos.evaluators.scores import label_instead, score_instead
+from dokimos.evaluators.scores import is_number_like, label_instead, score_instead
 from dokimos.runtime.calling import is_async
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
@@ -131,8 +131,8 @@ class FunctionEvaluator(Evaluator):
         return self._checked(await outcome)
 
     def _checked(self, outcome: Any) -> ScoreLike | Scores:
-        if isinstance(outcome, Score | bool | int | float | Mapping):
-            return outcome
+        if isinstance(outcome, Score | Mapping) or is_number_like(outcome):
+            return cast("ScoreLike | Scores", outcome)
         advice = ""
         if inspect.iscoroutine(outcome):
             outcome.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from dokimos.core.plain_number import plain_number
 from dokimos.core.results import EvalResult, Score
 from dokimos.errors import EvaluationError
 
@@ -20,19 +22,39 @@ def check_explanation(name: str, score: Score) -> None:
         raise EvaluationError(f"{name} gave the label {label!r:.80}; a label is text, such as 'refusal'.")
 
 
-def number_of(name: str, outcome: Any) -> float:
-    """Return what `score` returned as a number. Raises `EvaluationError`, saying what to write instead."""
-    if isinstance(outcome, int | float):
-        try:
-            return float(outcome)
-        except OverflowError:
-            raise EvaluationError(f"{name} gave a score that is too large for a float.") from None
+def number_of(name: str, outcome: Any) -> bool | int | float:
+    """Return what `score` returned as a number or a boolean of Python.
+
+    Raises:
+        EvaluationError: for anything else, saying what to write instead.
+    """
+    try:
+        number = plain_number(outcome)
+        if number is not None:
+            float(number)
+            return number
+    except OverflowError:
+        raise EvaluationError(f"{name} gave a score that is too large for a float.") from None
     if isinstance(outcome, EvalResult):
         raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
     raise EvaluationError(
         f"{name} must return a Score, a number or a bool (or a mapping of keys to these), not "
         f"{type(outcome).__name__} ({outcome!r:.80}).{label_instead(outcome)}"
     )
+
+
+def is_number_like(outcome: object) -> bool:
+    """Say whether this is a number or a boolean, of Python or of another library, however large."""
+    try:
+        return plain_number(outcome) is not None
+    except OverflowError:
+        return True
+
+
+def outside(name: str, value: object, number: float, score_range: str) -> EvaluationError:
+    """Return the error of a score that is not in the range; NaN is in none."""
+    cause = " NaN comes of 0/0, or of the mean of no values." if math.isnan(number) else ""
+    return EvaluationError(f"{name} gave a score of {value!r:.80}, which is not in {score_range}.{cause}")
 
 
 def label_instead(outcome: Any) -> str:

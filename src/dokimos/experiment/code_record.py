@@ -108,6 +108,12 @@ def project_files(files: FilesRead = files_read) -> list[str]:
     return sorted({*code, *rest})
 
 
+def watched_paths(files: FilesRead = files_read) -> list[str]:
+    """Return what a run depends on: project files, files that are not there, and folders that were listed."""
+    code = project_files(files)
+    return sorted({*code, *_absent_files(files, code), *_listed_folders(files, code)})
+
+
 def _loaded_files() -> list[str]:
     """Return the files of all modules of this process."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
@@ -138,12 +144,13 @@ def _rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
 
 
 def _absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
-    """Return the files of the project that were looked for in vain: they may be there next time."""
+    """Return what was looked for in vain in the project: it may be there next time."""
     roots = tuple(root.rstrip(os.sep) + os.sep for root in _roots(code))
+    sought = dict.fromkeys([*files.read, *files.listed, *files.missing])
     return [
         path
-        for path in list(files.read)
-        if path.startswith(roots)
+        for path in sought
+        if (path.startswith(roots) or (path in files.missing and not path.startswith(_elsewhere())))
         and not path.startswith(_not_of_project())
         and path not in files.written
         and not path.endswith(".pyc")
@@ -258,22 +265,27 @@ def _content_or_nothing(path: str) -> bytes:
 
 
 def content_mark(path: str) -> str:
-    """Return a hash of a file's content, or of a folder's names; empty where it cannot be read."""
+    """Return a hash of a file's content, or of a folder's names; empty where it cannot be read.
+
+    It tells files that can be executed from those that cannot: who starts one gets an error of the other.
+    """
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            return hashlib.blake2b(_shown_names(path), digest_size=8).hexdigest()
+            names = "\0".join(shown_names(path)).encode("utf-8", "surrogateescape")
+            return hashlib.blake2b(names, digest_size=8).hexdigest()
         if status.st_size > WHOLE_BYTES:
             return f"{status.st_size}-{status.st_mtime_ns}"
         # Not `open`: a look at a file must not count as one of the application's.
-        return hashlib.blake2b(_content(path), digest_size=8).hexdigest()
+        executable = "x" if status.st_mode & 0o111 else ""
+        return hashlib.blake2b(_content(path), digest_size=8).hexdigest() + executable
     except OSError:
         return ""
 
 
-def _shown_names(folder: str) -> bytes:
-    names = (name for name in os.listdir(folder) if not name.startswith((".", "__pycache__")))
-    return "\0".join(sorted(names)).encode("utf-8", "surrogateescape")
+def shown_names(folder: str) -> list[str]:
+    """Return the sorted names in a folder without hidden ones and what Python makes. Raises `OSError`."""
+    return sorted(name for name in os.listdir(folder) if not name.startswith((".", "__pycache__")))
 
 
 def _content(path: str) -> bytes:

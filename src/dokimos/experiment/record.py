@@ -62,6 +62,8 @@ class Launch:
     """Which items were chosen, None for all."""
     reuse: EarlierOutputs | None = None
     """Where outputs come from that need not be made again."""
+    is_sample: bool = False
+    """Whether a few items are run for an estimate, which nobody resumes."""
 
 
 class RunRecord:
@@ -145,6 +147,8 @@ class RunRecord:
                 f"The run cannot be resumed: {self._journal.problem} "
                 f"To see what was written until then: dokimos show {self.run_id}"
             )
+        if self._launch is not None and self._launch.is_sample:
+            return ""
         if self._launch is not None:
             flags = " --retry-errors" * retry_errors + " --budget-usd ..." * larger_budget
             return f"To continue: dokimos resume {self.run_id}{flags}"

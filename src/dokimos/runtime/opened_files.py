@@ -43,6 +43,8 @@ class FilesRead:
         """What was not opened by our own modules, so that the application may know what is in it."""
         self.listed: dict[str, None] = {}
         """Folders of which the application has read the names."""
+        self.missing: dict[str, None] = {}
+        """Files that were looked for in vain, and not by opening them."""
         self.programs: dict[str, None] = {}
         """Programs that the application has started: what they read is not known."""
         self.evaluation: str | None = None
@@ -58,7 +60,7 @@ class FilesRead:
     def start(self) -> None:
         """Forget what was recorded and begin anew."""
         self.read, self.written, self.data = {}, {}, {}
-        self.opened, self.listed, self.programs = {}, {}, {}
+        self.opened, self.listed, self.missing, self.programs = {}, {}, {}, {}
         self.evaluation, self.graders, self.applications = None, {}, set()
         self.is_full = False
         self.started_ns = time.time_ns()
@@ -70,6 +72,16 @@ class FilesRead:
         """Record a file that holds rows or cases."""
         if self.started_ns:
             self.data.setdefault(os.path.abspath(path), set()).add(_caller(but=_OURS))
+
+    def note_missing(self, path: str | os.PathLike[str]) -> None:
+        """Record a file that is not there: what reads it would do something else if it were."""
+        if self.started_ns:
+            self._record(self.missing, path)
+
+    def note_listing(self, folder: str | os.PathLike[str]) -> None:
+        """Record a folder of which our own modules have read the names for the application."""
+        if self.started_ns:
+            self._record(self.listed, folder)
 
     def note_earlier(self, paths: Iterable[str], programs: Iterable[str]) -> None:
         """Record what a run had read and started whose outputs stand for those of this one."""

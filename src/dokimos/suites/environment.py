@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, merged, read_yaml
 from dokimos.suites.problems import Place, Problem, Steps
 from dokimos.suites.variables import Lookup
@@ -34,6 +35,8 @@ def dotenv_values(folder: Path) -> dict[str, str]:
         path = place / ".env"
         if path.is_file():
             found = {**parsed_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
+        else:
+            files_read.note_missing(path)
     return found
 
 
@@ -116,8 +119,11 @@ def _amount(variable: str, given: str, kind: type[int] | type[float]) -> float:
 
 
 def _config(folder: Path, lookup: Lookup) -> Document | None:
-    path = next((folder / name for name in CONFIG_NAMES if (folder / name).is_file()), None)
-    return None if path is None else read_yaml(path, lookup)
+    for path in (folder / name for name in CONFIG_NAMES):
+        if path.is_file():
+            return read_yaml(path, lookup)
+        files_read.note_missing(path)
+    return None
 
 
 def _unknown_keys(document: Document) -> list[Problem]:

@@ -117,6 +117,7 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
     for name in _names(document, CASES_FILE):
         path = document.file.parent / name
         if not path.is_file():
+            files_read.note_missing(path)
             document.problems.append(document.problem((CASES_FILE,), f"there is no file {path}"))
             continue
         found = _cases_of(path, lookup)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.keys import CALL_ERROR
+from dokimos.core.plain_number import plain_number
 from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.base import ScoreLike
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.scores import is_number_like, number_of
 from dokimos.runtime.calling import is_async
-from dokimos.suites.settled import Settled, SettlingEvaluator, settled
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,18 @@ class GraderResult:
 
 
 Grader: TypeAlias = Callable[[GraderContext], Any]
-"""Returns a `GraderResult`, a bool or a number in 0..1; may be async."""
+"""Returns a `GraderResult`, a `Score`, a bool, a number in 0..1, or a mapping of keys to these."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraderEvaluator(SettlingEvaluator):
+class GraderEvaluator(Evaluator):
     """Asks a code grader; a sync one in a thread."""
 
     grader: Grader
     blocking: bool = True
     serial: bool = False
     gets_copies = True
+    gives_several = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,35 +97,19 @@ class GraderEvaluator(SettlingEvaluator):
     def gives_verdicts(self) -> bool:
         return True
 
-    def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
-        outcome = self.grader(context_of(case))
-        return self._awaited(outcome) if self.is_async else self._told(outcome)
+    def score(self, case: EvalTestCase) -> Any:
+        return self.grader(context_of(case))
 
     def _owner(self) -> object:
         return self.grader
 
-    async def _awaited(self, outcome: Awaitable[Any]) -> Settled:
-        return self._told(await outcome)
-
-    def _told(self, outcome: Any) -> Settled:
-        result = _as_result(self.name, outcome)
-        value: Any = result.score  # somebody else's function may put anything here
-        if not (isinstance(value, int | float) and 0 <= value <= 1):
-            raise EvaluationError(f"{self.name} gave a score of {value!r}, which is not in 0..1.")
-        passed = result.passed
-        if passed is None:
-            limit = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
-            passed = result.score >= limit
-        return settled(
-            EvalResult(
-                self.name,
-                float(result.score),
-                threshold=self.threshold,
-                success=bool(passed),
-                reason=result.reason or "",
-                metadata=_details(self.name, result.details),
-            )
-        )
+    def _one(self, outcome: Any, key: str | None = None) -> EvalResult:
+        """Return the result of one score, which decides at 0.5 where there is no threshold."""
+        score, passed = _read_outcome(self.name, outcome)
+        result = super()._one(score, key)
+        if passed is None and result.threshold is None and result.score is not None:
+            passed = result.score >= DEFAULT_THRESHOLD
+        return result if passed is None else replace(result, success=passed)
 
 
 def context_of(case: EvalTestCase) -> GraderContext:
@@ -141,27 +127,37 @@ def context_of(case: EvalTestCase) -> GraderContext:
     )
 
 
-def _as_result(name: str, outcome: Any) -> GraderResult:
+def _read_outcome(name: str, outcome: Any) -> tuple[Score, bool | None]:
+    """Return the score that a grader gives, and whether it passes where the grader says so."""
     if isinstance(outcome, GraderResult):
-        return outcome
-    if isinstance(outcome, bool):
-        return GraderResult(float(outcome), passed=outcome)
-    if isinstance(outcome, int | float):
-        return GraderResult(float(outcome))
+        score: Any = outcome.score
+        metadata = _details(name, outcome.details)
+        return Score(score, outcome.reason or "", metadata=metadata), _passed(name, outcome.passed)
+    if isinstance(outcome, Score):
+        return outcome, None
     if inspect.iscoroutine(outcome):
         outcome.close()
+    elif is_number_like(outcome):
+        number = number_of(name, outcome)
+        return Score(float(number)), number if isinstance(number, bool) else None
     raise EvaluationError(
-        f"{name} must return a GraderResult, a bool or a number, not {type(outcome).__name__}"
-        f"{_result_instead(outcome)}."
+        f"{name} must return a GraderResult, a Score, a bool or a number, or a mapping of keys to these, "
+        f"not {type(outcome).__name__}{_result_instead(outcome)}."
     )
 
 
+def _passed(name: str, passed: Any) -> bool | None:
+    verdict = None if passed is None else plain_number(passed)
+    if (passed is None) is not (verdict is None) or verdict not in (None, 0, 1):
+        raise EvaluationError(f"{name} gave passed={passed!r:.80}; it must be True, False or None.")
+    return None if verdict is None else bool(verdict)
+
+
 def _result_instead(outcome: Any) -> str:
-    """Return the line to write in the place of one that returns another kind of result."""
-    if not isinstance(outcome, Score | EvalResult):
+    """Return the line to write in the place of one that returns an `EvalResult`."""
+    if not isinstance(outcome, EvalResult):
         return ""
-    score = outcome.value if isinstance(outcome, Score) else outcome.score
-    return f"; write: return GraderResult({score!r}, reason={outcome.reason!r:.80})"
+    return f"; write: return GraderResult({outcome.score!r}, reason={outcome.reason!r:.80})"
 
 
 def _details(name: str, details: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.runtime.garbage import collection_held_back
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document
 from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
 from dokimos.suites.files import read_suite, with_settings
@@ -54,6 +55,7 @@ def read_document(path: str | Path) -> Document:
     """
     path = Path(path)
     if not path.is_file():
+        files_read.note_missing(path)
         raise ConfigurationError(f"There is no suite {path}.")
     folder = path.resolve().parent
     lookup = lookup_in(folder)
@@ -290,6 +292,7 @@ class _Compiler:
                 path = self._document.place((*steps, "files", place)).file.resolve().parent / file.path
                 values["path"] = str(path)
                 if not path.is_file():
+                    files_read.note_missing(path)
                     message = f"there is no file {path}"
                     where = (*steps, "files", place, "path")
                     self._problems.append(self._document.problem(where, message))

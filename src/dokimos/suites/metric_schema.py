@@ -233,6 +233,8 @@ class CodeMetric(Metric):
     """Whether a sync grader is called in a thread; `false` keeps it in the thread of the run."""
     serial: bool = False
     """Whether a sync grader always has the same thread, one call after another."""
+    thresholds: Annotated[dict[str, Share | None], Field(min_length=1)] | None = None
+    """Of a grader that gives several scores: thresholds by key; a key that is not named has `threshold`."""
 
 
 class EvaluatorMetric(Metric):

@@ -241,6 +241,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
         name=name,
         grader=grader,
         threshold=metric.threshold,
+        thresholds=metric.thresholds,
         blocking=metric.blocking,
         serial=metric.serial,
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dokimos.core.text import error_text
 from dokimos.core.tracebacks import located_error_text
 from dokimos.errors import ConfigurationError
+from dokimos.runtime.opened_files import files_read
 from dokimos.runtime.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.suites import compatibility
 
@@ -76,6 +77,7 @@ def _file(path: Path) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
+        files_read.note_missing(path)
         raise FileNotFoundError(f"there is no file {path}")
     if name in sys.modules and _stands_in(sys.modules[name], path.parent):
         return sys.modules[name]

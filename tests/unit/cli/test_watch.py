@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from dokimos.cli.watch import FileStates, Watch
+from dokimos.cli.watch import FilesReport, FileStates, Watch
 
 
 @pytest.fixture
@@ -66,6 +66,50 @@ def test_an_old_file_is_not_read_again(file, monkeypatch):
     assert states.changes() == []
 
 
+def test_a_mode_is_a_change_as_a_file_that_is_started_needs_it(file):
+    states = watched(file)
+    file.chmod(0o755)
+    assert states.changes() == [str(file)]
+    file.chmod(0o744)
+    assert states.changes() == []
+    file.chmod(0o644)
+    assert states.changes() == [str(file)]
+
+
+def test_every_name_in_a_folder_that_was_listed_is_watched(file):
+    folder = file.parent
+    states = watched(file, folder)
+    (folder / "note.txt").write_text("x")
+    assert states.changes() == [str(folder)]
+    (folder / "note.txt").write_text("y")
+    assert states.changes() == []
+    (folder / ".hidden").write_text("x")
+    assert states.changes() == []
+    (folder / "note.txt").unlink()
+    assert states.changes() == [str(folder)]
+
+
+def test_a_folder_that_was_looked_for_is_watched_when_it_comes(file):
+    folder = file.parent / "prompts"
+    states = watched(file, folder)
+    folder.mkdir()
+    (folder / "note.txt").write_text("x")
+    assert str(folder) in states.changes()
+    (folder / "other.txt").write_text("x")
+    assert states.changes() == [str(folder)]
+
+
+def test_names_that_runs_write_are_no_change_of_a_folder_that_they_list(file):
+    folder = file.parent
+    (folder / "old.txt").write_text("x")
+    states = watched(file, folder)
+    (folder / "report.txt").write_text("x")
+    states.ignore_names([str(folder / "report.txt"), str(folder / "old.txt")])
+    assert states.changes() == []
+    (folder / "report.txt").unlink()
+    assert states.changes() == []
+
+
 MOST_PAUSES = 10
 
 
@@ -73,7 +117,7 @@ class Stopped(Exception):
     pass
 
 
-def run_watch(steps, files, edits, runs):
+def run_watch(steps, files, edits, runs, written=()):
     """Let a watch run so often; each run and each pause does what comes next in its list."""
     seen = []
 
@@ -83,7 +127,7 @@ def run_watch(steps, files, edits, runs):
         seen.append("run")
         if steps:
             steps.pop(0)()
-        return 0, files
+        return FilesReport(files, written)
 
     def pause(seconds):
         if seen.count("pause") == MOST_PAUSES:
@@ -132,3 +176,23 @@ def test_a_file_that_each_run_writes_is_known_after_the_next_change(file):
     first_pause = seen.index("pause")
     between = "".join(step[0] for step in seen[first_pause:])
     assert "rr" not in between, "one run for each change"
+
+
+def test_a_file_that_each_run_adds_to_a_folder_that_it_lists_runs_nothing(file):
+    turn, written = iter(range(100)), []
+
+    def write():
+        path = file.parent / f"{next(turn)}.txt"
+        path.write_text("x")
+        written.append(str(path))
+
+    edits = [lambda: file.write_text("two")]
+    seen = run_watch([write] * 20, [str(file), str(file.parent)], edits, runs=3, written=written)
+    assert seen.count("run") == 2
+
+
+def test_a_file_that_somebody_adds_during_a_run_to_a_folder_that_it_lists_runs_again(file):
+    steps = [lambda: None, lambda: (file.parent / "new.txt").write_text("x")]
+    edits = [lambda: file.write_text("two")]
+    seen = run_watch(steps, [str(file), str(file.parent)], edits, runs=3)
+    assert seen[:5] == ["run", "pause", "pause", "run", "run"]

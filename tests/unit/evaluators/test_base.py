@@ -4,8 +4,12 @@ import asyncio
 import copy
 import threading
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy
 import pytest
 
 from dokimos.core.results import EvalResult, Score
@@ -55,6 +59,92 @@ class Raises(Evaluator):
 def test_the_threshold_decides_unless_a_bool_does(outcome, threshold, score, success):
     result = Returns(outcome=outcome, threshold=threshold).evaluate(CASE)
     assert (result.score, result.success, result.threshold) == (score, success, threshold)
+
+
+class Tensor:
+    """A scalar as PyTorch and JAX have them: neither a number of Python nor registered as one."""
+
+    dtype = "float32"
+
+    def __init__(self, *values):
+        self.values = values
+
+    def item(self):
+        (value,) = self.values
+        return value
+
+
+@pytest.mark.parametrize(
+    ("outcome", "score", "success"),
+    [
+        (numpy.float32(0.5), 0.5, True),
+        (numpy.float16(0.25), 0.25, False),
+        (numpy.float64(0.5), 0.5, True),
+        (numpy.longdouble(0.5), 0.5, True),
+        (numpy.int64(1), 1.0, True),
+        (numpy.uint8(0), 0.0, False),
+        (numpy.bool_(True), 1.0, True),
+        (numpy.bool_(False), 0.0, False),
+        (numpy.array(0.5), 0.5, True),
+        (numpy.array([0.5]), 0.5, True),
+        (Tensor(0.5), 0.5, True),
+        (Tensor(False), 0.0, False),
+        (Decimal("0.5"), 0.5, True),
+        (Fraction(1, 4), 0.25, False),
+        (Score(numpy.float32(0.5), "because"), 0.5, True),
+        (Score(Decimal("0.25")), 0.25, False),
+    ],
+)
+def test_numbers_and_booleans_of_other_libraries_are_scores(outcome, score, success):
+    for given in (outcome, {"key": outcome}):
+        result = Returns(outcome=given, threshold=0.5).evaluate(CASE)
+        if isinstance(given, dict):
+            result = result.part("key")
+        assert (result.score, result.success, result.error) == (score, success, None)
+        assert (type(result.score), type(result.success)) == (float, bool)
+
+
+def test_a_boolean_of_another_library_decides_whatever_the_threshold():
+    assert Returns(outcome=numpy.bool_(False), threshold=0.0).evaluate(CASE).success is False
+    assert Returns(outcome=numpy.bool_(True)).evaluate(CASE).success is True
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (numpy.float32("nan"), "a score of nan, which is not in 0..1. NaN comes of 0/0"),
+        (Decimal("sNaN"), "which is not in 0..1. NaN comes of 0/0"),
+        (numpy.float32("inf"), "which is not in 0..1."),
+        (Decimal("1.5"), "which is not in 0..1."),
+        (Fraction(10**400), "too large for a float"),
+        (numpy.array([0.5, 0.5]), "must return a Score, a number or a bool"),
+        (Tensor(0.5, 0.5), "must return a Score, a number or a bool"),
+        (Tensor("0.5"), "must return a Score, a number or a bool"),
+        (0.5 + 0j, "not complex"),
+        (numpy.complex64(0.5), "must return a Score, a number or a bool"),
+        (numpy.str_("0.5"), "must return a Score, a number or a bool"),
+        (MagicMock(), "not MagicMock"),
+        (Score(MagicMock()), "not MagicMock"),
+    ],
+)
+def test_what_is_not_one_number_is_an_error_and_never_a_score(outcome, error):
+    result = Returns(outcome=outcome).evaluate(CASE)
+
+    assert (result.score, result.success) == (None, None)
+    assert error in result.error
+
+
+def test_a_function_may_return_numbers_of_other_libraries():
+    def close(actual_output):
+        return numpy.float32(0.25)
+
+    def is_close(actual_output) -> numpy.bool_:
+        return numpy.array([1.0]).all()
+
+    case = EvalTestCase.of("question", "answer")
+    assert FunctionEvaluator(function=close).evaluate(case).score == 0.25
+    assert FunctionEvaluator(function=is_close).evaluate(case).success is True
+    assert FunctionEvaluator(function=is_close).gives_verdicts
 
 
 @pytest.mark.parametrize("outcome", [1.5, -0.1, float("nan"), float("inf"), None, "1", [1]])

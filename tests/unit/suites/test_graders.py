@@ -15,8 +15,8 @@ def graded(folder, body, *, metric="", case=CASE, agent="app:with_tools"):
         f"agent: {agent}\nevaluations:\n  metrics: [{{type: code, grader: 'graders.own:grade'{metric}}}]\n"
         f"test_cases: [{case}]\n"
     )
-    (result,) = item.eval_results
-    return result
+    results = item.eval_results
+    return results[0] if len(results) == 1 else {result.key: result for result in results}
 
 
 @pytest.fixture(autouse=True)
@@ -55,18 +55,76 @@ def test_a_grader_sees_the_whole_turn(folder):
         ("0.4", "", 0.4, False),
         ("0.4", ", threshold: 0.3", 0.4, True),
         ("1", "", 1.0, True),
+        ("numpy.float32(0.75)", "", 0.75, True),
+        ("numpy.bool_(False)", ", threshold: 0", 0.0, False),
+        ("Decimal('0.25')", "", 0.25, False),
+        ("Score(0.25, 'why')", ", threshold: 0.2", 0.25, True),
+        ("GraderResult(numpy.float32(0.25), passed=numpy.bool_(True))", "", 0.25, True),
     ],
 )
 def test_a_grader_may_return_a_shortcut(folder, returned, metric, score, success):
-    result = graded(folder, f"def grade(ctx):\n    return {returned}\n", metric=metric)
+    head = "import numpy\nfrom decimal import Decimal\nfrom dokimos import Score\n"
+    head += "from dokimos.suites.graders import GraderResult\n"
+    result = graded(folder, f"{head}\ndef grade(ctx):\n    return {returned}\n", metric=metric)
 
     assert (result.score, result.success) == (score, success)
+    assert (type(result.score), type(result.success)) == (float, bool)
+
+
+SEVERAL = """
+from dokimos.suites.graders import GraderResult
+
+def grade(ctx):
+    return {
+        "grounded": GraderResult(0.7, reason="two claims", details={"claims": 2}),
+        "polite": True,
+        "short": 0.4,
+        "cites": None,
+    }
+"""
+
+
+def test_a_grader_may_give_several_scores_each_with_its_threshold(folder):
+    result = graded(folder, SEVERAL, metric=", name: Triad, thresholds: {grounded: 0.8, cites: 0.5}")
+
+    found = {part.name: (part.score, part.success, part.threshold) for part in result.values()}
+    assert found == {
+        "Triad.grounded": (0.7, False, 0.8),
+        "Triad.polite": (1.0, True, None),
+        "Triad.short": (0.4, False, None),
+        "Triad.cites": (None, None, 0.5),
+    }
+    grounded = result["grounded"]
+    assert (grounded.reason, grounded.metadata) == ("two claims", {"details": {"claims": 2}})
+
+
+def test_several_scores_of_a_grader_are_averaged_over_the_turns(folder):
+    folder.write("graders/own.py", "def grade(ctx):\n    return {'turn': ctx.turn_index / 2, 'fine': True}\n")
+    item = folder.item(
+        "agent: app:echo\nevaluations:\n  metrics: [{type: code, grader: 'graders.own:grade', name: Pair}]\n"
+        "test_cases: [{turns: [{input: a}, {input: b}, {input: c}]}]\n"
+    )
+
+    results = {result.name: (result.score, result.success) for result in item.eval_results if result.key}
+    assert results == {"Pair.turn": (0.5, False), "Pair.fine": (1.0, True)}
+
+
+def test_one_wrong_score_of_several_is_an_error_of_its_own(folder):
+    result = graded(folder, "def grade(ctx):\n    return {'good': True, 'bad': 'yes'}\n")
+
+    assert result["good"].success is True
+    assert "must return a GraderResult, a Score, a bool or a number" in result["bad"].error
 
 
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ("return None", "must return a GraderResult, a bool or a number, not NoneType"),
+        ("return None", "a bool or a number, or a mapping of keys to these, not NoneType"),
+        ("return {}", "returned an empty mapping"),
+        ("return {'pass': True, 'score': 1, 'reason': 'fine'}", "a mapping of one score and texts"),
+        ("return GraderResult(1.0, passed='no')", "gave passed='no'; it must be True, False or None"),
+        ("return GraderResult('1')", "must return a Score, a number or a bool"),
+        ("return GraderResult(1.0, reason=5)", "gave a reason that is int, not text"),
         ("return 'good'", "not str"),
         ("return 1.7", "1.7, which is not in 0..1"),
         ("return float('nan')", "not in 0..1"),
@@ -162,7 +220,7 @@ def test_a_grader_that_changes_what_it_sees_changes_it_for_itself_only(folder):
         assert item.result("change").metadata["details"] == {"seen": [{"want": [3]}] * number}
 
 
-@pytest.mark.parametrize("given", ["Score(0.8, 'good')", "EvalResult.of('mine', 0.8, 0.5, 'good')"])
-def test_another_kind_of_result_is_refused_with_the_line_to_write(folder, given):
-    result = graded(folder, f"from dokimos import EvalResult, Score\n\ndef grade(ctx):\n    return {given}\n")
+def test_another_kind_of_result_is_refused_with_the_line_to_write(folder):
+    given = "EvalResult.of('mine', 0.8, 0.5, 'good')"
+    result = graded(folder, f"from dokimos import EvalResult\n\ndef grade(ctx):\n    return {given}\n")
     assert "write: return GraderResult(0.8, reason='good')" in result.error

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.core.plain_number import plain_number
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.suites.graders import GraderContext, GraderResult
 from dokimos.suites.modules import load_callable
@@ -109,14 +110,13 @@ def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
 
 def _graded(outcome: Any, threshold: float | None, *, negate: bool) -> GraderResult:
     reason = None
+    number = plain_number(outcome)
     if isinstance(outcome, Mapping):
         passed = outcome.get("pass", outcome.get("pass_"))
         score = outcome.get("score", float(bool(passed)))
         reason = outcome.get("reason")
-    elif isinstance(outcome, bool):
-        passed, score = outcome, float(outcome)
-    elif isinstance(outcome, int | float):
-        passed, score = None, float(outcome)
+    elif number is not None:
+        passed, score = (number if isinstance(number, bool) else None), float(number)
     else:
         raise EvaluationError(f"The assertion gave {type(outcome).__name__}, not a bool, a number or a map.")
     if passed is None or threshold is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
+from dokimos.runtime.opened_files import files_read
 from dokimos.suites.retrieval.chunking import Chunk, chunks_of, estimated_tokens, heading_path, sections_of
 from dokimos.suites.retrieval.convert import KIND_OF, to_text
 from dokimos.suites.retrieval.records import Record, records_of
@@ -54,10 +55,15 @@ def source_files(source: str, folder: Path) -> list[Path]:
         return [place]
     if place.is_dir():
         found = [path for path in place.rglob("*") if _is_document(path, place)]
+        for listed in {place, *(path.parent for path in found)}:
+            files_read.note_listing(listed)
     elif _PATTERN_SIGNS & set(source):
         matches = glob.glob(source, root_dir=folder, recursive=True)  # the folder's own name is no pattern
         found = [path for match in matches if (path := folder / match).is_file() and _has_text(path)]
+        for listed in {path.parent for path in found}:
+            files_read.note_listing(listed)
     else:
+        files_read.note_missing(place)
         raise ConfigurationError(f"there is no source {place}.")
     if not found:
         endings = ", ".join(ending for ending, kind in KIND_OF.items() if kind != "image")
