@@ -8,7 +8,7 @@ from dokimos import Budget, Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import EmbeddingSimilarity
-from dokimos.http import retries
+from dokimos.http import backoff
 from dokimos.judges.embedding_models import embedder
 from dokimos.judges.embeddings import embed
 from dokimos.judges.prices import Prices, Rate
@@ -26,7 +26,7 @@ VARIABLES = (
 def _plain_environment(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_BACKOFF", 0.01)
 
 
 def embedder_at(server, protocol="openai", **settings):

@@ -20,7 +20,7 @@ from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.experiment import model_calls
 from dokimos.experiment.store import load_run
 from dokimos.exporters.base import export
-from dokimos.http import retries
+from dokimos.http import backoff
 from dokimos.http.breaker import Breaker, Breakers, forget_outages
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
@@ -444,7 +444,7 @@ def test_options_that_are_no_seconds_are_refused(option, value):
 
 
 def test_calls_outside_runs_learn_too(nobody, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_BACKOFF", 0.01)
     monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
     lm = judge_at(nobody)
 

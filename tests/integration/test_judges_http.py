@@ -19,7 +19,7 @@ from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailable
 from dokimos.evaluators import ExactMatch
 from dokimos.evaluators.judged.base import JudgedEvaluator
 from dokimos.exporters.base import export
-from dokimos.http import client, retries
+from dokimos.http import backoff, client
 from dokimos.judges.ask import ask
 from dokimos.judges.capabilities import forget_capabilities
 from dokimos.judges.prices import Prices, Rate
@@ -51,7 +51,7 @@ class Right(JudgedEvaluator):
 def _plain_environment(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_BACKOFF", 0.01)
     forget_capabilities()
 
 
@@ -648,7 +648,7 @@ def test_connections_are_closed_with_their_loop(server, runner):
         else:
             runner(judge_at(server).complete("hello"))
         gc.collect()
-    assert client._lines == {}
+    assert client._endpoints == {}
 
 
 def test_connections_of_a_loop_that_goes_on_can_be_closed(server):

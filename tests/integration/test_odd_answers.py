@@ -15,7 +15,7 @@ import pytest
 
 from dokimos import judge
 from dokimos.errors import JudgeUnavailableError
-from dokimos.http import retries
+from dokimos.http import backoff
 from dokimos.judges.capabilities import forget_capabilities
 
 
@@ -23,7 +23,7 @@ from dokimos.judges.capabilities import forget_capabilities
 def _plain_environment(monkeypatch):
     monkeypatch.delenv("HTTP_PROXY", raising=False)
     monkeypatch.delenv("http_proxy", raising=False)
-    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_BACKOFF", 0.01)
     forget_capabilities()
 
 
@@ -48,7 +48,7 @@ def test_an_answer_that_is_no_json_is_shown(scripted, server, content, shown):
     server.then(scripted.raw(content), times=2)
     text = complaint(server.url)
 
-    assert text.startswith(f"openai tiny: the answer is no JSON: {shown}")
+    assert text.startswith(f"openai tiny: the answer is not JSON: {shown}")
     assert text.endswith("(tried 2 times)")
     assert len(text) < 500
 

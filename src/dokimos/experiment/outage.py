@@ -62,7 +62,7 @@ class Outage:
         """Return since when the endpoint of an evaluator is down, None where it is not."""
         if result.error is None or result.error_kind != UNAVAILABLE:
             return None
-        behind = [one for one in self._breakers.open_ones() if one.label in result.error]
+        behind = [one for one in self._breakers.open_breakers() if one.label in result.error]
         return behind[0].history() if behind else None
 
     def _note_answer(self, result: EvalResult) -> None:

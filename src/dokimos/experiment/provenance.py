@@ -23,7 +23,7 @@ _SECRET_VALUE: Final = re.compile(
     r"\b(sk-|sk_live_|gh[a-z]_|github_pat_|glpat-|hf_|xox[a-z]-|AKIA|AIza|eyJ)[A-Za-z0-9_\-.]{8,}"
 )
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]+):[^/\s]+@")
-HIDDEN: Final = "***"
+REDACTED: Final = "***"
 
 
 def scrubbed_command(argv: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -32,20 +32,20 @@ def scrubbed_command(argv: Sequence[str] | None = None) -> tuple[str, ...]:
     hide_next = False
     for argument in sys.argv if argv is None else argv:
         if hide_next and not argument.startswith("--"):
-            scrubbed.append(HIDDEN)
+            scrubbed.append(REDACTED)
             hide_next = False
             continue
         name, equals, _ = argument.partition("=")
         is_secret = _SECRET_OPTION.search(name) is not None
         hide_next = argument.startswith("-") and is_secret and not equals
         whole = is_secret and bool(equals) and argument.startswith("-")
-        scrubbed.append(f"{name}={HIDDEN}" if whole else _scrub_value(argument))
+        scrubbed.append(f"{name}={REDACTED}" if whole else _scrub_value(argument))
     return tuple(scrubbed)
 
 
 def _scrub_value(argument: str) -> str:
-    without_passwords = _URL_PASSWORD.sub(rf"\1:{HIDDEN}@", argument)
-    return _SECRET_VALUE.sub(HIDDEN, _SECRET_MEMBER.sub(rf"\1{HIDDEN}", without_passwords))
+    without_passwords = _URL_PASSWORD.sub(rf"\1:{REDACTED}@", argument)
+    return _SECRET_VALUE.sub(REDACTED, _SECRET_MEMBER.sub(rf"\1{REDACTED}", without_passwords))
 
 
 def git_state() -> tuple[str | None, bool | None]:

@@ -15,7 +15,7 @@ from dokimos.core.tracebacks import located_error_text
 
 Redact: TypeAlias = Callable[[str], str]
 
-HIDDEN: Final = "[could not be redacted]"
+REDACTED: Final = "[could not be redacted]"
 
 
 class Redaction:
@@ -30,16 +30,16 @@ class Redaction:
             redacted = self._redact(text)
         except Exception as error:
             self._problem = f"raised {located_error_text(error)}"
-            return HIDDEN
+            return REDACTED
         if not isinstance(redacted, str):
             self._problem = f"gave {type(redacted).__name__} instead of text"
-            return HIDDEN
+            return REDACTED
         return redacted
 
     def warnings(self) -> list[str]:
         if not self._problem:
             return []
-        return [f"redact {self._problem}; such texts were replaced by {HIDDEN!r}."]
+        return [f"redact {self._problem}; such texts were replaced by {REDACTED!r}."]
 
 
 def redacted_value(value: Any, redact: Redact) -> Any:

@@ -12,7 +12,7 @@ _LONGEST_LABEL: Final = 63
 _LONGEST_HOST: Final = 253
 
 
-def fault_of_url(url: str, *, is_root: bool = False) -> str | None:
+def find_url_fault(url: str, *, is_root: bool = False) -> str | None:
     """Return what keeps requests from being sent to a URL, None where nothing does.
 
     Args:
@@ -31,7 +31,7 @@ def fault_of_url(url: str, *, is_root: bool = False) -> str | None:
         parts = urlsplit(url)
     except ValueError:
         return "has a host that cannot be read: an IPv6 address stands in [ ]"
-    return _fault_of_port(parts) or _fault_of_host(parts)
+    return _find_port_fault(parts) or _find_host_fault(parts)
 
 
 def has_login(url: str) -> bool:
@@ -39,7 +39,7 @@ def has_login(url: str) -> bool:
     return "@" in urlsplit(url).netloc
 
 
-def _fault_of_port(parts: SplitResult) -> str | None:
+def _find_port_fault(parts: SplitResult) -> str | None:
     try:
         is_port = parts.port != 0
     except ValueError:
@@ -49,7 +49,7 @@ def _fault_of_port(parts: SplitResult) -> str | None:
     return f"has the port {parts.netloc.rpartition(':')[2]!r:.40}, and a port is a number from 1 to 65535"
 
 
-def _fault_of_host(parts: SplitResult) -> str | None:
+def _find_host_fault(parts: SplitResult) -> str | None:
     host = parts.hostname or ""
     if not host:
         return "names no host"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
+
+FIRST_BACKOFF: Final = 0.5
+LONGEST_BACKOFF: Final = 30.0
 
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -26,16 +30,22 @@ _COUNTERS: Final = (
 """The headers (remaining, reset, limit) of each kind of limit."""
 
 
+def backoff(failures: int) -> float:
+    """Return the seconds to wait after so many failures: doubled each time, half of it jitter."""
+    longest = min(FIRST_BACKOFF * 2 ** (failures - 1), LONGEST_BACKOFF)
+    return random.uniform(longest / 2, longest)
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a refusal asks to wait: `Retry-After` in seconds or as a date."""
+    """Return the seconds that a refusal asks to wait: `Retry-After` in (milli)seconds or as a date."""
     text = headers.get("retry-after-ms")
-    if text is not None and (milliseconds := _number(text)) is not None:
+    if text is not None and (milliseconds := _parse_number(text)) is not None:
         return milliseconds / 1000
     text = headers.get("retry-after")
     if text is None:
         return None
-    seconds = _number(text)
-    return seconds if seconds is not None else _until(text)
+    seconds = _parse_number(text)
+    return seconds if seconds is not None else _seconds_until(text)
 
 
 def rate_limit_pause(headers: Mapping[str, str], in_flight: int) -> float | None:
@@ -48,26 +58,26 @@ def rate_limit_pause(headers: Mapping[str, str], in_flight: int) -> float | None
     for remaining, reset, limit in _COUNTERS:
         if headers.get(remaining) != "0":
             continue
-        full = duration(headers.get(reset, ""))
+        full = parse_duration(headers.get(reset, ""))
         if full is not None:
-            whole = _number(headers.get(limit, "")) or 1.0
+            whole = _parse_number(headers.get(limit, "")) or 1.0
             share = min(1.0, max(in_flight, 1) / whole) if "requests" in remaining else 0.1
             longest = max(longest or 0.0, full * share)
     return longest
 
 
-def duration(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Return the seconds that `6m0s`, `120ms`, `1.5`, or a date from now on stand for."""
-    number = _number(text)
+    number = _parse_number(text)
     if number is not None:
         return number
     parts = _PART.findall(text)
     if parts and "".join(map("".join, parts)) == text:
         return sum(float(value) * _SECONDS[unit] for value, unit in parts)
-    return _until(text)
+    return _seconds_until(text)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -75,12 +85,12 @@ def _number(text: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def _until(text: str) -> float | None:
-    when = _moment(text.strip())
+def _seconds_until(text: str) -> float | None:
+    when = _parse_date(text.strip())
     return None if when is None else max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             when = read(text)

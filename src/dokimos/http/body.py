@@ -70,7 +70,7 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, most: int) -> b
     async for chunk in chunks:
         received += len(chunk)
         try:
-            parts.append(_decoded(chunk, decoder, received, most))
+            parts.append(_decode_chunk(chunk, decoder, received, most))
         except TooLarge:
             raise TooLarge(b"".join(parts)) from None
     if decoder is not None:
@@ -78,7 +78,7 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, most: int) -> b
     return b"".join(parts)
 
 
-def _decoded(chunk: bytes, decoder: _Decoder | None, received: int, most: int) -> bytes:
+def _decode_chunk(chunk: bytes, decoder: _Decoder | None, received: int, most: int) -> bytes:
     if received > most:
         raise TooLarge
     return chunk if decoder is None else decoder.decode(chunk)

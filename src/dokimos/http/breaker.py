@@ -42,31 +42,31 @@ THROTTLED_SECONDS: Final = 1.0
 """After so many tries and so long, calls that a rate limit refuses take turns, and no longer wait alone."""
 
 
-class Trouble(Enum):
-    """What happened to a call that had no answer."""
+class FailureKind(Enum):
+    """Why a call had no usable answer."""
 
     UNREACHABLE = auto()
     """Nothing was sent: no such host, no connection, no TLS."""
     DENIED = auto()
     """401 or 403."""
-    LIMITED = auto()
+    RATE_LIMITED = auto()
     """429."""
-    FAILING = auto()
+    SERVER_ERROR = auto()
     """A failure of the server, a cut connection, no answer in time."""
 
 
-class NextStep(Enum):
-    """What a call that failed is to do."""
+class RetryDecision(Enum):
+    """Whether a call that failed is retried, and who decides how often."""
 
-    TRY_AGAIN = auto()
-    """As soon as it is admitted, and however often it has tried: the breaker decides when it is enough."""
-    COUNT = auto()
-    """Try again as often as it may by itself."""
+    RETRY = auto()
+    """Retry once the breaker admits it, however often it was tried: the breaker decides when to stop."""
+    COUNT_ATTEMPTS = auto()
+    """Retry with backoff, as often as the call's own attempts allow."""
     GIVE_UP = auto()
 
 
 class Breaker:
-    """What is known of one endpoint, for all threads and event loops."""
+    """The circuit breaker of one endpoint, for all threads and event loops."""
 
     def __init__(self, label: str, breakers: Breakers) -> None:
         self.label = label
@@ -78,7 +78,7 @@ class Breaker:
         self._mutex = threading.Lock()
         self._cause = ""
         self._down_since = ""
-        self._trouble = Trouble.FAILING
+        self._failure = FailureKind.SERVER_ERROR
         self._first_failure = 0.0
         self._last_try = 0.0
         """When the last try had failed: what was sent before says nothing new."""
@@ -122,7 +122,7 @@ class Breaker:
                     raise self._breakers.error(f"{self.label}: not tried: {why}", self)
                 self._next_try = now + self._breakers.probe_seconds
                 return 0.0
-            if not self._takes_turns(now):
+            if not self._serializes_calls(now):
                 return 0.0
             if now < self._next_try:
                 return self._next_try - now
@@ -133,42 +133,47 @@ class Breaker:
         """Say since when the endpoint has been down, and why."""
         return f"{self.label} has been down since {self._down_since} ({self._cause})"
 
-    def went_well(self) -> None:
-        """Say that a call had its answer."""
+    def record_success(self) -> None:
+        """Record that a call was answered."""
         if self.has_answered and not self.is_failing:
             return
         self.has_answered = True
-        self.is_there()
+        self.record_contact()
 
-    def is_there(self) -> None:
-        """Say that the server refused a request for what is in it: it is not down."""
+    def record_contact(self) -> None:
+        """Record that the server refused a request for what is in it: it is reachable, and not down."""
         if self.is_failing:
             with self._mutex:
                 self.is_failing = self.is_open = False
                 self._tries = 0
 
-    def failed(self, trouble: Trouble, cause: str, *, started: float, wait: float | None = None) -> NextStep:
-        """Say that a call had no answer; `wait` is how long the server asks to wait."""
+    def record_failure(
+        self, kind: FailureKind, cause: str, *, started: float, retry_after: float | None = None
+    ) -> RetryDecision:
+        """Record that a call, sent at `started`, failed, and return whether it may be retried.
+
+        `retry_after` is how many seconds the server asks to wait.
+        """
         with self._mutex:
             now = self._breakers.clock()
             if not self.is_failing:
-                self._begin(cause, now if self.has_answered else started, started)
-            self._trouble = trouble
+                self._start_outage(cause, now if self.has_answered else started, started)
+            self._failure = kind
             if started >= self._last_try:
                 self._tries += 1
                 self._last_try = now
-                self._next_try = now + self._pause(wait, now)
-            if self.is_open or self._is_down(now, wait):
+                self._next_try = now + self._pause(retry_after, now)
+            if self.is_open or self._is_down(now, retry_after):
                 self._next_try = max(self._next_try, now + self._breakers.probe_seconds)
                 self.is_open = self._breakers.has_opened = True
-                return NextStep.GIVE_UP
-            return NextStep.TRY_AGAIN if self._decides(now) else NextStep.COUNT
+                return RetryDecision.GIVE_UP
+            return RetryDecision.RETRY if self._decides_retries(now) else RetryDecision.COUNT_ATTEMPTS
 
     def error(self, message: str) -> JudgeUnavailableError:
         """Return the error of a call that failed for what is wrong with the endpoint, not with itself."""
         return self._breakers.error(message, self)
 
-    def _begin(self, cause: str, now: float, started: float) -> None:
+    def _start_outage(self, cause: str, now: float, started: float) -> None:
         self.is_failing = True
         self._cause = cause
         self._down_since = self._breakers.wall().strftime("%H:%M:%S")
@@ -179,11 +184,11 @@ class Breaker:
     def _is_down(self, now: float, wait: float | None) -> bool:
         elapsed = now - self._first_failure
         if not self.has_answered:
-            if self._trouble is Trouble.DENIED:
+            if self._failure is FailureKind.DENIED:
                 return self._tries >= DENIED_TRIES
             if self._is_starting(now):
                 return False
-            if self._trouble is Trouble.UNREACHABLE:
+            if self._failure is FailureKind.UNREACHABLE:
                 return self._tries >= OPENING_TRIES or elapsed >= OPENING_SECONDS
         patience = self._breakers.patience
         if wait is not None and wait > patience:
@@ -194,16 +199,16 @@ class Breaker:
         """Whether it is an endpoint whose start is waited for."""
         return not self.has_answered and now - self._first_failure < self._breakers.start_seconds
 
-    def _takes_turns(self, now: float) -> bool:
+    def _serializes_calls(self, now: float) -> bool:
         """Whether calls go one by one until the endpoint answers."""
-        if self._trouble is Trouble.UNREACHABLE:
+        if self._failure is FailureKind.UNREACHABLE:
             return True
-        if self._trouble is Trouble.LIMITED:
+        if self._failure is FailureKind.RATE_LIMITED:
             return self._tries >= THROTTLED_TRIES and now - self._first_failure >= THROTTLED_SECONDS
-        return self._trouble is Trouble.FAILING and self._is_starting(now)
+        return self._failure is FailureKind.SERVER_ERROR and self._is_starting(now)
 
-    def _decides(self, now: float) -> bool:
-        return self._breakers.in_run and self._takes_turns(now)
+    def _decides_retries(self, now: float) -> bool:
+        return self._breakers.in_run and self._serializes_calls(now)
 
     def _pause(self, wait: float | None, now: float) -> float:
         longest = LONGEST_START_WAIT if self._is_starting(now) else LONGEST_WAIT
@@ -241,7 +246,7 @@ class Breakers:
         breaker = self._by_key.get(key)
         return breaker or self._by_key.setdefault(key, Breaker(label, self))
 
-    def open_ones(self) -> list[Breaker]:
+    def open_breakers(self) -> list[Breaker]:
         """Return the breakers of endpoints that are down."""
         return [breaker for breaker in list(self._by_key.values()) if breaker.is_open]
 

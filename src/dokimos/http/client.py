@@ -1,4 +1,9 @@
-"""The one HTTP client: sends JSON, and sees a request through rate limits, failures and cut connections."""
+"""The one HTTP client: sends JSON and retries through rate limits (429), failures and cut connections.
+
+Each attempt passes three things that all calls to an endpoint share: its `Breaker` (is it down?), its
+`Throttle` (how many at once, how fast?) and its open connections. `Retries` belongs to one call and says how
+long to wait before the next attempt.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +23,19 @@ from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Oversized, Unsendable
 from dokimos.http.backoff import rate_limit_pause, retry_after
 from dokimos.http.body import LIMIT_VARIABLE, reply_limit
-from dokimos.http.breaker import Breaker, Trouble, current_breakers
+from dokimos.http.breaker import Breaker, FailureKind, current_breakers
 from dokimos.http.refusal import (
     UNREADABLE,
     Complaint,
     RequestRefused,
-    complaint_in,
-    complaint_of,
-    phrase_of,
-    shown_content,
-    status_inside,
+    excerpt_of_content,
+    find_complaint,
+    find_status,
+    format_status,
+    parse_complaint,
 )
 from dokimos.http.retries import ATTEMPTS, Retries
-from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
+from dokimos.http.secret import Secret, redact, redact_credentials, redact_url
 from dokimos.http.throttle import Limits, Throttle
 
 if TYPE_CHECKING:
@@ -92,9 +97,9 @@ async def post_json(
         JudgeUnavailableError: when there is no answer, after all attempts; in a run it is an
             `EndpointDownError` where that is the endpoint's fault.
     """
-    line = await _line_to(target)
+    endpoint = await _open_endpoint(target)
     breaker = _breaker_of(target, secrets)
-    return await _Sending(line, breaker, target, url, content, headers, secrets, tokens).reply()
+    return await _Sending(endpoint, breaker, target, url, content, headers, secrets, tokens).reply()
 
 
 def error_of_refusal(
@@ -106,10 +111,10 @@ def error_of_refusal(
     """
     breaker = _breaker_of(target, secrets)
     if refusal.status not in _DENIED or breaker.has_answered:
-        breaker.is_there()
+        breaker.record_contact()
         return JudgeUnavailableError(str(refusal))
     cause = str(refusal).removeprefix(f"{target.label}: ")
-    breaker.failed(Trouble.DENIED, cause, started=refusal.sent_at)
+    breaker.record_failure(FailureKind.DENIED, cause, started=refusal.sent_at)
     return breaker.error(str(refusal))
 
 
@@ -121,9 +126,9 @@ def tokens_used(target: Target, tokens: int, *, estimate: int) -> None:
     """Correct the estimate that `post_json` was given, where there is a ceiling on tokens."""
     if target.limits.tokens_per_minute is None:
         return
-    lines = _lines.get(asyncio.get_running_loop())
-    if lines is not None and target.base_url in lines.by_url:
-        lines.by_url[target.base_url].throttle.pace.used(tokens, estimate)
+    endpoints = _endpoints.get(asyncio.get_running_loop())
+    if endpoints is not None and target.base_url in endpoints.by_url:
+        endpoints.by_url[target.base_url].throttle.pace.correct_estimate(tokens, estimate)
 
 
 async def close_sessions() -> None:
@@ -131,21 +136,30 @@ async def close_sessions() -> None:
 
     They are closed by themselves where the loop is ended by `asyncio.run` or by dokimos.
     """
-    lines = _lines.get(asyncio.get_running_loop())
-    for line in [] if lines is None else list(lines.by_url.values()):
-        if not line.throttle.in_flight:
-            await line.close()
+    endpoints = _endpoints.get(asyncio.get_running_loop())
+    for endpoint in [] if endpoints is None else list(endpoints.by_url.values()):
+        if not endpoint.throttle.in_flight:
+            await endpoint.close()
 
 
 class _Sending:
     """One request until its reply, over several attempts."""
 
-    __slots__ = ("_breaker", "_content", "_headers", "_line", "_retries", "_secrets", "_target",
-                 "_tokens", "_url")  # fmt: skip
+    __slots__ = (
+        "_breaker",
+        "_content",
+        "_endpoint",
+        "_headers",
+        "_retries",
+        "_secrets",
+        "_target",
+        "_tokens",
+        "_url",
+    )  # fmt: skip
 
     def __init__(
         self,
-        line: _Line,
+        endpoint: _Endpoint,
         breaker: Breaker,
         target: Target,
         url: str,
@@ -154,7 +168,7 @@ class _Sending:
         secrets: tuple[Secret, ...],
         tokens: int,
     ) -> None:
-        self._line = line
+        self._endpoint = endpoint
         self._breaker = breaker
         self._target = target
         self._url = url
@@ -176,89 +190,93 @@ class _Sending:
 
     async def _attempt(self) -> Reply | float:
         """Return the reply, or the seconds to wait before the next attempt."""
-        throttle = self._line.throttle
-        round_sent = await throttle.enter(self._tokens)
+        throttle = self._endpoint.throttle
+        round_sent = await throttle.acquire(self._tokens)
         start = time.perf_counter()
         self._retries.begin()
         try:
-            session = self._line.session()
+            session = self._endpoint.session()
             answer = await session.post(
                 self._url, self._content, self._headers, self._target.timeout, most=self._target.most_bytes
             )
             latency_ms = (time.perf_counter() - start) * 1000
-            answer = answer._replace(content=without_credentials(answer.content, self._secrets))
-            return self._judged(answer, latency_ms, round_sent)
+            answer = answer._replace(content=redact_credentials(answer.content, self._secrets))
+            return self._read_answer(answer, latency_ms, round_sent)
         except Unsendable as fault:
             raise JudgeUnavailableError(self._message(f"the request cannot be sent ({fault})")) from None
         except Oversized:
             raise JudgeUnavailableError(self._message(self._too_large())) from None
         except NoAnswer as failure:
             if failure.timed_out:
-                throttle.was_refused(round_sent, wait=None, rate_limited=False)
-            return self._failed(str(failure), Trouble.UNREACHABLE if failure.unsent else Trouble.FAILING)
+                throttle.on_overload(round_sent, retry_after=None, rate_limited=False)
+            return self._retry_delay(
+                str(failure), FailureKind.UNREACHABLE if failure.unsent else FailureKind.SERVER_ERROR
+            )
         finally:
-            throttle.leave()
+            throttle.release()
 
     def _too_large(self) -> str:
         megabytes = f"{self._target.most_bytes / 2**20:g} MB"
         return f"the answer is larger than {megabytes}; max_reply_mb or {LIMIT_VARIABLE} allows more"
 
-    def _judged(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:
-        throttle = self._line.throttle
+    def _read_answer(self, answer: Answer, latency_ms: float, round_sent: int) -> Reply | float:
+        throttle = self._endpoint.throttle
         if 200 <= answer.status < 300:
             try:
                 data = json.loads(answer.content)
             except UNREADABLE:
-                shown = shown_content(answer.content) or "it is empty"
-                return self._failed(f"the answer is no JSON: {shown}", Trouble.FAILING)
-            status = status_inside(data)
+                shown = excerpt_of_content(answer.content) or "it is empty"
+                return self._retry_delay(f"the answer is not JSON: {shown}", FailureKind.SERVER_ERROR)
+            status = find_status(data)
             if status is None:
-                throttle.went_well(round_sent)
-                self._breaker.went_well()
+                throttle.on_success(round_sent)
+                self._breaker.record_success()
                 self._look_ahead(answer.headers)
                 return Reply(data, latency_ms)
-            return self._refused(status, complaint_in(data), answer.headers, round_sent)
-        return self._refused(answer.status, self._complaint(answer), answer.headers, round_sent)
+            return self._retry_refusal(status, find_complaint(data), answer.headers, round_sent)
+        return self._retry_refusal(answer.status, self._complaint(answer), answer.headers, round_sent)
 
     def _complaint(self, answer: Answer) -> Complaint:
         if answer.status in _ELSEWHERE and "Location" in answer.headers:
-            with contextlib.suppress(ValueError):  # it is no URL
-                place = shown_url(urljoin(self._url, answer.headers["Location"]))
+            with contextlib.suppress(ValueError):  # it is not a URL
+                place = redact_url(urljoin(self._url, answer.headers["Location"]))
                 return Complaint(f"the API is at {place} instead; give the base_url that leads there")
-        return complaint_of(answer.content)
+        return parse_complaint(answer.content)
 
     def _look_ahead(self, headers: Mapping[str, str]) -> None:
-        pause = rate_limit_pause(headers, self._line.throttle.in_flight)
+        pause = rate_limit_pause(headers, self._endpoint.throttle.in_flight)
         if pause:
-            self._line.throttle.pace.pause(pause)
+            self._endpoint.throttle.pace.pause(pause)
 
-    def _refused(
+    def _retry_refusal(
         self, status: int, complaint: Complaint, headers: Mapping[str, str], round_sent: int
     ) -> float:
-        reason = f"{phrase_of(status)}: {complaint.message or 'no message'}"
-        if complaint.is_final(status):
+        reason = f"{format_status(status)}: {complaint.message or 'no message'}"
+        if not complaint.is_retryable(status):
             raise RequestRefused(
                 self._message(reason), status=status, complaint=complaint, sent_at=self._retries.sent_at
             )
         if status == _FAILED and self._target.is_application:
-            self._breaker.is_there()
+            self._breaker.record_contact()
             raise JudgeUnavailableError(self._message(reason))
         wait = retry_after(headers)
         limited = status == _RATE_LIMITED
         if limited or status in _OVERLOADED:
-            self._line.throttle.was_refused(round_sent, wait=wait, rate_limited=limited)
-        return self._failed(reason, Trouble.LIMITED if limited else Trouble.FAILING, wait)
+            self._endpoint.throttle.on_overload(round_sent, retry_after=wait, rate_limited=limited)
+        return self._retry_delay(
+            reason, FailureKind.RATE_LIMITED if limited else FailureKind.SERVER_ERROR, wait
+        )
 
-    def _failed(self, reason: str, trouble: Trouble, wait: float | None = None) -> float:
-        """Return how long to wait before the next attempt. Raises when there is none."""
-        return self._retries.failed(trouble, scrubbed(reason, self._secrets), wait)
+    def _retry_delay(self, reason: str, kind: FailureKind, wait: float | None = None) -> float:
+        """Return the seconds to wait before the next attempt. Raises when there is none."""
+        return self._retries.next_delay(kind, redact(reason, self._secrets), wait)
 
     def _message(self, problem: str) -> str:
-        return scrubbed(f"{self._target.label}: {problem}", self._secrets)
+        return redact(f"{self._target.label}: {problem}", self._secrets)
 
 
-class _Line:
-    """The connections to one endpoint from one event loop, and the throttle before them."""
+class _Endpoint:
+    """The connections to one endpoint from one event loop, and its throttle."""
 
     def __init__(self, base_url: str) -> None:
         self.throttle = Throttle()
@@ -279,11 +297,11 @@ class _Line:
             await session.close()
 
 
-class _LoopLines:
-    """All lines of one event loop; closed when the loop ends."""
+class _LoopEndpoints:
+    """All endpoints that one event loop calls; closed when the loop ends."""
 
     def __init__(self) -> None:
-        self.by_url: dict[str, _Line] = {}
+        self.by_url: dict[str, _Endpoint] = {}
         self.closing: AsyncGenerator[None, None] | None = None
 
     async def close_at_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
@@ -291,34 +309,34 @@ class _LoopLines:
         try:
             yield
         finally:
-            _lines.pop(loop, None)
-            for line in self.by_url.values():
-                await line.close()
+            _endpoints.pop(loop, None)
+            for endpoint in self.by_url.values():
+                await endpoint.close()
 
 
-_lines: dict[asyncio.AbstractEventLoop, _LoopLines] = {}
+_endpoints: dict[asyncio.AbstractEventLoop, _LoopEndpoints] = {}
 
 
-async def _line_to(target: Target) -> _Line:
+async def _open_endpoint(target: Target) -> _Endpoint:
     refuse_when_offline(target.base_url, target.label)
     loop = asyncio.get_running_loop()
-    lines = _lines.get(loop)
-    if lines is None:
-        lines = await _lines_of(loop)
-    line = lines.by_url.get(target.base_url)
-    if line is None:
-        line = lines.by_url[target.base_url] = _Line(target.base_url)
-    line.throttle.hold_to(target.limits)
-    return line
+    endpoints = _endpoints.get(loop)
+    if endpoints is None:
+        endpoints = await _register_loop(loop)
+    endpoint = endpoints.by_url.get(target.base_url)
+    if endpoint is None:
+        endpoint = endpoints.by_url[target.base_url] = _Endpoint(target.base_url)
+    endpoint.throttle.apply_limits(target.limits)
+    return endpoint
 
 
-async def _lines_of(loop: asyncio.AbstractEventLoop) -> _LoopLines:
-    for other in [each for each in _lines if each.is_closed()]:
-        _lines.pop(other, None)
-    lines = _lines[loop] = _LoopLines()
-    lines.closing = lines.close_at_end(loop)
-    await anext(lines.closing)
-    return lines
+async def _register_loop(loop: asyncio.AbstractEventLoop) -> _LoopEndpoints:
+    for other in [each for each in _endpoints if each.is_closed()]:
+        _endpoints.pop(other, None)
+    endpoints = _endpoints[loop] = _LoopEndpoints()
+    endpoints.closing = endpoints.close_at_end(loop)
+    await anext(endpoints.closing)
+    return endpoints
 
 
 def refuse_when_offline(url: str, label: str) -> None:
@@ -326,7 +344,7 @@ def refuse_when_offline(url: str, label: str) -> None:
     if is_local(url) or os.environ.get(OFFLINE, "") in ("", "0"):
         return
     raise JudgeUnavailableError(
-        f"{label}: {shown_url(url)} was not called because {OFFLINE} is set; unset it, or replay a cassette."
+        f"{label}: {redact_url(url)} was not called because {OFFLINE} is set; unset it, or replay a cassette."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a server says when it refuses a request."""
+"""Error replies of servers: what they say, and whether the request is worth a retry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ UNREADABLE: Final = (ValueError, RecursionError)
 """What the JSON reader raises; the second one where lists are nested very deeply."""
 _FAILURE: Final = 500
 _NOT_IMPLEMENTED: Final = 501
-_WORTH_RETRYING: Final = frozenset({408, 409, 425, 429})
+_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+"""Client errors that pass: timeout, conflict, too early, rate limit. Server errors (5xx) are retried too."""
 
 _STATUS_OF_CODE: Final = {"server_error": 500, "rate_limit_exceeded": 429, "insufficient_quota": 429}
 _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
@@ -36,21 +37,21 @@ class Complaint:
     code: str = ""
 
     @property
-    def quota_is_spent(self) -> bool:
-        """Waiting does not help: there is no money left."""
+    def is_quota_exhausted(self) -> bool:
+        """Whether the account is out of money, so that waiting does not help."""
         return self.code in _SPENT
 
-    def is_final(self, status: int) -> bool:
-        """Say whether the same request would be refused again."""
-        if self.quota_is_spent or status == _NOT_IMPLEMENTED:
-            return True
-        if status == _FAILURE:  # of local servers, also where they cannot do what was asked for
-            return _BLAMES_REQUEST.search(self.message) is not None
-        return status < _FAILURE and status not in _WORTH_RETRYING
+    def is_retryable(self, status: int) -> bool:
+        """Say whether the same request may succeed later: for 429, 5xx and a few others."""
+        if self.is_quota_exhausted or status == _NOT_IMPLEMENTED:
+            return False
+        if status == _FAILURE:  # local servers also answer so to what they cannot do at all
+            return _BLAMES_REQUEST.search(self.message) is None
+        return status > _FAILURE or status in _RETRYABLE
 
 
 class RequestRefused(JudgeUnavailableError):
-    """A request was refused; sending it again as it is would not help."""
+    """A request was refused; retrying it unchanged would not help."""
 
     def __init__(self, message: str, *, status: int, complaint: Complaint, sent_at: float = 0.0) -> None:
         self.status = status
@@ -60,21 +61,21 @@ class RequestRefused(JudgeUnavailableError):
         super().__init__(message)
 
 
-def complaint_of(content: bytes) -> Complaint:
-    """Read an error reply, in any of the forms that providers and local servers use."""
+def parse_complaint(content: bytes) -> Complaint:
+    """Parse an error reply, in any of the forms that providers and local servers use."""
     try:
         tree = json.loads(content.decode("utf-8", "replace"))
     except UNREADABLE:
-        return Complaint(shown_content(content))
-    return complaint_in(tree)
+        return Complaint(excerpt_of_content(content))
+    return find_complaint(tree)
 
 
-def shown_content(content: bytes) -> str:
-    """Return what a server sent that is no JSON, on one line and cut."""
+def excerpt_of_content(content: bytes) -> str:
+    """Return the beginning of a body that is not JSON, on one line."""
     return shorten(" ".join(content[:_MOST_SHOWN].decode("utf-8", "replace").split()), SHOWN)
 
 
-def complaint_in(tree: Any) -> Complaint:
+def find_complaint(tree: Any) -> Complaint:
     """Find the provider's words in the JSON of an error; Gemini's comes in a list."""
     if isinstance(tree, list) and len(tree) == 1:
         tree = tree[0]
@@ -88,7 +89,7 @@ def complaint_in(tree: Any) -> Complaint:
     return Complaint(_text(message), str(error.get("param") or ""), str(code))
 
 
-def status_inside(tree: Any) -> int | None:
+def find_status(tree: Any) -> int | None:
     """Return the status of an error that came with status 200, as some gateways send them."""
     error = tree.get("error") if isinstance(tree, Mapping) else None
     if not error:
@@ -99,7 +100,7 @@ def status_inside(tree: Any) -> int | None:
     return _STATUS_OF_CODE.get(str(code), 400)
 
 
-def phrase_of(status: int) -> str:
+def format_status(status: int) -> str:
     """Return `429 Too Many Requests`."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from dokimos.runtime.secrets import HIDDEN, SHORTEST_SECRET
+from dokimos.runtime.secrets import REDACTED, SHORTEST_SECRET
 
 _SHORTEST: Final = 8
 """A shorter value is cut out of no text, nor is one without a digit: `ollama`, `not-needed`."""
@@ -29,7 +29,7 @@ class Secret:
         return self._value
 
     def __repr__(self) -> str:
-        return HIDDEN
+        return REDACTED
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._value == self._value
@@ -41,18 +41,18 @@ class Secret:
         return bool(self._value)
 
 
-def secrets_in(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...]:
+def secrets_of_headers(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...]:
     """Return the values of headers, any of which may be a key but for those about the form of an answer."""
     return tuple(Secret(value) for name, value in headers.items() if name.lower() not in _HARMLESS)
 
 
-def scrubbed(text: str, secrets: Iterable[Secret] = ()) -> str:
+def redact(text: str, secrets: Iterable[Secret] = ()) -> str:
     """Return `text` without the given secrets and without what looks like a key."""
     for secret in secrets:
         value = secret.reveal()
         if _is_key(value):
-            text = text.replace(value, HIDDEN)
-    return _LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+            text = text.replace(value, REDACTED)
+    return _LOOKS_LIKE_A_KEY.sub(REDACTED, text)
 
 
 def _is_key(value: str) -> bool:
@@ -60,7 +60,7 @@ def _is_key(value: str) -> bool:
     return len(value) >= SHORTEST_SECRET or (len(value) >= _SHORTEST and any(map(str.isdigit, value)))
 
 
-def without_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
+def redact_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
     """Return an answer without the keys in `secrets`: some servers send back what they were sent.
 
     A key has no white space and is no URL; the words of a title are not cut out.
@@ -68,11 +68,11 @@ def without_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
     for secret in secrets:
         for word in secret.reveal().split():
             if len(word) >= SHORTEST_SECRET and "://" not in word:
-                content = content.replace(word.encode(), HIDDEN.encode())
+                content = content.replace(word.encode(), REDACTED.encode())
     return content
 
 
-def shown_url(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL without its user, password, query and fragment, which may hold secrets."""
     try:
         parts = urlsplit(url)

@@ -51,9 +51,9 @@ class Session:
                 timeout=self._timeout(seconds),
                 allow_redirects=False,
             ) as response:
-                return Answer(response.status, response.headers, await _content(response, most))
+                return Answer(response.status, response.headers, await _read_content(response, most))
         except aiohttp.ClientConnectorError as error:
-            raise NoAnswer(_reason(error), unsent=True) from error
+            raise NoAnswer(_explain_error(error), unsent=True) from error
         except aiohttp.ConnectionTimeoutError:
             place = self._url(url)
             waited = f"within {min(CONNECT_SECONDS, seconds):g} s"
@@ -63,9 +63,9 @@ class Session:
         except TimeoutError:
             raise NoAnswer(f"no answer within {seconds:g} s", timed_out=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswer(_reason(error)) from error
+            raise NoAnswer(_explain_error(error)) from error
         except ValueError as error:
-            raise Unsendable(_reason_of_refusal(error)) from None
+            raise Unsendable(_explain_unsendable(error)) from None
 
     async def close(self) -> None:
         await self._session.close()
@@ -85,7 +85,7 @@ class Session:
         return found
 
 
-async def _content(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_content(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Read an answer; of an error that is too large only the beginning."""
     encoding = response.headers.get("Content-Encoding", "")
     length = response.content_length
@@ -116,13 +116,13 @@ def _proxy_for(url: str) -> URL | None:
     return proxy
 
 
-def _reason_of_refusal(error: ValueError) -> str:
+def _explain_unsendable(error: ValueError) -> str:
     if "credentials encoded in URL" in str(error):
         return "its URL holds a user and password, which go into the same header as the key; leave one out"
     return str(error)
 
 
-def _why(error: aiohttp.ClientConnectorError) -> str:
+def _explain_connection_error(error: aiohttp.ClientConnectorError) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     system = error.os_error
@@ -131,10 +131,10 @@ def _why(error: aiohttp.ClientConnectorError) -> str:
     return system.strerror or str(system)
 
 
-def _reason(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         place = f"{error.host}:{error.port}"  # the proxy's, where there is one
-        return f"cannot connect to {place} ({_why(error)})"
+        return f"cannot connect to {place} ({_explain_connection_error(error)})"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy refuses with {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientResponseError):  # the status that it has is not the server's

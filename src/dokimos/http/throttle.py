@@ -1,8 +1,11 @@
-"""Lets calls to one endpoint through: no more at once, and no faster, than it can take.
+"""Throttle of one endpoint: adaptive concurrency (AIMD), and a pace after rate limits.
 
-Concurrency grows by one for every reply until the first refusal, then by one for every round of replies, and
-halves when the endpoint refuses. A rate limit (429) also sets a pace, drawn from what was accepted of late,
-that creeps up again. What was sent before a refusal says nothing new: each round of refusals counts once.
+Calls go out no more at once, and no faster, than the endpoint can take.
+
+Concurrency grows by one for every reply until the first refusal (slow start), then by one for every round of
+replies, and halves when the endpoint refuses: additive increase, multiplicative decrease. A rate limit (429)
+also sets a pace, drawn from what was accepted of late, that creeps up again. What was sent before a refusal
+says nothing new: each round of refusals counts once.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class Limits:
 
 
 class Throttle:
-    """The way to one endpoint, shared by all who call it from one event loop."""
+    """How many calls to one endpoint may be in flight, for all who call it from one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = START_CONCURRENCY
@@ -50,9 +53,9 @@ class Throttle:
         self._limits: Limits | None = None
         self._known_limits: set[Limits] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._steep = True
+        self._is_slow_start = True
 
-    def hold_to(self, limits: Limits) -> None:
+    def apply_limits(self, limits: Limits) -> None:
         """Apply a user's ceilings, beside those applied before."""
         if limits is self._limits:
             return
@@ -60,27 +63,27 @@ class Throttle:
         if limits in self._known_limits:
             return
         self._known_limits.add(limits)
-        wanted = [each.max_concurrency for each in self._known_limits if each.max_concurrency is not None]
-        self.ceiling = min(wanted, default=MAX_CONCURRENCY)
+        ceilings = [each.max_concurrency for each in self._known_limits if each.max_concurrency is not None]
+        self.ceiling = min(ceilings, default=MAX_CONCURRENCY)
         self.limit = min(self.limit, float(self.ceiling))
-        self.pace.hold_to(limits)
+        self.pace.apply_limits(limits)
 
-    async def enter(self, tokens: int) -> int:
-        """Wait until a call may be sent; `tokens` is what it may need. Returns the number of its round."""
+    async def acquire(self, tokens: int) -> int:
+        """Wait until a call of about so many tokens may be sent, and return the number of its round."""
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
         else:
-            await self._handed_over()
+            await self._wait_for_slot()
         if self.pace.active:
             try:
-                await self.pace.turn(tokens)
+                await self.pace.wait_for_turn(tokens)
             except BaseException:
-                self.leave()
+                self.release()
                 raise
         return self.round
 
-    def leave(self) -> None:
-        """Say that a call has ended, however it did."""
+    def release(self) -> None:
+        """Give the slot of a call back, however the call ended."""
         self.in_flight -= 1
         while self._waiting and self.in_flight < self.limit:
             future = self._waiting.popleft()
@@ -88,30 +91,30 @@ class Throttle:
                 self.in_flight += 1
                 future.set_result(None)
 
-    def went_well(self, round_sent: int) -> None:
-        """Say that a call had its reply, before it leaves."""
+    def on_success(self, round_sent: int) -> None:
+        """Raise the concurrency after a reply; call it before `release`."""
         if self.in_flight >= self.limit - 1:
-            step = 1.0 if self._steep else 1.0 / self.limit
+            step = 1.0 if self._is_slow_start else 1.0 / self.limit
             self.limit = min(self.limit + step, float(self.ceiling))
-        self.pace.went_well(late=round_sent < self.round)
+        self.pace.on_success(late=round_sent < self.round)
 
-    def was_refused(self, round_sent: int, *, wait: float | None, rate_limited: bool) -> None:
-        """Say that the endpoint refused a call, or let it time out, because there was too much of it."""
+    def on_overload(self, round_sent: int, *, retry_after: float | None, rate_limited: bool) -> None:
+        """Halve the concurrency after a 429, 503, 529 or timeout; a rate limit (429) also slows the pace."""
         if round_sent < self.round:
             return
         self.round += 1
-        self._steep = False
+        self._is_slow_start = False
         self.limit = max(1.0, min(self.limit, self.in_flight) / 2)
-        self.pace.was_refused(wait, rate_limited=rate_limited)
+        self.pace.on_overload(retry_after, rate_limited=rate_limited)
 
-    async def _handed_over(self) -> None:
+    async def _wait_for_slot(self) -> None:
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self.leave()  # the place was ours already
+                self.release()  # the place was ours already
             else:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(future)
@@ -119,7 +122,7 @@ class Throttle:
 
 
 class Pace:
-    """When the next call may start."""
+    """When the next call may start: a token bucket per ceiling, and a rate learned from refusals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.active = False
@@ -136,13 +139,13 @@ class Pace:
         self._tokens: Bucket | None = None
         self._lock = asyncio.Lock()
 
-    def hold_to(self, limits: Limits) -> None:
+    def apply_limits(self, limits: Limits) -> None:
         now = self._clock()
-        self._requests = _lower(self._requests, limits.requests_per_minute, now)
-        self._tokens = _lower(self._tokens, limits.tokens_per_minute, now)
+        self._requests = _lower_ceiling(self._requests, limits.requests_per_minute, now)
+        self._tokens = _lower_ceiling(self._tokens, limits.tokens_per_minute, now)
         self.active = self.active or self._requests is not None or self._tokens is not None
 
-    async def turn(self, tokens: int) -> None:
+    async def wait_for_turn(self, tokens: int) -> None:
         """Wait for the turn of a call, and take it."""
         async with self._lock:
             while (delay := self._delay(tokens)) > 0:
@@ -154,12 +157,12 @@ class Pace:
         self._resume = max(self._resume, self._clock() + seconds)
         self.active = True
 
-    def used(self, tokens: int, estimate: int) -> None:
+    def correct_estimate(self, tokens: int, estimate: int) -> None:
         """Correct the estimate of a call's tokens once they are known."""
         if self._tokens is not None:
             self._tokens.level -= tokens - estimate
 
-    def went_well(self, *, late: bool) -> None:
+    def on_success(self, *, late: bool) -> None:
         """Count a reply; `late` says that its call was sent before the last refusal, and accepted."""
         now = self._clock()
         second = int(now)
@@ -168,11 +171,11 @@ class Pace:
         else:
             self._accepted.append(_Second(second, now))
         if self.rate is not None:
-            self.rate = self._grown(now, self.rate)
+            self.rate = self._grow_rate(now, self.rate)
             if late:
-                self.rate = max(self.rate, self._accepted_rate(now) * MARGIN)
+                self.rate = max(self.rate, self._recent_rate(now) * MARGIN)
 
-    def was_refused(self, wait: float | None, *, rate_limited: bool) -> None:
+    def on_overload(self, wait: float | None, *, rate_limited: bool) -> None:
         """Slow down; a second refusal while the wait of the first one lasts stops everyone until its end."""
         now = self._clock()
         if rate_limited:
@@ -184,7 +187,7 @@ class Pace:
         self._warned_until = max(self._warned_until, now + wait)
 
     def _slow_down(self, now: float) -> None:
-        accepted = self._accepted_rate(now)
+        accepted = self._recent_rate(now)
         if not accepted and self.rate is None:
             return  # nothing to draw a pace from: each call waits by itself
         if self.rate is None:
@@ -196,14 +199,14 @@ class Pace:
         self._next = max(self._next, now + 1 / self.rate)
         self.active = True
 
-    def _accepted_rate(self, now: float) -> float:
+    def _recent_rate(self, now: float) -> float:
         """Calls a second that went well, over the last ten seconds at most and one at least."""
         recent = [each for each in self._accepted if each.first >= now - WINDOW_SECONDS]
         if not recent:
             return 0.0
         return sum(each.count for each in recent) / max(now - recent[0].first, 1.0)
 
-    def _grown(self, now: float, rate: float) -> float:
+    def _grow_rate(self, now: float, rate: float) -> float:
         """Creep up by 1 % a second at first and ever faster, so that a passing shortage is soon forgotten."""
         since = (now - self._refused_at) / 4
         growth = min(0.01 * (1 + since * since) * (now - self._grown_at), 0.5)
@@ -262,7 +265,7 @@ class Bucket:
         self.level -= amount
 
 
-def _lower(bucket: Bucket | None, per_minute: float | None, now: float) -> Bucket | None:
+def _lower_ceiling(bucket: Bucket | None, per_minute: float | None, now: float) -> Bucket | None:
     if per_minute is None or (bucket is not None and bucket.per_minute <= per_minute):
         return bucket
     return Bucket(per_minute, now)

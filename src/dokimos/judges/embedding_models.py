@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.http.refusal import RequestRefused
-from dokimos.http.secret import shown_url
+from dokimos.http.secret import redact_url
 from dokimos.judges.completion import TokenCounts, count, part, parts
 from dokimos.judges.embeddings import BATCH_SIZE, Embeddings
 from dokimos.judges.factory import judge
@@ -51,7 +51,7 @@ class HttpEmbedder:
     def identity(self) -> str:
         """What tells this embedder from another: protocol, endpoint, model and dimensions, never the key."""
         made = "" if self.dimensions is None else f" (dimensions={self.dimensions})"
-        return f"embeddings of {self.endpoint.label} at {shown_url(self.endpoint.url)}{made}"
+        return f"embeddings of {self.endpoint.label} at {redact_url(self.endpoint.url)}{made}"
 
     def __repr__(self) -> str:
         return f"<{self.identity}>"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
-from dokimos.http.address import fault_of_url, has_login
+from dokimos.http.address import find_url_fault, has_login
 from dokimos.http.body import reply_limit
 from dokimos.http.client import (
     Reply,
@@ -25,7 +25,7 @@ from dokimos.http.client import (
 )
 from dokimos.http.refusal import RequestRefused
 from dokimos.http.retries import ATTEMPTS
-from dokimos.http.secret import Secret, secrets_in, shown_url
+from dokimos.http.secret import Secret, redact_url, secrets_of_headers
 from dokimos.http.throttle import Limits
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges.completion import Completion, TokenCounts, explain_incomplete
@@ -127,14 +127,14 @@ class HttpJudge(ABC):
             object.__setattr__(self, name, value)
 
     def _check_url(self, url: str) -> None:
-        fault = fault_of_url(url, is_root=True)
+        fault = find_url_fault(url, is_root=True)
         if fault is None and self.api_key and has_login(url) and "Authorization" in self.authorization(""):
             fault = (
                 "holds a user and password, which would go into the same header as the api_key; "
                 "leave one of them out"
             )
         if fault is not None:
-            raise ConfigurationError(f"{self.label}: base_url {fault}; it is {shown_url(url)!r}.")
+            raise ConfigurationError(f"{self.label}: base_url {fault}; it is {redact_url(url)!r}.")
 
     @property
     def label(self) -> str:
@@ -283,7 +283,7 @@ class HttpJudge(ABC):
         return error_of_refusal(self._target, refusal, self._secrets(self._key()))
 
     def _secrets(self, key: Secret | None) -> tuple[Secret, ...]:
-        secrets = secrets_in(self.headers) if self.headers else ()
+        secrets = secrets_of_headers(self.headers) if self.headers else ()
         return secrets if key is None else (*secrets, key)
 
     def metrics_of(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
@@ -315,7 +315,7 @@ class HttpJudge(ABC):
     def _identity(self, url: str) -> str:
         given = {name: getattr(self, name) for name in (*_SETTINGS, *self.own_settings)}
         settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
-        return f"{type(self).__name__} {self.model} at {shown_url(url)} ({settings})"
+        return f"{type(self).__name__} {self.model} at {redact_url(url)} ({settings})"
 
     def _target_at(self, url: str) -> Target:
         limits = Limits(

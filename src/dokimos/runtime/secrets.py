@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 Redactor: TypeAlias = Callable[[str], str]
 """Takes out of a text what must not be written down."""
 
-HIDDEN: Final = "[secret]"
+REDACTED: Final = "[secret]"
 SHORTEST_SECRET: Final = 16
 """A shorter value is taken for no key: it could be an ordinary word."""
 
@@ -46,7 +46,7 @@ def secret_redactor() -> Redactor:
     def clean(text: str) -> str:
         for value in values:
             if value in text:
-                text = text.replace(value, HIDDEN)
+                text = text.replace(value, REDACTED)
         return _KEY_LIKE.sub(_hidden, text) if _may_hold_key(text) else text
 
     return clean
@@ -56,7 +56,7 @@ def _hidden(like: re.Match[str]) -> str:
     """Keep names without a digit. Looked for in the pattern, it would take quadratic time."""
     found = like.group()
     is_key = _DIGIT.search(found) or like.string.endswith("earer ", 0, like.start())
-    return HIDDEN if is_key else found
+    return REDACTED if is_key else found
 
 
 def _may_hold_key(text: str) -> bool:

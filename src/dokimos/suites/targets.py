@@ -200,31 +200,31 @@ class Endpoint:
     @classmethod
     def of(cls, agent: Agent) -> Endpoint:
         from dokimos.evaluators.response_path import check_response_path
-        from dokimos.http.address import fault_of_url
-        from dokimos.http.secret import shown_url
+        from dokimos.http.address import find_url_fault
+        from dokimos.http.secret import redact_url
 
         assert agent.url is not None
         if agent.output_path is not None:
             check_response_path("agent.output_path", agent.output_path)
-        fault = fault_of_url(agent.url)
+        fault = find_url_fault(agent.url)
         if fault is not None:
-            raise ConfigurationError(f"the agent's url {fault}; it is {shown_url(agent.url)!r}.")
+            raise ConfigurationError(f"the agent's url {fault}; it is {redact_url(agent.url)!r}.")
         headers = {name: value.get_secret_value() for name, value in agent.headers.items()}
         return cls(agent.url, headers, agent.output_path)
 
     async def __call__(self, request: Request) -> Any:
         from dokimos.http.client import Target, error_of_refusal, post_json
         from dokimos.http.refusal import RequestRefused
-        from dokimos.http.secret import secrets_in, shown_url
+        from dokimos.http.secret import redact_url, secrets_of_headers
         from dokimos.http.throttle import Limits
 
-        label = f"the agent at {shown_url(self.url)}"
+        label = f"the agent at {redact_url(self.url)}"
         target = Target(
             base_url=self.url, label=label, limits=Limits(), timeout=600.0, attempts=1, is_application=True
         )
         content = json.dumps(request.to_json(), ensure_ascii=False).encode("utf-8", "backslashreplace")
         headers = {"content-type": "application/json", **self.headers}
-        secrets = secrets_in(self.headers)
+        secrets = secrets_of_headers(self.headers)
         try:
             answer = await post_json(target, self.url, content, headers=headers, secrets=secrets)
         except RequestRefused as refusal:

@@ -203,7 +203,7 @@ EVENT_ROLES: Final = {
 CHOICE: Final = "gen_ai.choice"
 ELIDED: Final = "<elided>"
 """What Google's instrumentations write in the place of content that they do not capture."""
-HIDDEN: Final = "__REDACTED__"
+REDACTED: Final = "__REDACTED__"
 """What OpenInference's write there."""
 CHOICE_COUNT: Final = ("gen_ai.request.choice.count", "gen_ai.request.n")
 DETAILS: Final = frozenset(

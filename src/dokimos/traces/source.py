@@ -22,11 +22,11 @@ from dokimos.traces.semconv import (
     FLAT_INPUTS,
     FLAT_OUTPUTS,
     FLATTENED,
-    HIDDEN,
     INPUT_MESSAGES,
     OUTPUT_MESSAGES,
     PLAIN_INPUTS,
     PLAIN_OUTPUTS,
+    REDACTED,
 )
 from dokimos.traces.span import Span, SpanEvent
 
@@ -46,8 +46,8 @@ class SpanSource:
             if event.name in DETAILS:
                 body = event.body if isinstance(event.body, dict) else {}
                 attributes = {**body, **event.attributes, **attributes}
-        if "openinference.span.kind" in attributes and HIDDEN in attributes.values():
-            attributes = {key: value for key, value in attributes.items() if value != HIDDEN}
+        if "openinference.span.kind" in attributes and REDACTED in attributes.values():
+            attributes = {key: value for key, value in attributes.items() if value != REDACTED}
         if adk.EVENT_ID in attributes:
             attributes = adk.conventional(attributes)
         if vercel.OPERATION in attributes:

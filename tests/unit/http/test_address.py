@@ -4,7 +4,7 @@ import pytest
 
 from dokimos import judge
 from dokimos.errors import ConfigurationError
-from dokimos.http.address import fault_of_url, has_login
+from dokimos.http.address import find_url_fault, has_login
 
 FAULTS = {
     "localhost:8000/v1": "must start with http:// or https://",
@@ -36,7 +36,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("url", FAULTS, ids=range(len(FAULTS)))
 def test_what_is_wrong_with_a_root_is_said(url):
-    assert fault_of_url(url, is_root=True).startswith(FAULTS[url])
+    assert find_url_fault(url, is_root=True).startswith(FAULTS[url])
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_what_is_wrong_with_a_root_is_said(url):
     ],
 )
 def test_nothing_is_wrong_with_others(url):
-    assert fault_of_url(url, is_root=True) is None
+    assert find_url_fault(url, is_root=True) is None
 
 
 def test_an_application_may_be_behind_a_query():
-    assert fault_of_url("http://host/chat?version=2") is None
+    assert find_url_fault("http://host/chat?version=2") is None
 
 
 def test_a_login_is_seen():

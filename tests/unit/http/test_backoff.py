@@ -3,7 +3,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from dokimos.http.backoff import duration, rate_limit_pause, retry_after
+from dokimos.http.backoff import parse_duration, rate_limit_pause, retry_after
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_retry_after_may_be_a_date():
     ],
 )
 def test_durations_are_read_as_providers_write_them(text, seconds):
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 def test_nothing_is_paused_while_something_is_left():

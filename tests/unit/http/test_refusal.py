@@ -1,8 +1,8 @@
 import pytest
 
 from dokimos.http.client import is_local
-from dokimos.http.refusal import Complaint, complaint_of, phrase_of, status_inside
-from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
+from dokimos.http.refusal import Complaint, find_status, format_status, parse_complaint
+from dokimos.http.secret import Secret, redact, redact_credentials, redact_url
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from dokimos.http.secret import Secret, scrubbed, shown_url, without_credentials
     ],
 )
 def test_the_provider_s_own_words_are_found(content, message):
-    assert complaint_of(content).message == message
+    assert parse_complaint(content).message == message
 
 
 def test_a_long_message_is_cut():
-    assert len(complaint_of(b"x" * 10_000).message) < 400
+    assert len(parse_complaint(b"x" * 10_000).message) < 400
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_a_long_message_is_cut():
     ],
 )
 def test_an_error_inside_a_good_reply_has_a_status(tree, status):
-    assert status_inside(tree) == status
+    assert find_status(tree) == status
 
 
 def test_statuses_are_named():
-    assert (phrase_of(429), phrase_of(529), phrase_of(799)) == (
+    assert (format_status(429), format_status(529), format_status(799)) == (
         "429 Too Many Requests",
         "529 Overloaded",
         "799",
@@ -54,7 +54,7 @@ def test_secrets_are_cut_out_of_text():
     text = "key hunter2hunter2 and sk-abc123def456ghi and Bearer abcdefgh1234 but not task-force"
 
     assert (
-        scrubbed(text, [Secret("hunter2hunter2")])
+        redact(text, [Secret("hunter2hunter2")])
         == "key [secret] and [secret] and [secret] but not task-force"
     )
 
@@ -63,17 +63,17 @@ def test_secrets_are_cut_out_of_text():
 def test_what_is_given_where_no_key_is_needed_is_not_cut_out_of_errors(word):
     text = f"{word} knows no total_tokens of {word}"
 
-    assert scrubbed(text, [Secret(word)]) == text
+    assert redact(text, [Secret(word)]) == text
 
 
 @pytest.mark.parametrize("key", ["hunter2!", "token-abc123", "correct-horse-battery"])
 def test_keys_of_one_s_own_making_are_cut_out_of_errors(key):
-    assert scrubbed(f"no such key: {key}.", [Secret(key)]) == "no such key: [secret]."
+    assert redact(f"no such key: {key}.", [Secret(key)]) == "no such key: [secret]."
 
 
 @pytest.mark.parametrize("text", ["400: API_KEY_INVALID", "unsupported: api_versions_unsupported"])
 def test_words_about_keys_are_none(text):
-    assert scrubbed(text) == text
+    assert redact(text) == text
 
 
 def test_a_secret_shows_itself_to_nobody():
@@ -85,7 +85,7 @@ def test_a_secret_shows_itself_to_nobody():
 
 
 def test_a_shown_url_has_no_password_and_no_query():
-    assert shown_url("https://me:pw@host:8080/v1?key=abc#x") == "https://host:8080/v1"
+    assert redact_url("https://me:pw@host:8080/v1?key=abc#x") == "https://host:8080/v1"
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ def test_what_stays_on_this_machine(url, local):
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "final"),
+    ("status", "message", "retryable"),
     [
-        (400, "", True),
-        (404, "No such model", True),
-        (408, "", False),
-        (429, "Slow down", False),
-        (500, "Out of order", False),
-        (500, "Failed to parse grammar", True),
-        (501, "", True),
-        (503, "response_format", False),
+        (400, "", False),
+        (404, "No such model", False),
+        (408, "", True),
+        (429, "Slow down", True),
+        (500, "Out of order", True),
+        (500, "Failed to parse grammar", False),
+        (501, "", False),
+        (503, "response_format", True),
     ],
 )
-def test_what_would_be_refused_again_is_told_from_what_may_pass(status, message, final):
-    assert Complaint(message).is_final(status) is final
+def test_rate_limits_and_failures_are_retryable_and_wrong_requests_are_not(status, message, retryable):
+    assert Complaint(message).is_retryable(status) is retryable
 
 
-def test_no_money_left_is_final():
-    assert Complaint("", code="insufficient_quota").is_final(429)
+def test_an_exhausted_quota_is_not_retryable():
+    assert not Complaint("", code="insufficient_quota").is_retryable(429)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_no_money_left_is_final():
 def test_answers_lose_keys_and_nothing_else(secret, shown):
     answer = b"0123456789abcdef for Acme Support Desk at https://acme.example.com"
 
-    assert without_credentials(answer, [Secret(secret)]).decode() == shown
+    assert redact_credentials(answer, [Secret(secret)]).decode() == shown
 
 
 def test_a_url_that_is_none_shows_nothing_of_itself():
-    assert shown_url("http://me:secret@[box/v1") == "http://..."
+    assert redact_url("http://me:secret@[box/v1") == "http://..."

@@ -13,24 +13,24 @@ class Clock:
         return self.now
 
 
-async def enter(throttle, count):
-    return [await throttle.enter(0) for _ in range(count)]
+async def acquire(throttle, count):
+    return [await throttle.acquire(0) for _ in range(count)]
 
 
 async def rounds_of(throttle, replies):
     for _ in range(replies):
-        sent = await throttle.enter(0)
-        throttle.went_well(sent)
-        throttle.leave()
+        sent = await throttle.acquire(0)
+        throttle.on_success(sent)
+        throttle.release()
 
 
 async def fill(throttle):
     """Send as many as it lets through, and have them all answered."""
-    rounds = await enter(throttle, int(throttle.limit))
+    rounds = await acquire(throttle, int(throttle.limit))
     for sent in rounds:
-        throttle.went_well(sent)
+        throttle.on_success(sent)
     for _ in rounds:
-        throttle.leave()
+        throttle.release()
 
 
 async def test_concurrency_grows_with_replies_up_to_its_ceiling():
@@ -52,38 +52,38 @@ async def test_concurrency_does_not_grow_where_it_is_not_used():
 
 async def test_a_round_of_refusals_halves_concurrency_once():
     throttle = Throttle()
-    rounds = await enter(throttle, 16)
+    rounds = await acquire(throttle, 16)
 
     for sent in rounds:
-        throttle.was_refused(sent, wait=None, rate_limited=False)
+        throttle.on_overload(sent, retry_after=None, rate_limited=False)
 
     assert throttle.limit == 8
 
 
 async def test_refusals_of_later_calls_halve_it_again():
     throttle = Throttle()
-    await enter(throttle, 8)
-    throttle.was_refused(0, wait=None, rate_limited=False)
-    throttle.was_refused(1, wait=None, rate_limited=False)
+    await acquire(throttle, 8)
+    throttle.on_overload(0, retry_after=None, rate_limited=False)
+    throttle.on_overload(1, retry_after=None, rate_limited=False)
 
     assert throttle.limit == 2
 
 
 async def test_it_never_falls_below_one():
     throttle = Throttle()
-    await enter(throttle, 1)
+    await acquire(throttle, 1)
     for sent in range(10):
-        throttle.was_refused(sent, wait=None, rate_limited=False)
+        throttle.on_overload(sent, retry_after=None, rate_limited=False)
 
     assert throttle.limit == 1
 
 
 async def test_after_a_refusal_it_grows_by_one_for_each_round_of_replies():
     throttle = Throttle()
-    await enter(throttle, 16)
-    throttle.was_refused(0, wait=None, rate_limited=False)
+    await acquire(throttle, 16)
+    throttle.on_overload(0, retry_after=None, rate_limited=False)
     for _ in range(16):
-        throttle.leave()
+        throttle.release()
 
     await fill(throttle)
 
@@ -92,14 +92,14 @@ async def test_after_a_refusal_it_grows_by_one_for_each_round_of_replies():
 
 async def test_who_waits_comes_in_their_turn():
     throttle = Throttle()
-    throttle.hold_to(Limits(max_concurrency=1))
+    throttle.apply_limits(Limits(max_concurrency=1))
     order = []
 
     async def call(name):
-        await throttle.enter(0)
+        await throttle.acquire(0)
         order.append(name)
         await asyncio.sleep(0)
-        throttle.leave()
+        throttle.release()
 
     await asyncio.gather(*(call(name) for name in "abcd"))
 
@@ -108,22 +108,22 @@ async def test_who_waits_comes_in_their_turn():
 
 async def test_the_lowest_ceiling_counts():
     throttle = Throttle()
-    throttle.hold_to(Limits(max_concurrency=20))
-    throttle.hold_to(Limits(max_concurrency=5))
-    throttle.hold_to(Limits())
+    throttle.apply_limits(Limits(max_concurrency=20))
+    throttle.apply_limits(Limits(max_concurrency=5))
+    throttle.apply_limits(Limits())
 
     assert (throttle.ceiling, throttle.limit) == (5, 5)
 
 
 async def test_a_waiter_that_is_cancelled_leaves_its_place_to_the_next():
     throttle = Throttle()
-    throttle.hold_to(Limits(max_concurrency=1))
-    await throttle.enter(0)
-    first = asyncio.create_task(throttle.enter(0))
-    second = asyncio.create_task(throttle.enter(0))
+    throttle.apply_limits(Limits(max_concurrency=1))
+    await throttle.acquire(0)
+    first = asyncio.create_task(throttle.acquire(0))
+    second = asyncio.create_task(throttle.acquire(0))
     await asyncio.sleep(0)
 
-    throttle.leave()  # hands the place to the first, which is cancelled before it can take it
+    throttle.release()  # hands the place to the first, which is cancelled before it can take it
     first.cancel()
     await asyncio.wait_for(second, 1)
 
@@ -136,9 +136,9 @@ async def test_a_rate_limit_sets_the_pace_to_what_was_accepted():
     pace = Pace(clock)
     for _ in range(100):
         clock.now += 0.02
-        pace.went_well(late=False)
+        pace.on_success(late=False)
 
-    pace.was_refused(None, rate_limited=True)
+    pace.on_overload(None, rate_limited=True)
 
     assert pace.rate == pytest.approx(50 * 0.95, rel=0.03)
 
@@ -146,10 +146,10 @@ async def test_a_rate_limit_sets_the_pace_to_what_was_accepted():
 async def test_calls_accepted_before_the_refusal_still_count():
     clock = Clock()
     pace = Pace(clock)
-    pace.went_well(late=False)
-    pace.was_refused(None, rate_limited=True)
+    pace.on_success(late=False)
+    pace.on_overload(None, rate_limited=True)
     for _ in range(49):
-        pace.went_well(late=True)
+        pace.on_success(late=True)
 
     assert pace.rate == pytest.approx(50 * 0.95, rel=0.03)
 
@@ -158,14 +158,14 @@ async def test_the_pace_creeps_up_and_a_passing_shortage_is_forgotten():
     clock = Clock()
     pace = Pace(clock)
     for _ in range(10):
-        pace.went_well(late=False)
-    pace.was_refused(None, rate_limited=True)
+        pace.on_success(late=False)
+    pace.on_overload(None, rate_limited=True)
     start = pace.rate
 
     rates = []
     for _ in range(600):
         clock.now += 0.1
-        pace.went_well(late=False)
+        pace.on_success(late=False)
         rates.append(pace.rate)
 
     assert rates[20] < start * 1.05
@@ -176,10 +176,10 @@ async def test_a_first_refusal_holds_up_only_its_own_call_and_a_second_one_every
     clock = Clock()
     pace = Pace(clock)
 
-    pace.was_refused(5.0, rate_limited=False)
+    pace.on_overload(5.0, rate_limited=False)
     assert not pace.active
 
-    pace.was_refused(5.0, rate_limited=False)
+    pace.on_overload(5.0, rate_limited=False)
     assert pace.active
     assert pace._delay(0) == 5.0
 
@@ -187,9 +187,9 @@ async def test_a_first_refusal_holds_up_only_its_own_call_and_a_second_one_every
 async def test_tokens_per_minute_hold_calls_back_until_there_are_enough():
     clock = Clock()
     pace = Pace(clock)
-    pace.hold_to(Limits(tokens_per_minute=6000))  # a hundred a second
+    pace.apply_limits(Limits(tokens_per_minute=6000))  # a hundred a second
 
-    await pace.turn(100)
+    await pace.wait_for_turn(100)
     assert pace._delay(50) == pytest.approx(0.5)
-    pace.used(tokens=40, estimate=100)
+    pace.correct_estimate(tokens=40, estimate=100)
     assert pace._delay(50) <= 0

@@ -39,10 +39,10 @@ def find_base_urls() -> Iterator[Finding]:
 
 def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
     """Say whether somebody listens at a URL; nothing is sent."""
-    from dokimos.http.secret import shown_url
+    from dokimos.http.secret import redact_url
 
     parts = urlsplit(url)
-    shown = shown_url(url)
+    shown = redact_url(url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS):

@@ -21,16 +21,16 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
 from dokimos.http.backoff import retry_after
-from dokimos.http.breaker import Trouble, current_breakers
+from dokimos.http.breaker import FailureKind, current_breakers
 from dokimos.http.retries import ATTEMPTS, Retries
-from dokimos.http.secret import Secret, scrubbed, shown_url
+from dokimos.http.secret import Secret, redact, redact_url
 from dokimos.integrations.pydantic_ai import describe_tool
 from dokimos.integrations.reading import usage_of
 from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.declared.canonical import canonical_request
-from dokimos.suites.declared.models import Endpoint
 from dokimos.suites.declared.trouble import reason_of, status_of, trouble_of
+from dokimos.suites.declared.models import Endpoint
 
 _REPLIES: Final = TypeAdapter(
     list[ModelResponse], config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
@@ -108,7 +108,7 @@ class _Call:
     async def _response(self) -> ModelResponse:
         """Ask the model, again where its endpoint does not answer, as a judge's is."""
         endpoint = self.endpoint
-        place = f"{endpoint.name} at {shown_url(endpoint.url)}"
+        place = f"{endpoint.name} at {redact_url(endpoint.url)}"
         breaker = current_breakers().of((endpoint.url, endpoint.name, endpoint.key), place)
         retries = Retries(breaker, attempts=ATTEMPTS, error=AgentError)
         while True:
@@ -121,23 +121,23 @@ class _Call:
             except Exception as error:  # whatever a provider's client raises
                 await breaker.sleep(self._pause(error, retries))
             else:
-                breaker.went_well()
+                breaker.record_success()
                 return response
 
     def _pause(self, error: Exception, retries: Retries) -> float:
         """Return the seconds until the next attempt. Raises what is wrong where there is none."""
-        trouble = trouble_of(error)
+        kind = trouble_of(error)
         text = _told(error, self.endpoint.key)
-        if trouble is Trouble.UNREACHABLE:
-            text = scrubbed(reason_of(error))
-        if trouble is Trouble.DENIED:
-            raise retries.denied(text) from None
-        if trouble is None:
+        if kind is FailureKind.UNREACHABLE:
+            text = redact(reason_of(error))
+        if kind is FailureKind.DENIED:
+            raise retries.access_denied(text) from None
+        if kind is None:
             if status_of(error) is not None:
-                retries.breaker.is_there()
+                retries.breaker.record_contact()
             raise AgentError(f"{retries.breaker.label}: {text}") from None
         headers = getattr(error, "headers", None) or {}
-        return retries.failed(trouble, text, retry_after({name.lower(): headers[name] for name in headers}))
+        return retries.next_delay(kind, text, retry_after({name.lower(): headers[name] for name in headers}))
 
 
 def metrics_of(response: ModelResponse) -> CallMetrics:
@@ -182,4 +182,4 @@ def _read(text: str) -> ModelResponse:
 
 def _told(error: Exception, key: str | None) -> str:
     """Return what went wrong, without the key: some servers repeat it."""
-    return scrubbed(error_text(error), [Secret(key)] if key else ())
+    return redact(error_text(error), [Secret(key)] if key else ())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dokimos.core.error_chain import error_chain
-from dokimos.http.breaker import Trouble
+from dokimos.http.breaker import FailureKind
 
 _NO_CONNECTION: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 """Errors of the HTTP clients below those of providers, for requests that were not sent."""
@@ -21,19 +21,19 @@ _FAILING: Final = frozenset({408, 409, 425})
 _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
 
 
-def trouble_of(error: BaseException) -> Trouble | None:
+def trouble_of(error: BaseException) -> FailureKind | None:
     """Return what is wrong with an endpoint, None where an error says nothing about it."""
     status = status_of(error)
     if status is None:
         names = {cls.__name__ for each in error_chain(error) for cls in type(each).__mro__}
         if names & _NO_CONNECTION:
-            return Trouble.UNREACHABLE
-        return Trouble.FAILING if names & _NO_REPLY else None
+            return FailureKind.UNREACHABLE
+        return FailureKind.SERVER_ERROR if names & _NO_REPLY else None
     if status in _DENIED:
-        return Trouble.DENIED
+        return FailureKind.DENIED
     if status == _LIMITED:
-        return None if _is_spent(error) else Trouble.LIMITED
-    return Trouble.FAILING if status in _FAILING or status >= 500 else None
+        return None if _is_spent(error) else FailureKind.RATE_LIMITED
+    return FailureKind.SERVER_ERROR if status in _FAILING or status >= 500 else None
 
 
 def status_of(error: BaseException) -> int | None:

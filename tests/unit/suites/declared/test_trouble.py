@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from dokimos.http.breaker import Trouble
+from dokimos.http.breaker import FailureKind
 from dokimos.suites.declared.trouble import reason_of, status_of, trouble_of
 
 
@@ -35,19 +35,19 @@ def raised_from(error, *causes):
 @pytest.mark.parametrize(
     ("error", "trouble"),
     [
-        (APIError(401), Trouble.DENIED),
-        (APIError(403), Trouble.DENIED),
-        (APIError(429), Trouble.LIMITED),
+        (APIError(401), FailureKind.DENIED),
+        (APIError(403), FailureKind.DENIED),
+        (APIError(429), FailureKind.RATE_LIMITED),
         (APIError(429, {"error": {"code": "insufficient_quota"}}), None),
         (APIError(429, {"code": "insufficient_quota"}), None),
-        (APIError(408), Trouble.FAILING),
-        (APIError(500), Trouble.FAILING),
-        (APIError(503), Trouble.FAILING),
+        (APIError(408), FailureKind.SERVER_ERROR),
+        (APIError(500), FailureKind.SERVER_ERROR),
+        (APIError(503), FailureKind.SERVER_ERROR),
         (APIError(400), None),
         (APIError(404), None),
-        (raised_from(APIConnectionError(), ConnectError(), OSError()), Trouble.UNREACHABLE),
-        (raised_from(APIConnectionError(), ReadTimeout()), Trouble.FAILING),
-        (raised_from(RuntimeError("wrapped"), APIError(429)), Trouble.LIMITED),
+        (raised_from(APIConnectionError(), ConnectError(), OSError()), FailureKind.UNREACHABLE),
+        (raised_from(APIConnectionError(), ReadTimeout()), FailureKind.SERVER_ERROR),
+        (raised_from(RuntimeError("wrapped"), APIError(429)), FailureKind.RATE_LIMITED),
         (ValueError("a reply that cannot be read"), None),
     ],
 )
