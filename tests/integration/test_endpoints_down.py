@@ -701,13 +701,13 @@ def test_an_embedder_that_is_down_ends_the_run(clock, nobody):
 def test_many_threads_find_it_out_together(nobody, monkeypatch):
     monkeypatch.setattr("dokimos.http.breaker.FIRST_WAIT", 0.01)
     tried = []
-    original = Breaker.failed
+    original = Breaker.record_failure
 
-    def failed(self, *arguments, **details):
+    def record_failure(self, *arguments, **details):
         tried.append(1)
         return original(self, *arguments, **details)
 
-    monkeypatch.setattr(Breaker, "failed", failed)
+    monkeypatch.setattr(Breaker, "record_failure", record_failure)
 
     def task(example):
         return asyncio.run(model_at(nobody)(example)).outputs["output"]

@@ -83,7 +83,7 @@ def test_a_redirect_to_nowhere_tells_its_status(scripted, server):
 def test_an_answer_that_is_not_what_it_says_is_no_cut_connection(scripted, server):
     server.then(scripted.Misbehaviour(raw="plain", headers={"Content-Encoding": "gzip"}), times=2)
 
-    assert "the answer cannot be decompressed (it is no valid gzip) (tried 2 times)" in complaint(server.url)
+    assert "the answer cannot be decompressed (it is not valid gzip) (tried 2 times)" in complaint(server.url)
 
 
 def test_a_wait_beyond_patience_is_told_as_it_was_asked_for(scripted, server):
@@ -125,7 +125,7 @@ def test_a_harmless_header_is_not_cut_out_of_answers(server):
     ("proxy", "reason"),
     [
         ("socks5://127.0.0.1:1080", "the proxy that the environment names speaks socks5, not HTTP"),
-        ("http://name:pass@127.0.0.1:99999", "the proxy that the environment names is no URL"),
+        ("http://name:pass@127.0.0.1:99999", "the proxy that the environment names is not a URL"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_says_so(monkeypatch, proxy, reason):

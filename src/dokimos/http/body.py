@@ -116,7 +116,7 @@ class _Decoder:
                 if stream.eof:
                     data, self._stream = stream.unused_data, None
         except zlib.error:
-            raise Undecodable(f"it is no valid {self._name}") from None
+            raise Undecodable(f"it is not valid {self._name}") from None
         return b"".join(parts)
 
     def end(self) -> None:

@@ -63,7 +63,7 @@ def _is_key(value: str) -> bool:
 def redact_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
     """Return an answer without the keys in `secrets`: some servers send back what they were sent.
 
-    A key has no white space and is no URL; the words of a title are not cut out.
+    A key has no white space and is not a URL; the words of a title are not cut out.
     """
     for secret in secrets:
         for word in secret.reveal().split():

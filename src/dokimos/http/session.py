@@ -110,7 +110,7 @@ def _proxy_for(url: str) -> URL | None:
     try:
         proxy = URL(named if "://" in named else f"http://{named}")
     except ValueError:
-        raise Unsendable("the proxy that the environment names is no URL") from None
+        raise Unsendable("the proxy that the environment names is not a URL") from None
     if proxy.scheme not in ("http", "https"):
         raise Unsendable(f"the proxy that the environment names speaks {proxy.scheme}, not HTTP")
     return proxy

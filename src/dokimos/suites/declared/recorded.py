@@ -29,7 +29,7 @@ from dokimos.integrations.reading import usage_of
 from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.declared.canonical import canonical_request
-from dokimos.suites.declared.trouble import reason_of, status_of, trouble_of
+from dokimos.suites.declared.endpoint_failures import classify_failure, reason_of, status_of
 from dokimos.suites.declared.models import Endpoint
 
 _REPLIES: Final = TypeAdapter(
@@ -126,7 +126,7 @@ class _Call:
 
     def _pause(self, error: Exception, retries: Retries) -> float:
         """Return the seconds until the next attempt. Raises what is wrong where there is none."""
-        kind = trouble_of(error)
+        kind = classify_failure(error)
         text = _told(error, self.endpoint.key)
         if kind is FailureKind.UNREACHABLE:
             text = redact(reason_of(error))

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from dokimos.http.breaker import FailureKind
-from dokimos.suites.declared.trouble import reason_of, status_of, trouble_of
+from dokimos.suites.declared.endpoint_failures import classify_failure, reason_of, status_of
 
 
 class APIError(Exception):
@@ -52,14 +52,14 @@ def raised_from(error, *causes):
     ],
 )
 def test_an_error_says_what_is_wrong_with_its_endpoint(error, trouble):
-    assert trouble_of(error) is trouble
+    assert classify_failure(error) is trouble
 
 
 def test_a_ring_of_causes_ends():
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
 
-    assert trouble_of(one) is None
+    assert classify_failure(one) is None
     assert status_of(one) is None
 
 

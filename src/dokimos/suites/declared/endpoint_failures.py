@@ -21,7 +21,7 @@ _FAILING: Final = frozenset({408, 409, 425})
 _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
 
 
-def trouble_of(error: BaseException) -> FailureKind | None:
+def classify_failure(error: BaseException) -> FailureKind | None:
     """Return what is wrong with an endpoint, None where an error says nothing about it."""
     status = status_of(error)
     if status is None:
