@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "frameworks"
-COMMON = ["pytest>=8.4", "pytest-asyncio>=1.0", "hypothesis>=6.120"]
+COMMON = ["pytest>=8.4", "pytest-asyncio>=1.0", "pytest-timeout>=2.3", "hypothesis>=6.120"]
 
 
 def main(names):
