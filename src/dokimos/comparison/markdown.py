@@ -27,6 +27,8 @@ def verdict_text(comparison: RunComparison) -> str:
     """Return in one line what changed."""
     worse = [metric for metric in comparison.metrics if metric.change is Change.REGRESSED]
     better = [metric for metric in comparison.metrics if metric.change is Change.IMPROVED]
+    if comparison.items and not any(metric.n for metric in comparison.metrics):
+        return "Nothing was compared"
     if not worse and not better:
         return _too_few_items(comparison) or "No significant change"
     parts = []

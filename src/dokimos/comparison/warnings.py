@@ -11,6 +11,8 @@ from dokimos.core.score_range import describe_range
 from dokimos.core.text import format_list, pluralize
 
 INPUT_LENGTH = 80
+MOST_UNPAIRED = 0.2
+"""Share of the baseline's items that may be gone before a warning says what the comparison rests on."""
 
 
 def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tuple[str, ...]:
@@ -19,6 +21,7 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tupl
         [
             *_partial("baseline", baseline),
             *_partial("candidate", candidate),
+            *_unpaired(paired),
             *_reordered(paired),
             *_errors("baseline", baseline),
             *_errors("candidate", candidate),
@@ -39,6 +42,20 @@ def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
         yield (
             f"The {side} is not a whole run ({snapshot.partial}): its items were chosen, so its means and "
             "this test say nothing of the whole data set."
+        )
+
+
+def _unpaired(paired: Paired) -> Iterator[str]:
+    shared, before = len(paired.shared), len(paired.baseline)
+    if not shared and before and paired.candidate:
+        yield (
+            "The two sides have no item in common, so nothing was compared. Give the same examples the same "
+            "ids on both sides, or compare runs of the same data set."
+        )
+    elif before - shared > MOST_UNPAIRED * before:
+        yield (
+            f"{before - shared} of the {before} items of the baseline are missing from the candidate: the "
+            f"comparison rests on the {pluralize(shared, 'item')} that both have."
         )
 
 
@@ -101,9 +118,12 @@ def _repeats(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
 def _drift(baseline: Snapshot, candidate: Snapshot) -> Iterator[str]:
     for name in sorted(set(baseline.evaluators) & set(candidate.evaluators)):
         yield from _drift_of(baseline.evaluators[name], candidate.evaluators[name])
-    unknown = [name for name in candidate.evaluators if name not in baseline.evaluators]
-    if unknown and baseline.evaluators:
-        yield f"The baseline does not know {format_list(unknown)}; it is not compared."
+    added = [name for name in candidate.evaluators if name not in baseline.evaluators]
+    if added and baseline.evaluators:
+        yield f"The baseline has no {format_list(added)}: not compared."
+    removed = [name for name in baseline.evaluators if name not in candidate.evaluators]
+    if removed and candidate.evaluators:
+        yield f"The candidate has no {format_list(removed)}: not compared."
 
 
 def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:

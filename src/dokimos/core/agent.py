@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _ARGUMENT_KEYS: Final = ("arguments", "input", "args")
 """Where the dialects of a tool call have its arguments: ours and OpenAI's, Anthropic's, LangChain's."""
+_MISNAMED_ARGUMENTS: Final = frozenset({"params", "parameters", "kwargs", "inputs"})
+"""Keys that are easily written for "arguments". Ignored, they would expect a call with any arguments."""
 
 
 class _Told:
@@ -78,6 +80,8 @@ class ToolCall(_Told):
         if isinstance(function, Mapping):
             data = {**data, **function}
         given = next((data[key] for key in _ARGUMENT_KEYS if data.get(key) is not None), None)
+        if given is None:
+            _check_for_misnamed_arguments(data)
         metadata = data.get("metadata") or {}
         if isinstance(given, str):
             return cls.of_text(
@@ -350,6 +354,19 @@ class AgentTrace:
         if tasks is not None:
             metadata[TASKS] = [tasks] if isinstance(tasks, str) else list(tasks)
         return EvalTestCase(inputs, self.outputs_so_far(), metadata=metadata, error=self.error)
+
+
+def _check_for_misnamed_arguments(data: Mapping[str, Any]) -> None:
+    """Raise `ValueError` where a call without arguments has a key that was probably meant for them."""
+    from difflib import get_close_matches
+
+    for key, value in data.items():
+        if key in _ARGUMENT_KEYS or value is None:
+            continue
+        if key in _MISNAMED_ARGUMENTS or get_close_matches(str(key).lower(), ["arguments"], cutoff=0.8):
+            raise ValueError(
+                f'Tool call {data.get("name")!r} has no "arguments", but {key!r}: rename it to "arguments".'
+            )
 
 
 def _check_name(what: str, name: Any) -> None:

@@ -227,7 +227,9 @@ def _as_dataset(dataset: Any) -> Dataset | DatasetStream:
     if not isinstance(dataset, Dataset | DatasetStream):
         if not isinstance(dataset, Iterable) or isinstance(dataset, bytes | Mapping):
             raise ConfigurationError(f"Give a Dataset or examples, not {type(dataset).__name__}.")
-        dataset = Dataset(tuple(dataset))
+        examples = tuple(dataset)
+        are_rows = bool(examples) and all(isinstance(each, Mapping) for each in examples)
+        dataset = Dataset.from_rows(examples) if are_rows else Dataset(examples)
     if isinstance(dataset, Dataset) and not len(dataset):
         raise ConfigurationError(f"The dataset {dataset.name!r} has no examples.")
     return cast("Dataset | DatasetStream", dataset)

@@ -33,7 +33,8 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
     Raises:
         EvalAssertionError: naming every evaluator that fails or errors, with score, threshold and reason. An
             error that is only to warn is one too where no verdict stands beside it.
-        ConfigurationError: when there is no evaluator, or what was given is none.
+        ConfigurationError: when there is no evaluator, when something else was given, or when no evaluator
+            has a threshold to assert.
     """
     __tracebackhide__ = True
     chosen = _flat(evaluators)
@@ -49,6 +50,8 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
         raise EvalAssertionError(
             escape_control_characters(told), escape_control_characters("; ".join(in_short))
         )
+    if all(result.success is None for result in results):
+        raise ConfigurationError(_nothing_asserted(results))
     return results
 
 
@@ -125,6 +128,14 @@ def _evaluated(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eva
     found = by_evaluator((*run_sync(main()), *evaluate_inline(here, case, None)))
     names = dict.fromkeys(evaluator.name for evaluator in evaluators)
     return tuple(result for name in names for result in found[name])
+
+
+def _nothing_asserted(results: Sequence[EvalResult]) -> str:
+    names = ", ".join(dict.fromkeys(repr(result.name) for result in results))
+    return (
+        f"assert_eval() has nothing to assert: {names} gave no verdict. Give a threshold, such as "
+        "threshold=0.5; evaluator.evaluate(case) returns a score without asserting it."
+    )
 
 
 def _in_short(result: EvalResult, *, lower_is_better: bool) -> str:

@@ -7,6 +7,7 @@ from scipy import stats
 
 from dokimos.comparison import Change, ComparisonConfig, Pairing, Snapshot, compare_runs
 from dokimos.comparison.diff import Method
+from dokimos.comparison.markdown import verdict_text
 from dokimos.comparison.tree import metric_tree
 from dokimos.comparison.wording import change_sentence, evidence_sentence, interval, interval_with_note
 from dokimos.core.results import RunStatus
@@ -466,3 +467,26 @@ def test_wrong_options_are_refused(wrong):
 def test_a_snapshot_of_something_else_is_refused():
     with pytest.raises(ConfigurationError, match="ExperimentResult"):
         Snapshot.of([])
+
+
+def test_sides_without_a_common_item_are_not_called_unchanged(result):
+    before, now = Snapshot.of(result({"F1": [0.9] * 4})), Snapshot.of(result({"F1": [0.1] * 4}))
+
+    def with_ids(side: Snapshot, prefix: str) -> Snapshot:
+        items = [replace(item, id=f"{prefix}{item.index}") for item in side.items]
+        return replace(side, items=tuple(items))
+
+    found = compare_runs(with_ids(before, "a"), with_ids(now, "b"))
+
+    assert verdict_text(found) == "Nothing was compared"
+    assert any("no item in common, so nothing was compared" in text for text in found.warnings)
+
+
+def test_a_candidate_that_lacks_many_items_or_an_evaluator_says_so(result):
+    before = result({"F1": [0.9] * 10, "Match": [1] * 10})
+
+    found = compare_runs(before, result({"F1": [0.9] * 7}))
+
+    assert any("3 of the 10 items of the baseline are missing" in text for text in found.warnings)
+    assert "The candidate has no 'Match': not compared." in found.warnings
+    assert not any("missing" in text for text in compare_runs(before, result({"F1": [0.9] * 8})).warnings)

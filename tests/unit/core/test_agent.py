@@ -161,3 +161,19 @@ def test_a_task_that_gives_on_the_outputs_of_a_failed_run_is_errored():
     result = evaluate(Dataset([Example.of("a")]), task, [ToolErrors()], journal=False, quiet=True)
     assert result.error_count == 1
     assert "ValueError: boom" in result.item_results[0].error
+
+
+@pytest.mark.parametrize(
+    "key", ["arguements", "Arguments", "argument", "params", "parameters", "kwargs", "inputs"]
+)
+def test_a_call_whose_arguments_have_another_key_is_not_a_call_with_any_arguments(key):
+    with pytest.raises(ValueError, match=rf"Tool call 'search' has no \"arguments\", but '{key}'"):
+        ToolCall.from_map({"name": "search", key: {"q": "a"}})
+
+
+def test_other_keys_of_a_call_are_ignored():
+    call = ToolCall.from_map(
+        {"name": "search", "id": "1", "type": "function", "status": "done", "args": {"q": 1}}
+    )
+    assert call == ToolCall("search", {"q": 1})
+    assert ToolCall.from_map({"name": "search", "id": "1", "parameters": None}) == ToolCall("search")

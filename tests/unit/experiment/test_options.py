@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dokimos import Dataset, EvalResult, EvalTestCase, Example, Experiment, RunOptions
+from dokimos import Dataset, EvalResult, EvalTestCase, Example, Experiment, RunOptions, evaluate
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.datasets.dataset import DatasetStream
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
@@ -181,3 +181,9 @@ def test_a_stream_of_anything_but_examples_says_what_it_gave() -> None:
 def test_a_stream_is_made_of_a_function() -> None:
     with pytest.raises(ConfigurationError, match="takes a function that returns the examples, not list"):
         DatasetStream([Example.of("a")])  # type: ignore[arg-type] # refused
+
+
+def test_a_list_of_rows_is_a_dataset():
+    rows = [{"input": "a", "expectedOutput": "A"}, {"input": "b", "expectedOutput": "X"}]
+    result = evaluate(rows, str.upper, [ExactMatch()], progress=False, quiet=True)
+    assert [item.success for item in result.item_results] == [True, False]

@@ -71,9 +71,16 @@ def down(prompt: str) -> str:
     raise ConnectionError("the judge is down")
 
 
-def test_an_evaluator_without_a_threshold_only_informs():
-    (result,) = assert_eval(CASE, Levenshtein(threshold=None))
-    assert result.success is None
+def test_an_evaluator_without_a_threshold_only_informs_beside_one_with_a_verdict():
+    informational, _ = assert_eval(CASE, Levenshtein(threshold=None), judge_of(1.0))
+    assert informational.success is None
+
+
+def test_an_assertion_without_any_verdict_is_refused_instead_of_green():
+    with pytest.raises(
+        ConfigurationError, match=r"nothing to assert: 'Levenshtein' gave no verdict.*threshold="
+    ):
+        assert_eval(CASE, Levenshtein(threshold=None))
 
 
 def test_async_evaluators_are_asserted_on_while_a_loop_is_running():
