@@ -118,7 +118,7 @@ def test_the_messages_of_a_run_can_be_read_alone():
 def a_case():
     return EvalTestCase(
         {"input": "Capital of Italy?"},
-        {"output": "Rome", "context": ["Rome is the capital."]},
+        {"output": "Rome", "contexts": ["Rome is the capital."]},
         expected_outputs={"output": "Rome"},
         metrics=CallMetrics(3, 4, latency_ms=20.0),
         id="italy",
@@ -206,7 +206,7 @@ async def test_an_error_of_our_evaluator_is_a_failure_of_theirs_and_no_score():
     report = await dataset.evaluate(lambda country: "Rome", progress=False)
 
     assert report.cases[0].scores == {}
-    assert "needs an expected output" in report.cases[0].evaluator_failures[0].error_message
+    assert "requires an expected output" in report.cases[0].evaluator_failures[0].error_message
 
 
 def test_agents_of_other_instructions_are_other_judges():
