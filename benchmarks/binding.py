@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import JudgeReplyError
-from dokimos.evaluators.judged.material import material
-from dokimos.evaluators.judged.rating import ReasonedRating, Scale, rating_prompt
+from dokimos.evaluators.llm.case_sections import material
+from dokimos.evaluators.llm.rating import ReasonedRating, Scale, rating_prompt
 from dokimos.judges.attack.corpus import corpus, spread
 from dokimos.judges.factory import judge as judge_named
 from dokimos.judges.fencing import MARKER

@@ -24,7 +24,7 @@ import aiohttp
 
 from dokimos import Dataset, Example, ExperimentResult, Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.experiment.experiment import Experiment
 from dokimos.judges.ask import ask
 from dokimos.judges.factory import judge
@@ -68,7 +68,7 @@ class Verdict:
 class Right(JudgedEvaluator):
     """Asks once whether an answer is right."""
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         verdict = await ask(self.lm, prompt_for(case.input, case.actual_output), Verdict, sample=sample)
         return Score(float(verdict.verdict == "yes"), verdict.reason)
 

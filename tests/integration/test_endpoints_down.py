@@ -16,7 +16,7 @@ from dokimos.cli.main import run_command
 from dokimos.core.results import RunStatus, Score
 from dokimos.errors import EndpointDownError
 from dokimos.evaluators import EmbeddingSimilarity, ExactMatch
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.experiment import model_calls
 from dokimos.experiment.store import load_run
 from dokimos.exporters.base import export
@@ -52,7 +52,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Right(JudgedEvaluator):
-    async def judged(self, case, *, sample):
+    async def judge_case(self, case, *, sample):
         verdict = await ask(self.lm, f"Right? {case.input}", Verdict, sample=sample)
         return Score(float(verdict.verdict == "yes"), verdict.reason)
 

@@ -17,7 +17,7 @@ from dokimos import Budget, Dataset, Example, Experiment, evaluate, judge, model
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.evaluators import ExactMatch
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.exporters.base import export
 from dokimos.http import backoff, client
 from dokimos.judges.ask import ask
@@ -42,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Right(JudgedEvaluator):
-    async def judged(self, case, *, sample):
+    async def judge_case(self, case, *, sample):
         verdict = await ask(self.lm, f"Right? {case.input}", Verdict, sample=sample)
         return Score(float(verdict.verdict == "yes"), verdict.reason)
 

@@ -13,12 +13,12 @@ import pytest
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators import registry
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.compare_pairwise import compare_pairwise
-from dokimos.evaluators.judged.jury import Jury
-from dokimos.evaluators.judged.llm_judge import LLMJudge
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.compare_pairwise import compare_pairwise
+from dokimos.evaluators.llm.jury import Jury
+from dokimos.evaluators.llm.llm_judge import LLMJudge
 from dokimos.evaluators.retrieval.matching import llm_based
-from dokimos.evaluators.retrieval.metrics import Recall
+from dokimos.evaluators.retrieval.ranking_metrics import Recall
 from dokimos.judges.factory import judge as judge_named
 
 URL = os.environ.get("DOKIMOS_TEST_MODEL_URL", "")
@@ -134,7 +134,7 @@ def test_two_results_are_compared(model):
         return ExperimentResult(name="x", runs=(RunResult(item_results=(item,)),))
 
     report = compare_pairwise(result_of("Goods? No idea."), result_of("You can for 30 days."), model)
-    assert (report.judged, report.errors) == (1, 0)
+    assert (report.verdict_count, report.errors) == (1, 0)
 
 
 def test_llm_judge_agrees_with_easy_labels(model):

@@ -10,7 +10,7 @@ from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import RunSummary, Tally
 from dokimos.errors import EvalAssertionError
-from dokimos.evaluators.judged.base import aggregated
+from dokimos.evaluators.llm.base import aggregate_scores
 from dokimos.experiment.wanted import parse_wanted
 from dokimos.testing.assertions import assert_scores
 
@@ -53,7 +53,7 @@ def test_the_average_is_the_float_nearest_to_the_exact_mean(runs):
     assert result_of(runs).average_score("E") == float(mean([mean(scores) for scores in runs]))
     for scores in runs:
         assert result_of([scores]).runs[0].average_score("E") == float(mean(scores))
-        assert aggregated([*map(float, scores)], "mean", threshold=None) == float(mean(scores))
+        assert aggregate_scores([*map(float, scores)], "mean", threshold=None) == float(mean(scores))
 
 
 @given(repeats(DECIMALS), st.booleans())

@@ -5,7 +5,7 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.evaluators.judged.rating import ReasonedRating
+from dokimos.evaluators.llm.rating import ReasonedRating
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.reasoning import without_reasoning
 from dokimos.judges.reply_parser import UnusableReply, parse_reply

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.json_tree import tree_of
-from dokimos.evaluators.lenient import LenientEquality
+from dokimos.evaluators.lenient_equality import LenientEquality
 from dokimos.evaluators.structural import StructuralMatch
 
 SCALARS = (

@@ -15,7 +15,7 @@ from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build
-from dokimos.evaluators.scalars import as_written
+from dokimos.evaluators.yaml_text import restore_written_text
 
 _SHARD: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _NEXT_PARAMETER: Final = re.compile(r",(?=\s*[A-Za-z_]\w*=)")
@@ -63,7 +63,7 @@ def _parameters(spec: str, name: str, rest: str) -> dict[str, Any]:
         written[key.strip()] = value
     params = {key: _yaml_value(value) for key, value in written.items()}
     try:
-        return as_written(name, params, lambda key: written[key].strip())
+        return restore_written_text(name, params, lambda key: written[key].strip())
     except ConfigurationError as error:
         raise ConfigurationError(f"-e {spec}: {error}") from None
 

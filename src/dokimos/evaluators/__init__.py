@@ -13,9 +13,9 @@ from dokimos.evaluators.registry import BUILT_IN
 if TYPE_CHECKING:
     from dokimos.evaluators.agent.accepted_values import one_of as one_of
     from dokimos.evaluators.agent.argument_matching import ArgumentMatcher as ArgumentMatcher
-    from dokimos.evaluators.agent.plans import PlanAdherence as PlanAdherence
-    from dokimos.evaluators.agent.plans import PlanQuality as PlanQuality
-    from dokimos.evaluators.agent.plans import StepEfficiency as StepEfficiency
+    from dokimos.evaluators.agent.run_ratings import PlanAdherence as PlanAdherence
+    from dokimos.evaluators.agent.run_ratings import PlanQuality as PlanQuality
+    from dokimos.evaluators.agent.run_ratings import StepEfficiency as StepEfficiency
     from dokimos.evaluators.agent.task_completion import TaskCompletion as TaskCompletion
     from dokimos.evaluators.agent.tool_argument_hallucination import (
         ToolArgumentHallucination as ToolArgumentHallucination,
@@ -39,40 +39,36 @@ if TYPE_CHECKING:
     from dokimos.evaluators.calibration_result import Calibration as Calibration
     from dokimos.evaluators.conversation.criteria import CRITERIA as CRITERIA
     from dokimos.evaluators.conversation.criteria import Criterion as Criterion
+    from dokimos.evaluators.conversation.outcome import ConversationCompleteness as ConversationCompleteness
+    from dokimos.evaluators.conversation.outcome import UserFrustration as UserFrustration
     from dokimos.evaluators.conversation.per_turn import PerTurn as PerTurn
-    from dokimos.evaluators.conversation.replies import KnowledgeRetention as KnowledgeRetention
-    from dokimos.evaluators.conversation.replies import RoleAdherence as RoleAdherence
-    from dokimos.evaluators.conversation.replies import TurnRelevance as TurnRelevance
+    from dokimos.evaluators.conversation.reply_verdicts import KnowledgeRetention as KnowledgeRetention
+    from dokimos.evaluators.conversation.reply_verdicts import RoleAdherence as RoleAdherence
+    from dokimos.evaluators.conversation.reply_verdicts import TurnRelevance as TurnRelevance
     from dokimos.evaluators.conversation.trajectory import Trajectory as Trajectory
-    from dokimos.evaluators.conversation.whole import ConversationCompleteness as ConversationCompleteness
-    from dokimos.evaluators.conversation.whole import UserFrustration as UserFrustration
     from dokimos.evaluators.function import FunctionEvaluator as FunctionEvaluator
     from dokimos.evaluators.function import evaluator as evaluator
     from dokimos.evaluators.json_schema import JsonSchema as JsonSchema
-    from dokimos.evaluators.judged.compare_pairwise import compare_pairwise as compare_pairwise
-    from dokimos.evaluators.judged.compare_pairwise import compare_pairwise_async as compare_pairwise_async
-    from dokimos.evaluators.judged.g_eval import GEval as GEval
-    from dokimos.evaluators.judged.jury import Jury as Jury
-    from dokimos.evaluators.judged.llm_judge import LLMJudge as LLMJudge
-    from dokimos.evaluators.judged.pairwise import Pairwise as Pairwise
-    from dokimos.evaluators.judged.presets import Bias as Bias
-    from dokimos.evaluators.judged.presets import Coherence as Coherence
-    from dokimos.evaluators.judged.presets import Completeness as Completeness
-    from dokimos.evaluators.judged.presets import Conciseness as Conciseness
-    from dokimos.evaluators.judged.presets import Correctness as Correctness
-    from dokimos.evaluators.judged.presets import Helpfulness as Helpfulness
-    from dokimos.evaluators.judged.presets import InstructionFollowing as InstructionFollowing
-    from dokimos.evaluators.judged.presets import Misuse as Misuse
-    from dokimos.evaluators.judged.presets import PIILeakage as PIILeakage
-    from dokimos.evaluators.judged.presets import Refusal as Refusal
-    from dokimos.evaluators.judged.presets import Summarisation as Summarisation
-    from dokimos.evaluators.judged.presets import Tone as Tone
-    from dokimos.evaluators.judged.presets import Toxicity as Toxicity
     from dokimos.evaluators.labelled_verdicts import LabelledVerdict as LabelledVerdict
-    from dokimos.evaluators.limits import Cost as Cost
-    from dokimos.evaluators.limits import Latency as Latency
-    from dokimos.evaluators.limits import Length as Length
-    from dokimos.evaluators.limits import Tokens as Tokens
+    from dokimos.evaluators.llm.compare_pairwise import compare_pairwise as compare_pairwise
+    from dokimos.evaluators.llm.compare_pairwise import compare_pairwise_async as compare_pairwise_async
+    from dokimos.evaluators.llm.g_eval import GEval as GEval
+    from dokimos.evaluators.llm.jury import Jury as Jury
+    from dokimos.evaluators.llm.llm_judge import LLMJudge as LLMJudge
+    from dokimos.evaluators.llm.pairwise import Pairwise as Pairwise
+    from dokimos.evaluators.llm.presets import Bias as Bias
+    from dokimos.evaluators.llm.presets import Coherence as Coherence
+    from dokimos.evaluators.llm.presets import Completeness as Completeness
+    from dokimos.evaluators.llm.presets import Conciseness as Conciseness
+    from dokimos.evaluators.llm.presets import Correctness as Correctness
+    from dokimos.evaluators.llm.presets import Helpfulness as Helpfulness
+    from dokimos.evaluators.llm.presets import InstructionFollowing as InstructionFollowing
+    from dokimos.evaluators.llm.presets import Misuse as Misuse
+    from dokimos.evaluators.llm.presets import PIILeakage as PIILeakage
+    from dokimos.evaluators.llm.presets import Refusal as Refusal
+    from dokimos.evaluators.llm.presets import Summarisation as Summarisation
+    from dokimos.evaluators.llm.presets import Tone as Tone
+    from dokimos.evaluators.llm.presets import Toxicity as Toxicity
     from dokimos.evaluators.nlp.bleu import Bleu as Bleu
     from dokimos.evaluators.nlp.bleu import Chrf as Chrf
     from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity as EmbeddingSimilarity
@@ -90,6 +86,10 @@ if TYPE_CHECKING:
     from dokimos.evaluators.rag.faithfulness import Faithfulness as Faithfulness
     from dokimos.evaluators.rag.hallucination import Hallucination as Hallucination
     from dokimos.evaluators.rag.noise_sensitivity import NoiseSensitivity as NoiseSensitivity
+    from dokimos.evaluators.resource_limits import Cost as Cost
+    from dokimos.evaluators.resource_limits import Latency as Latency
+    from dokimos.evaluators.resource_limits import Length as Length
+    from dokimos.evaluators.resource_limits import Tokens as Tokens
     from dokimos.evaluators.retrieval.matching import all_of as all_of
     from dokimos.evaluators.retrieval.matching import any_of as any_of
     from dokimos.evaluators.retrieval.matching import by_field as by_field
@@ -99,11 +99,11 @@ if TYPE_CHECKING:
     from dokimos.evaluators.retrieval.matching import equality as equality
     from dokimos.evaluators.retrieval.matching import ignore_case as ignore_case
     from dokimos.evaluators.retrieval.matching import llm_based as llm_based
-    from dokimos.evaluators.retrieval.metrics import MRR as MRR
-    from dokimos.evaluators.retrieval.metrics import NDCG as NDCG
-    from dokimos.evaluators.retrieval.metrics import HitRate as HitRate
-    from dokimos.evaluators.retrieval.metrics import Precision as Precision
-    from dokimos.evaluators.retrieval.metrics import Recall as Recall
+    from dokimos.evaluators.retrieval.ranking_metrics import MRR as MRR
+    from dokimos.evaluators.retrieval.ranking_metrics import NDCG as NDCG
+    from dokimos.evaluators.retrieval.ranking_metrics import HitRate as HitRate
+    from dokimos.evaluators.retrieval.ranking_metrics import Precision as Precision
+    from dokimos.evaluators.retrieval.ranking_metrics import Recall as Recall
     from dokimos.evaluators.set_match import SetMatch as SetMatch
     from dokimos.evaluators.structural import StructuralMatch as StructuralMatch
     from dokimos.evaluators.text import Contains as Contains
@@ -137,8 +137,8 @@ _TARGET_OF: Final[dict[str, str]] = {
     "LabelledVerdict": "dokimos.evaluators.labelled_verdicts:LabelledVerdict",
     "calibrate": "dokimos.evaluators.calibration:calibrate",
     "calibrate_async": "dokimos.evaluators.calibration:calibrate_async",
-    "compare_pairwise": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise",
-    "compare_pairwise_async": "dokimos.evaluators.judged.compare_pairwise:compare_pairwise_async",
+    "compare_pairwise": "dokimos.evaluators.llm.compare_pairwise:compare_pairwise",
+    "compare_pairwise_async": "dokimos.evaluators.llm.compare_pairwise:compare_pairwise_async",
     **{target.rpartition(":")[2]: target for target in BUILT_IN.values()},
 }
 

@@ -30,11 +30,11 @@ from dokimos.errors import (
     UnusableOutputError,
 )
 from dokimos.evaluators.case_parts import check_params, readers_of
+from dokimos.evaluators.keyed_scores import check_keys, check_not_nested, check_thresholds, missing_key
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
-from dokimos.evaluators.scores import check_explanation, number_of, outside
-from dokimos.evaluators.settings import check_settings
-from dokimos.evaluators.several_scores import check_keys, check_not_nested, check_thresholds, missing_key
+from dokimos.evaluators.score_values import check_explanation, number_of, outside
+from dokimos.evaluators.setting_names import check_settings
 from dokimos.evaluators.thread_advice import thread_advice
 
 ScoreLike: TypeAlias = Score | float | bool | SupportsFloat

@@ -96,7 +96,7 @@ async def calibrate_async(
     labels = [_label(index, example, chosen) for index, example in enumerate(examples)]
     if short := shortage([label for label, _ in labels], minimum=chosen.minimum, folds=chosen.folds):
         raise ConfigurationError(f"Calibrating {evaluator.name} {short}")
-    results = await _judged(evaluator, examples, chosen.parallelism)
+    results = await _judge_examples(evaluator, examples, chosen.parallelism)
     rows, errors = _rows(examples, labels, results)
     if short := shortage([row.label for row in rows], minimum=chosen.minimum, folds=chosen.folds):
         _, first = errors[0]
@@ -150,7 +150,9 @@ def _grade(value: Any, words: Mapping[str, bool | float] | None) -> float | None
     return float(number) if number is not None and 0 <= number <= 1 else None
 
 
-async def _judged(evaluator: Evaluator, examples: Sequence[Example], parallelism: int) -> list[EvalResult]:
+async def _judge_examples(
+    evaluator: Evaluator, examples: Sequence[Example], parallelism: int
+) -> list[EvalResult]:
     places = asyncio.Semaphore(parallelism)
 
     async def one(example: Example) -> EvalResult:

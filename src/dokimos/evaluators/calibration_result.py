@@ -122,7 +122,7 @@ class Calibration(Printable):
             0.5
         """
         settings = FigureOptions(**options)
-        kept = _checked_rows(rows)
+        kept = _validate_rows(rows)
         if short := shortage([row.label for row in kept], minimum=settings.minimum, folds=settings.folds):
             raise ConfigurationError(f"Calibrating {evaluator} {short}")
         goodness = _Goodness(check_score_range(evaluator, score_range or USUAL_RANGE), lower_is_better)
@@ -195,7 +195,7 @@ def shortage(labels: Sequence[bool], *, minimum: int, folds: int) -> str | None:
     )
 
 
-def _checked_rows(rows: Iterable[Any]) -> tuple[LabelledVerdict, ...]:
+def _validate_rows(rows: Iterable[Any]) -> tuple[LabelledVerdict, ...]:
     kept = tuple(rows)
     for place, row in enumerate(kept, start=1):
         if fault := _fault(row):
@@ -238,8 +238,8 @@ def _figures(rows: Sequence[LabelledVerdict], options: FigureOptions, goodness: 
     return {
         "confusion": found,
         "agreement": _rate(sum(row.agrees for row in rows), len(rows), options, exact=False),
-        "kappa": _resampled(rows, _kappa, options),
-        "alpha": _resampled(rows, _alpha(level, goodness), options),
+        "kappa": _bootstrap_figure(rows, _kappa, options),
+        "alpha": _bootstrap_figure(rows, _alpha(level, goodness), options),
         "alpha_level": level,
         "sensitivity": _rate(found.passes_kept, passes, options, exact=True),
         "specificity": _rate(found.fails_caught, fails, options, exact=True),
@@ -261,7 +261,7 @@ def _rate(count: int, n: int, options: FigureOptions, *, exact: bool) -> Agreeme
     return AgreementFigure(count / n, interval(count, n, confidence=options.confidence))
 
 
-def _resampled(
+def _bootstrap_figure(
     rows: Sequence[LabelledVerdict],
     statistic: Callable[[Sequence[LabelledVerdict]], float | None],
     options: FigureOptions,

@@ -58,12 +58,12 @@ def _reader(path: str) -> Callable[[EvalTestCase], Any]:
         names = (key,) if key else contexts.OF_RANKINGS
         return lambda case: case.find_contexts(names, texts=False)
     if section == "outputs" and key in contexts.NAMES:
-        return lambda case: _named_contexts(case, key)
+        return lambda case: _read_contexts(case, key)
     part = SECTIONS[section]
     return lambda case: part(case).get(key)
 
 
-def _named_contexts(case: EvalTestCase, key: str) -> Any:
+def _read_contexts(case: EvalTestCase, key: str) -> Any:
     """Return the outputs' value under one name of the contexts, else their texts under another name."""
     value = case.actual_outputs.get(key)
     return case.contexts if value is None and key != _ITEMS else value

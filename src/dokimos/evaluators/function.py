@@ -16,8 +16,8 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
-from dokimos.evaluators.named_code import import_named
-from dokimos.evaluators.scores import is_number_like, label_instead, score_instead
+from dokimos.evaluators.import_string import import_object
+from dokimos.evaluators.score_values import is_number_like, label_instead, score_instead
 from dokimos.runtime.calling import is_async
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
@@ -94,7 +94,7 @@ class FunctionEvaluator(Evaluator):
 
     def __post_init__(self) -> None:
         function = (
-            import_named(self.function, "FunctionEvaluator: function")
+            import_object(self.function, "FunctionEvaluator: function")
             if isinstance(self.function, str)
             else self.function
         )
@@ -109,7 +109,7 @@ class FunctionEvaluator(Evaluator):
         if not self.name:
             object.__setattr__(self, "name", _name_of(function))
         super().__post_init__()
-        object.__setattr__(self, "requires", _required_paths(self._parameters))
+        object.__setattr__(self, "requires", _find_required_paths(self._parameters))
         object.__setattr__(self, "is_async", is_async(function))
         self._check_serial()
 
@@ -124,13 +124,13 @@ class FunctionEvaluator(Evaluator):
     def score(self, case: EvalTestCase) -> ScoreLike | Scores | Awaitable[ScoreLike | Scores]:
         outcome = self._callable(**self._arguments(case))
         if self.is_async:
-            return self._awaited(cast("Awaitable[ScoreLike | Scores]", outcome))
-        return self._checked(outcome)
+            return self._await_outcome(cast("Awaitable[ScoreLike | Scores]", outcome))
+        return self._check_outcome(outcome)
 
-    async def _awaited(self, outcome: Awaitable[ScoreLike | Scores]) -> ScoreLike | Scores:
-        return self._checked(await outcome)
+    async def _await_outcome(self, outcome: Awaitable[ScoreLike | Scores]) -> ScoreLike | Scores:
+        return self._check_outcome(await outcome)
 
-    def _checked(self, outcome: Any) -> ScoreLike | Scores:
+    def _check_outcome(self, outcome: Any) -> ScoreLike | Scores:
         if isinstance(outcome, Score | Mapping) or is_number_like(outcome):
             return cast("ScoreLike | Scores", outcome)
         advice = ""
@@ -174,9 +174,7 @@ class FunctionEvaluator(Evaluator):
         for parameter in parameters.values():
             _check_parameter(self.name, parameter)
         if not parameters:
-            raise ConfigurationError(
-                f"{self.name}: the function takes nothing of the case; {_known_parts()}."
-            )
+            raise ConfigurationError(f"{self.name}: the function takes nothing of the case; {_list_parts()}.")
         return {name: p for name, p in parameters.items() if name in _PARTS}
 
     def _take_settings_of(self, other: FunctionEvaluator) -> None:
@@ -246,15 +244,15 @@ def _check_parameter(owner: str, parameter: inspect.Parameter) -> None:
     near = get_close_matches(parameter.name, _PARTS, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ConfigurationError(
-        f"{owner}: no part of a case is called {parameter.name!r}; {hint}{_known_parts()}."
+        f"{owner}: no part of a case is called {parameter.name!r}; {hint}{_list_parts()}."
     )
 
 
-def _known_parts() -> str:
+def _list_parts() -> str:
     return f"name one of {', '.join(_PARTS)}"
 
 
-def _required_paths(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
+def _find_required_paths(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
     return tuple(
         _REQUIRED_PATH[name]
         for name, parameter in parameters.items()

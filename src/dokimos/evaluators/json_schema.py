@@ -44,13 +44,15 @@ class JsonSchema(Evaluator):
         if not isinstance(self.schema, Mapping):
             raise ConfigurationError(f"{self.name}: schema must be a map, not {quote(self.schema)}.")
         try:
-            compiled(self._schema_text, check_formats=self.check_formats)
+            compile_schema(self._schema_text, check_formats=self.check_formats)
         except ValueError as error:
             raise ConfigurationError(f"{self.name}: schema is not valid: {error}") from None
 
     def score(self, case: EvalTestCase) -> Score:
-        instance = _instance(case.actual_outputs.get("output"))
-        errors = violations(compiled(self._schema_text, check_formats=self.check_formats), instance)
+        instance = _parse_instance(case.actual_outputs.get("output"))
+        errors = find_violations(
+            compile_schema(self._schema_text, check_formats=self.check_formats), instance
+        )
         if not errors:
             return Score(1.0, "The output is valid under the schema.")
         first = "; ".join(errors[:_SHOWN_ERRORS])
@@ -67,12 +69,12 @@ class JsonSchema(Evaluator):
 
 
 def schema_text(schema: Mapping[str, Any] | bool) -> str:
-    """Return the JSON text of a schema, by which `compiled` knows it again."""
+    """Return the JSON text of a schema, by which `compile_schema` knows it again."""
     return json.dumps(jsonable(schema), sort_keys=True)
 
 
 @lru_cache(maxsize=_COMPILED_SCHEMAS)
-def compiled(schema: str, *, check_formats: bool = True) -> Validator:
+def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
     """Compile a schema, given as JSON text, once.
 
     Raises:
@@ -85,17 +87,17 @@ def compiled(schema: str, *, check_formats: bool = True) -> Validator:
             json.loads(schema), validate_formats=check_formats, retriever=_refuse
         )
     except jsonschema_rs.ValidationError as error:
-        raise ValueError(f"{_described(error)}.") from None
+        raise ValueError(f"{_describe_error(error)}.") from None
 
 
-def violations(validator: Validator, instance: Any) -> tuple[str, ...]:
+def find_violations(validator: Validator, instance: Any) -> tuple[str, ...]:
     """Return what is wrong with a JSON value, each with its path; empty when it is valid."""
     if validator.is_valid(instance):
         return ()
-    return tuple(_described(error) for error in validator.iter_errors(instance))
+    return tuple(_describe_error(error) for error in validator.iter_errors(instance))
 
 
-def _instance(output: Any) -> Any:
+def _parse_instance(output: Any) -> Any:
     if not isinstance(output, str):
         return jsonable(output)
     try:
@@ -105,7 +107,7 @@ def _instance(output: Any) -> Any:
         raise UnusableOutputError(f"The output is not JSON ({detail}): {quote(output)}.") from None
 
 
-def _described(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     path = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     return f"{path}: {shorten(error.message, 200)}"
 

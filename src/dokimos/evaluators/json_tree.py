@@ -55,7 +55,7 @@ def tree_of(value: Any, depth: int = 0) -> Tree:
     if kind is int:
         return value if value.bit_length() <= 64 else Decimal(value)  # longer ones may have no text form
     if isinstance(value, float | Decimal):
-        return _exact(value)
+        return _exact_decimal(value)
     if depth >= MAX_DEPTH:
         raise ValueError(_too_deep())
     if isinstance(value, Mapping):
@@ -74,9 +74,9 @@ def leaf_count(tree: Tree) -> int:
     return sum(leaf_count(child) for child in _children(tree))
 
 
-def shown(tree: Tree, limit: int = 60) -> str:
+def render_tree(tree: Tree, limit: int = 60) -> str:
     """Return a tree as JSON text for a reason."""
-    return shorten(_rendered(tree), limit)
+    return shorten(_render(tree), limit)
 
 
 class Keys:
@@ -116,20 +116,20 @@ def scalar_key(tree: Tree) -> Hashable:
 def identity_key(value: Any) -> Hashable:
     """Return what equal values share, for sets: by content, with True and 1 told apart. NaN equals itself."""
     try:
-        return _frozen(tree_of(value))
+        return _hashable(tree_of(value))
     except ValueError:
         return ("text", json.dumps(jsonable(value), sort_keys=True))
 
 
-def _frozen(tree: Tree) -> Hashable:
+def _hashable(tree: Tree) -> Hashable:
     if isinstance(tree, dict):
-        return ("object", frozenset([(key, _frozen(child)) for key, child in tree.items()]))
+        return ("object", frozenset([(key, _hashable(child)) for key, child in tree.items()]))
     if isinstance(tree, list):
-        return ("array", tuple([_frozen(child) for child in tree]))
+        return ("array", tuple([_hashable(child) for child in tree]))
     return scalar_key(tree)
 
 
-def _exact(value: float | Decimal) -> Decimal:
+def _exact_decimal(value: float | Decimal) -> Decimal:
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     if not number.is_finite():
         raise ValueError(f"it holds {value}, a non-finite number")
@@ -166,11 +166,11 @@ def _is_number(tree: Tree) -> bool:
     return isinstance(tree, int | Decimal) and not isinstance(tree, bool)
 
 
-def _rendered(tree: Tree) -> str:
+def _render(tree: Tree) -> str:
     if isinstance(tree, dict):
-        return "{" + ", ".join([f"{_rendered(key)}: {_rendered(child)}" for key, child in tree.items()]) + "}"
+        return "{" + ", ".join([f"{_render(key)}: {_render(child)}" for key, child in tree.items()]) + "}"
     if isinstance(tree, list):
-        return "[" + ", ".join([_rendered(child) for child in tree]) + "]"
+        return "[" + ", ".join([_render(child) for child in tree]) + "]"
     return str(tree) if isinstance(tree, Decimal) else json.dumps(tree, ensure_ascii=False)
 
 

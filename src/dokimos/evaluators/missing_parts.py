@@ -61,12 +61,16 @@ def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
 
     It says what the evaluator requires, what the case has, what was probably meant, and how to supply it.
     """
-    has = listed_parts(case)
-    said = [f"{name} requires {describe_path(path)}; the case has: {has}.", _near(path, case), remedy(path)]
+    has = list_parts(case)
+    said = [
+        f"{name} requires {describe_path(path)}; the case has: {has}.",
+        _suggest(path, case),
+        remedy(path),
+    ]
     return MissingInputError(" ".join(sentence for sentence in said if sentence))
 
 
-def listed_parts(case: EvalTestCase) -> str:
+def list_parts(case: EvalTestCase) -> str:
     """Return the names of what a case has: `input, output, expected, metadata.topic`."""
     names = [_SHORT.get(path, shorten(path, 60)) for path, value in _entries(case) if value is not None]
     more = len(names) - _MOST_NAMES
@@ -121,23 +125,23 @@ def _remedy_of_key(section: str, key: str) -> str:
     return "A run measures them; a case of your own takes metrics=CallMetrics(...)."
 
 
-def _near(path: str, case: EvalTestCase) -> str:
+def _suggest(path: str, case: EvalTestCase) -> str:
     """Say what of a case was probably meant, or why what seems to be there does not count."""
     path = _LONG.get(path, path)
     section, dot, key = path.partition(".")
     section = CONTEXTS if section == RETRIEVED else section
     names = OF_ANSWERS if section == CONTEXTS and not dot else (key or section,)
     entries = {p: v for p, v in _entries(case) if p.partition(".")[0] in _PLACES.get(section, ())}
-    nothing = _uncounted(path, names, entries, case)
+    nothing = _explain_unusable(path, names, entries, case)
     if nothing:
         return nothing
-    found = _resembling([p for p, value in entries.items() if value is not None], names)
+    found = _find_similar([p for p, value in entries.items() if value is not None], names)
     parameter = _PARAMETERS.get(section)
     advice = f" Then say so: {parameter}={found[0].partition('.')[2]!r}." if found and parameter else ""
     return f"Is {' or '.join(found)} meant?{advice}" if found else ""
 
 
-def _uncounted(path: str, names: Sequence[str], entries: Mapping[str, Any], case: EvalTestCase) -> str:
+def _explain_unusable(path: str, names: Sequence[str], entries: Mapping[str, Any], case: EvalTestCase) -> str:
     """Say why a part that is there under its name does not count: it is null, or ids instead of texts."""
     of_contexts = path.partition(".")[0] in (CONTEXTS, RETRIEVED)
     for there, value in entries.items():
@@ -149,7 +153,7 @@ def _uncounted(path: str, names: Sequence[str], entries: Mapping[str, Any], case
     return f"{ids.path} has what look like ids rather than texts: {quote(ids.value)}."
 
 
-def _resembling(paths: Sequence[str], names: Sequence[str]) -> list[str]:
+def _find_similar(paths: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return up to three paths whose keys mean what one of the names does, else resemble one of them."""
     known = {_letters(word) for name in names for word in (name, *_OTHER_WORDS.get(name, ()))}
     others = [path for path in paths if path not in _SHORT]

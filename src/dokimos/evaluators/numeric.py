@@ -13,7 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_not_negative
+from dokimos.evaluators.setting_checks import check_not_negative
 
 _SEPARATORS: Final = ",_\u00a0\u202f"
 _ANY_SEPARATOR: Final = re.compile(f"[{_SEPARATORS}]")
@@ -51,16 +51,16 @@ class Numeric(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         try:
-            expected = self._number(case.expected_output or "")
+            expected = self._parse_number(case.expected_output or "")
         except ValueError as error:
             raise EvaluationError(f"The expected output is not a number: {error}.") from None
         try:
-            actual = self._number(case.actual_output or "")
+            actual = self._parse_number(case.actual_output or "")
         except ValueError as error:
             raise UnusableOutputError(f"The output is not a number: {error}.") from None
-        return self._compared(actual, expected)
+        return self._compare(actual, expected)
 
-    def _compared(self, actual: float, expected: float) -> Score:
+    def _compare(self, actual: float, expected: float) -> Score:
         if not (math.isfinite(actual) and math.isfinite(expected)):
             return Score(0.0, f"Expected {expected!r}, got {actual!r}: only finite numbers can be close.")
         difference = abs(actual - expected)
@@ -73,7 +73,7 @@ class Numeric(Evaluator):
         )
         return Score(0.0, reason, metadata=metadata)
 
-    def _number(self, text: str) -> float:
+    def _parse_number(self, text: str) -> float:
         """Read a number. Raises `ValueError` that says what is wrong with the text."""
         shown = quote(text)
         body = text.strip()
@@ -84,14 +84,14 @@ class Numeric(Evaluator):
             if not self.accept_percent:
                 raise ValueError(f"{shown} has a percent sign, which accept_percent would allow")
             body = body[:-1].strip()
-        body = self._without_separators(body, shown)
+        body = self._strip_separators(body, shown)
         try:
             number = float(body)
         except ValueError:
             raise ValueError(shown) from None
         return place_between(0, 100, number) if percent and math.isfinite(number) else number
 
-    def _without_separators(self, body: str, shown: str) -> str:
+    def _strip_separators(self, body: str, shown: str) -> str:
         if not _ANY_SEPARATOR.search(body):
             return body
         if not self.accept_thousands_separators:

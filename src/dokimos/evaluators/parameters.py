@@ -19,7 +19,7 @@ from dokimos.core.yaml_scalars import read_boolean
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator, default_name_of
 from dokimos.evaluators.registry import settable_fields
-from dokimos.evaluators.settings import is_required
+from dokimos.evaluators.setting_names import is_required
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -116,7 +116,7 @@ def schema(kind: Any) -> dict[str, Any]:
     return tree | ({"$defs": definitions} if definitions else {}) | dict(getattr(kind, "schema_extra", {}))
 
 
-def validated(kind: Any, key: str, value: Any, *, path: str) -> Any:
+def validate_parameter(kind: Any, key: str, value: Any, *, path: str) -> Any:
     """Return `value` as the parameter `key` takes it: numbers and texts as they are, containers converted.
 
     A bool may also be a word such as `no`, as YAML has it.
@@ -134,7 +134,7 @@ def validated(kind: Any, key: str, value: Any, *, path: str) -> Any:
         if isinstance(word, bool) and word is not value:
             with contextlib.suppress(ValueError):
                 return adapter.validate_python(word, strict=True)
-        raise ConfigurationError(_explained(path, value, error)) from None
+        raise ConfigurationError(_explain_error(path, value, error)) from None
 
 
 @cache
@@ -218,7 +218,7 @@ def _type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _explained(path: str, value: Any, error: ValueError) -> str:
+def _explain_error(path: str, value: Any, error: ValueError) -> str:
     errors = getattr(error, "errors", None)
     details = errors() if callable(errors) else []
     messages = list(dict.fromkeys(_message(detail) for detail in details))

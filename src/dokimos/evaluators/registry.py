@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.settings import describe_missing, is_required
+from dokimos.evaluators.setting_names import describe_missing, is_required
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -29,15 +29,15 @@ BUILT_IN: Final[dict[str, str]] = {
     "equality": "dokimos.evaluators.text:Equality",
     "regex": "dokimos.evaluators.text:Regex",
     "contains": "dokimos.evaluators.text:Contains",
-    "length": "dokimos.evaluators.limits:Length",
+    "length": "dokimos.evaluators.resource_limits:Length",
     "levenshtein": "dokimos.evaluators.text:Levenshtein",
     "numeric": "dokimos.evaluators.numeric:Numeric",
     "structural_match": "dokimos.evaluators.structural:StructuralMatch",
     "json_schema": "dokimos.evaluators.json_schema:JsonSchema",
     "set_match": "dokimos.evaluators.set_match:SetMatch",
-    "latency": "dokimos.evaluators.limits:Latency",
-    "cost": "dokimos.evaluators.limits:Cost",
-    "tokens": "dokimos.evaluators.limits:Tokens",
+    "latency": "dokimos.evaluators.resource_limits:Latency",
+    "cost": "dokimos.evaluators.resource_limits:Cost",
+    "tokens": "dokimos.evaluators.resource_limits:Tokens",
     "f1_score": "dokimos.evaluators.nlp.token_f1:TokenF1",
     "bleu": "dokimos.evaluators.nlp.bleu:Bleu",
     "chrf": "dokimos.evaluators.nlp.bleu:Chrf",
@@ -45,11 +45,11 @@ BUILT_IN: Final[dict[str, str]] = {
     "meteor": "dokimos.evaluators.nlp.meteor:Meteor",
     "wer": "dokimos.evaluators.nlp.wer:WordErrorRate",
     "embedding_similarity": "dokimos.evaluators.nlp.embedding_similarity:EmbeddingSimilarity",
-    "precision": "dokimos.evaluators.retrieval.metrics:Precision",
-    "recall": "dokimos.evaluators.retrieval.metrics:Recall",
-    "hit_rate": "dokimos.evaluators.retrieval.metrics:HitRate",
-    "mrr": "dokimos.evaluators.retrieval.metrics:MRR",
-    "ndcg": "dokimos.evaluators.retrieval.metrics:NDCG",
+    "precision": "dokimos.evaluators.retrieval.ranking_metrics:Precision",
+    "recall": "dokimos.evaluators.retrieval.ranking_metrics:Recall",
+    "hit_rate": "dokimos.evaluators.retrieval.ranking_metrics:HitRate",
+    "mrr": "dokimos.evaluators.retrieval.ranking_metrics:MRR",
+    "ndcg": "dokimos.evaluators.retrieval.ranking_metrics:NDCG",
     "tool_call_validity": "dokimos.evaluators.agent.tool_call_validity:ToolCallValidity",
     "tool_correctness": "dokimos.evaluators.agent.tool_correctness:ToolCorrectness",
     "tool_trajectory": "dokimos.evaluators.agent.tool_trajectory:ToolTrajectory",
@@ -62,23 +62,23 @@ BUILT_IN: Final[dict[str, str]] = {
     "tool_description_reliability": (
         "dokimos.evaluators.agent.tool_description_reliability:ToolDescriptionReliability"
     ),
-    "llm_judge": "dokimos.evaluators.judged.llm_judge:LLMJudge",
-    "g_eval": "dokimos.evaluators.judged.g_eval:GEval",
-    "jury": "dokimos.evaluators.judged.jury:Jury",
-    "pairwise": "dokimos.evaluators.judged.pairwise:Pairwise",
-    "correctness": "dokimos.evaluators.judged.presets:Correctness",
-    "helpfulness": "dokimos.evaluators.judged.presets:Helpfulness",
-    "coherence": "dokimos.evaluators.judged.presets:Coherence",
-    "conciseness": "dokimos.evaluators.judged.presets:Conciseness",
-    "completeness": "dokimos.evaluators.judged.presets:Completeness",
-    "tone": "dokimos.evaluators.judged.presets:Tone",
-    "instruction_following": "dokimos.evaluators.judged.presets:InstructionFollowing",
-    "summarisation": "dokimos.evaluators.judged.presets:Summarisation",
-    "refusal": "dokimos.evaluators.judged.presets:Refusal",
-    "toxicity": "dokimos.evaluators.judged.presets:Toxicity",
-    "bias": "dokimos.evaluators.judged.presets:Bias",
-    "misuse": "dokimos.evaluators.judged.presets:Misuse",
-    "pii_leakage": "dokimos.evaluators.judged.presets:PIILeakage",
+    "llm_judge": "dokimos.evaluators.llm.llm_judge:LLMJudge",
+    "g_eval": "dokimos.evaluators.llm.g_eval:GEval",
+    "jury": "dokimos.evaluators.llm.jury:Jury",
+    "pairwise": "dokimos.evaluators.llm.pairwise:Pairwise",
+    "correctness": "dokimos.evaluators.llm.presets:Correctness",
+    "helpfulness": "dokimos.evaluators.llm.presets:Helpfulness",
+    "coherence": "dokimos.evaluators.llm.presets:Coherence",
+    "conciseness": "dokimos.evaluators.llm.presets:Conciseness",
+    "completeness": "dokimos.evaluators.llm.presets:Completeness",
+    "tone": "dokimos.evaluators.llm.presets:Tone",
+    "instruction_following": "dokimos.evaluators.llm.presets:InstructionFollowing",
+    "summarisation": "dokimos.evaluators.llm.presets:Summarisation",
+    "refusal": "dokimos.evaluators.llm.presets:Refusal",
+    "toxicity": "dokimos.evaluators.llm.presets:Toxicity",
+    "bias": "dokimos.evaluators.llm.presets:Bias",
+    "misuse": "dokimos.evaluators.llm.presets:Misuse",
+    "pii_leakage": "dokimos.evaluators.llm.presets:PIILeakage",
     "faithfulness": "dokimos.evaluators.rag.faithfulness:Faithfulness",
     "hallucination": "dokimos.evaluators.rag.hallucination:Hallucination",
     "answer_relevancy": "dokimos.evaluators.rag.answer_relevancy:AnswerRelevancy",
@@ -93,16 +93,16 @@ BUILT_IN: Final[dict[str, str]] = {
         "dokimos.evaluators.agent.tool_argument_hallucination:ToolArgumentHallucination"
     ),
     "tool_selection": "dokimos.evaluators.agent.tool_selection:ToolSelection",
-    "plan_quality": "dokimos.evaluators.agent.plans:PlanQuality",
-    "plan_adherence": "dokimos.evaluators.agent.plans:PlanAdherence",
-    "step_efficiency": "dokimos.evaluators.agent.plans:StepEfficiency",
+    "plan_quality": "dokimos.evaluators.agent.run_ratings:PlanQuality",
+    "plan_adherence": "dokimos.evaluators.agent.run_ratings:PlanAdherence",
+    "step_efficiency": "dokimos.evaluators.agent.run_ratings:StepEfficiency",
     "trajectory": "dokimos.evaluators.conversation.trajectory:Trajectory",
     "per_turn": "dokimos.evaluators.conversation.per_turn:PerTurn",
-    "knowledge_retention": "dokimos.evaluators.conversation.replies:KnowledgeRetention",
-    "role_adherence": "dokimos.evaluators.conversation.replies:RoleAdherence",
-    "turn_relevance": "dokimos.evaluators.conversation.replies:TurnRelevance",
-    "conversation_completeness": "dokimos.evaluators.conversation.whole:ConversationCompleteness",
-    "user_frustration": "dokimos.evaluators.conversation.whole:UserFrustration",
+    "knowledge_retention": "dokimos.evaluators.conversation.reply_verdicts:KnowledgeRetention",
+    "role_adherence": "dokimos.evaluators.conversation.reply_verdicts:RoleAdherence",
+    "turn_relevance": "dokimos.evaluators.conversation.reply_verdicts:TurnRelevance",
+    "conversation_completeness": "dokimos.evaluators.conversation.outcome:ConversationCompleteness",
+    "user_frustration": "dokimos.evaluators.conversation.outcome:UserFrustration",
     "function": "dokimos.evaluators.function:FunctionEvaluator",
 }
 
@@ -173,7 +173,7 @@ def build(name: str, params: Mapping[str, Any] | None = None, *, where: str = ""
     try:
         kind = find(name)
         _check_names(name, kind, params or {})
-        return kind(**_validated(name, kind, params or {}))
+        return kind(**_validate_parameters(name, kind, params or {}))
     except ConfigurationError as error:
         if not where:
             raise
@@ -208,12 +208,12 @@ def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) ->
         raise ConfigurationError(f"{name}: missing the parameter {describe_missing(missing)}.")
 
 
-def _validated(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> dict[str, Any]:
+def _validate_parameters(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> dict[str, Any]:
     if not params:
         return {}
-    from dokimos.evaluators.parameters import validated
+    from dokimos.evaluators.parameters import validate_parameter
 
-    return {key: validated(kind, key, value, path=f"{name}.{key}") for key, value in params.items()}
+    return {key: validate_parameter(kind, key, value, path=f"{name}.{key}") for key, value in params.items()}
 
 
 def settable_fields(kind: type[Evaluator]) -> dict[str, Field[Any]]:

@@ -13,8 +13,8 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_text
 from dokimos.evaluators.json_tree import identity_key
+from dokimos.evaluators.setting_checks import check_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class SetMatch(Evaluator):
         elements = self._split(value) if isinstance(value, str) else value
         if not isinstance(elements, list | tuple | Set):
             raise ValueError(f"it is {quote(value)}")
-        return {identity_key(self._folded(element)): element for element in elements}
+        return {identity_key(self._fold_case(element)): element for element in elements}
 
     def _split(self, text: str) -> Any:
         if self.separator is not None:
@@ -74,7 +74,7 @@ class SetMatch(Evaluator):
         except (ValueError, RecursionError):
             raise ValueError(f"{quote(text)} is text; name the separator to split it") from None
 
-    def _folded(self, element: Any) -> Any:
+    def _fold_case(self, element: Any) -> Any:
         return element.casefold() if self.ignore_case and isinstance(element, str) else element
 
 

@@ -13,10 +13,10 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize, quote
 from dokimos.errors import EvaluationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option, check_text
-from dokimos.evaluators.json_tree import Mode, Tree, leaf_count, parse_json, scalar_key, shown, tree_of
-from dokimos.evaluators.lenient import LenientEquality
+from dokimos.evaluators.json_tree import Mode, Tree, leaf_count, parse_json, render_tree, scalar_key, tree_of
+from dokimos.evaluators.lenient_equality import LenientEquality
 from dokimos.evaluators.missing_parts import missing_part
+from dokimos.evaluators.setting_checks import check_option, check_text
 
 _SHOWN_DIFFERENCES: Final = 5
 
@@ -49,26 +49,26 @@ class StructuralMatch(Evaluator):
         check_text(self, "output_key", self.output_key)
 
     def score(self, case: EvalTestCase) -> Score:
-        expected = self._expected(case)
-        actual = self._actual(case)
+        expected = self._read_expected(case)
+        actual = self._read_actual(case)
         comparison = Comparison.of(expected, actual, self.mode)
         value = float(not comparison.differences) if self.binary else comparison.share
         reason = comparison.reason()
         if isinstance(expected, dict | list) and _is_prose(actual, case.actual_outputs.get(self.output_key)):
-            reason = f"The output is not JSON but the text {quote(actual)}; expected {shown(expected)}."
+            reason = f"The output is not JSON but the text {quote(actual)}; expected {render_tree(expected)}."
         return Score(value, reason, metadata={"matched": comparison.matched, "total": comparison.total})
 
-    def _expected(self, case: EvalTestCase) -> Tree:
+    def _read_expected(self, case: EvalTestCase) -> Tree:
         if self.output_key not in case.expected_outputs:
             raise missing_part(self.name, f"expected_outputs.{self.output_key}", case)
         try:
-            return _operand(case.expected_outputs[self.output_key])
+            return _parse_operand(case.expected_outputs[self.output_key])
         except ValueError as error:
             raise EvaluationError(f"The expected {self.output_key!r} cannot be compared: {error}.") from None
 
-    def _actual(self, case: EvalTestCase) -> Tree:
+    def _read_actual(self, case: EvalTestCase) -> Tree:
         try:
-            return _operand(case.actual_outputs.get(self.output_key))
+            return _parse_operand(case.actual_outputs.get(self.output_key))
         except ValueError as error:
             raise UnusableOutputError(f"The output cannot be compared: {error}.") from None
 
@@ -126,17 +126,17 @@ class _Walk:
         if expected == actual and expected in ({}, []):
             return 1, 1
         if isinstance(expected, dict) and isinstance(actual, dict):
-            return self._total(self._fields(expected, actual, path))
+            return self._compare_all(self._fields(expected, actual, path))
         if isinstance(expected, list) and isinstance(actual, list):
             if self._lenient:
-                return self._unordered(expected, actual, path)
-            return self._total(self._elements_in_order(expected, actual, path))
+                return self._compare_unordered(expected, actual, path)
+            return self._compare_all(self._elements_in_order(expected, actual, path))
         if self._same_leaf(expected, actual):
             return 1, 1
         self._differ(path, expected, actual)
         return 0, self._leaves_at_stake(expected, actual)
 
-    def _total(self, pairs: Iterator[tuple[Any, Any, str]]) -> tuple[int, int]:
+    def _compare_all(self, pairs: Iterator[tuple[Any, Any, str]]) -> tuple[int, int]:
         matched = total = 0
         for expected, actual, path in pairs:
             child_matched, child_total = self.compare(expected, actual, path)
@@ -161,7 +161,7 @@ class _Walk:
             right = actual[index] if index < len(actual) else _MISSING
             yield left, right, f"{path}[{index}]"
 
-    def _unordered(self, expected: list[Tree], actual: list[Tree], path: str) -> tuple[int, int]:
+    def _compare_unordered(self, expected: list[Tree], actual: list[Tree], path: str) -> tuple[int, int]:
         pairs = self._elements.pairs(expected, actual)
         matched = total = 0
         for index, element in enumerate(expected):
@@ -193,10 +193,10 @@ class _Walk:
         return max(ours, leaf_count(actual))
 
     def _differ(self, path: str, expected: Any, actual: Any) -> None:
-        self.differences.append(Difference(path, _side(expected), _side(actual)))
+        self.differences.append(Difference(path, _render_side(expected), _render_side(actual)))
 
 
-def _operand(value: Any) -> Tree:
+def _parse_operand(value: Any) -> Tree:
     if not isinstance(value, str):
         return tree_of(value)
     try:
@@ -213,5 +213,5 @@ def _step(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{key!r}]"
 
 
-def _side(tree: Any) -> str:
-    return "<missing>" if tree is _MISSING else shown(cast("Tree", tree))
+def _render_side(tree: Any) -> str:
+    return "<missing>" if tree is _MISSING else render_tree(cast("Tree", tree))

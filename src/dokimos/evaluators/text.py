@@ -15,8 +15,8 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.edit_distance import common_start, edit_distance
+from dokimos.evaluators.setting_checks import check_option, check_text
 from dokimos.runtime.patterns import find
 from dokimos.runtime.terminal_text import escape_control_characters
 
@@ -59,13 +59,13 @@ class Equality(Evaluator):
     threshold: float | None = 1.0
 
     def score(self, case: EvalTestCase) -> Score:
-        expected = self._plain(case.expected_output or "")
-        actual = self._plain(case.actual_output or "")
+        expected = self._normalize(case.expected_output or "")
+        actual = self._normalize(case.actual_output or "")
         if expected == actual:
             return Score(1.0, "The output equals the expected text.")
         return Score(0.0, _difference(expected, actual))
 
-    def _plain(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         if self.ignore_case:
             text = text.casefold()
         if self.strip_punctuation:
@@ -96,7 +96,7 @@ class Regex(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._compiled
+        _ = self._regex
         if self.threshold == 0 and not self.negate:
             warnings.warn(
                 escape_control_characters(
@@ -109,12 +109,12 @@ class Regex(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         text = case.actual_output or ""
-        match = find(self._compiled, text, whole=self.full_match)
+        match = find(self._regex, text, whole=self.full_match)
         passed = (match is None) if self.negate else (match is not None)
         return Score(float(passed), self._reason(text, match))
 
     @cached_property
-    def _compiled(self) -> re.Pattern[str]:
+    def _regex(self) -> re.Pattern[str]:
         try:
             return re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
@@ -158,19 +158,19 @@ class Contains(Evaluator):
         check_option(self, "mode", self.mode, ("any", "all", "none"))
 
     def score(self, case: EvalTestCase) -> Score:
-        text = self._folded(case.actual_output or "")
-        found = [value for value in self.values if self._folded(value) in text]
-        missing = [value for value in self.values if self._folded(value) not in text]
+        text = self._fold_case(case.actual_output or "")
+        found = [value for value in self.values if self._fold_case(value) in text]
+        missing = [value for value in self.values if self._fold_case(value) not in text]
         metadata = {"found": found, "missing": missing}
         match self.mode:
             case "any":
-                return Score(float(bool(found)), _found_any(found, missing), metadata=metadata)
+                return Score(float(bool(found)), _reason_for_any(found, missing), metadata=metadata)
             case "all":
-                return Score(float(not missing), _found_all(found, missing), metadata=metadata)
+                return Score(float(not missing), _reason_for_all(found, missing), metadata=metadata)
             case "none":
-                return Score(float(not found), _found_none(found, missing), metadata=metadata)
+                return Score(float(not found), _reason_for_none(found, missing), metadata=metadata)
 
-    def _folded(self, text: str) -> str:
+    def _fold_case(self, text: str) -> str:
         return text.casefold() if self.ignore_case else text
 
 
@@ -206,10 +206,10 @@ def _difference(expected: str, actual: str) -> str:
     if not expected:
         return f"The expected text is empty; the output is {quote(actual)}."
     at = common_start(expected, actual)
-    return f"Expected {quote(expected)}, got {quote(actual)}: {_how_they_differ(expected, actual, at)}."
+    return f"Expected {quote(expected)}, got {quote(actual)}: {_describe_difference(expected, actual, at)}."
 
 
-def _how_they_differ(expected: str, actual: str, at: int) -> str:
+def _describe_difference(expected: str, actual: str, at: int) -> str:
     if expected.split() == actual.split():
         return f"only white space differs, first at character {at + 1}"
     if expected.casefold() == actual.casefold():
@@ -225,19 +225,19 @@ def _excerpt(text: str, at: int) -> str:
     return repr(text[at : at + 20] + ("…" if len(text) > at + 20 else ""))
 
 
-def _found_any(found: Sequence[str], missing: Sequence[str]) -> str:
+def _reason_for_any(found: Sequence[str], missing: Sequence[str]) -> str:
     if found:
         return f"The output contains {format_list(tuple(found))}."
     return f"The output contains none of {format_list(tuple(missing))}."
 
 
-def _found_all(found: Sequence[str], missing: Sequence[str]) -> str:
+def _reason_for_all(found: Sequence[str], missing: Sequence[str]) -> str:
     if not missing:
         return f"The output contains {format_list(tuple(found))}."
     return f"The output lacks {format_list(tuple(missing))}."
 
 
-def _found_none(found: Sequence[str], missing: Sequence[str]) -> str:
+def _reason_for_none(found: Sequence[str], missing: Sequence[str]) -> str:
     if not found:
         return f"The output contains none of {format_list(tuple(missing))}, as it should be."
     return f"The output contains {format_list(tuple(found))}, which it must not."

@@ -16,7 +16,7 @@ _PLAIN: Final[dict[Any, str]] = {
     object: "any value",
     Any: "any value",
 }
-_NAMED: Final = {
+_CLASS_WORDS: Final = {
     "JudgeLM": "judge",
     "JudgeLike": "judge",
     "Embedder": "embedder",
@@ -57,7 +57,7 @@ def describe_type(hint: Any) -> str:
         return "function"
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _one_of(str(each.value) for each in hint)
-    return _PLAIN.get(hint) or _named(hint)
+    return _PLAIN.get(hint) or _describe_class(hint)
 
 
 def _union(arguments: Sequence[Any]) -> str:
@@ -77,9 +77,9 @@ def _list(arguments: Sequence[Any]) -> str:
     return f"list of {_plural(describe_type(arguments[0]))}"
 
 
-def _named(hint: Any) -> str:
+def _describe_class(hint: Any) -> str:
     name = getattr(hint, "__name__", str(hint))
-    return "evaluator" if name.endswith("Evaluator") else _NAMED.get(name, name)
+    return "evaluator" if name.endswith("Evaluator") else _CLASS_WORDS.get(name, name)
 
 
 def _one_of(values: Iterable[str]) -> str:

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.jsonable import text_form
 from dokimos.errors import ConfigurationError, JudgeReplyError
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.material import numbered
+from dokimos.evaluators.llm.case_sections import number_lines
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.ask import ask
 from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
@@ -215,7 +215,7 @@ def _so_far(trajectory: ConversationTrajectory) -> str:
     if not trajectory.messages:
         return ""
     lines = [f"{_LABELS[message.role]}: {message.content}" for message in trajectory.messages]
-    return f'The lines of the human are marked "You".\n{numbered("Conversation so far", lines)}'
+    return f'The lines of the human are marked "You".\n{number_lines("Conversation so far", lines)}'
 
 
 def _now(trajectory: ConversationTrajectory) -> str:

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import ONE_OF, OPTIONAL, read_value
+from dokimos.evaluators.agent.argument_values import same_value
 from dokimos.evaluators.agent.value_matching import as_value_matcher
-from dokimos.evaluators.agent.values import same_value
 from dokimos.runtime.patterns import find
 
 Check: TypeAlias = Callable[[Any], bool]

@@ -16,7 +16,7 @@ from dokimos.core.results import DEFAULT_THRESHOLD, EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.scores import is_number_like, number_of
+from dokimos.evaluators.score_values import is_number_like, number_of
 from dokimos.runtime.calling import is_async
 
 

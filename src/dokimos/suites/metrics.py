@@ -14,7 +14,7 @@ from dokimos.core.keys import CONTEXTS
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
-from dokimos.evaluators.scalars import as_written
+from dokimos.evaluators.yaml_text import restore_written_text
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.metric_schema import (
     CodeMetric,
@@ -144,7 +144,7 @@ def build_metric(
 
 def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
     names = _RENAMED.get(metric.metric, {})
-    written = as_written(metric.metric, metric.parameters, source)
+    written = restore_written_text(metric.metric, metric.parameters, source)
     without_effect = _WITHOUT_EFFECT.get(metric.metric, ())
     params = {names.get(key, key): value for key, value in written.items() if key not in without_effect}
     decides = metric.metric in _VERDICTS
@@ -250,7 +250,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
 
 def _registered(metric: EvaluatorMetric, judges: Judges, folder: Path, source: Source) -> BuiltMetric:
     kind = find(metric.evaluator)
-    params = {**as_written(metric.evaluator, metric.params, source), **_common(metric)}
+    params = {**restore_written_text(metric.evaluator, metric.params, source), **_common(metric)}
     if metric.threshold is not None:
         params["threshold"] = metric.threshold
     if "judge" in kind.__dataclass_fields__ and "judge" not in params:

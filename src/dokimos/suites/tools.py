@@ -10,8 +10,8 @@ from dokimos.core.agent import ToolCall
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
+from dokimos.evaluators.agent.argument_values import ABSENT
 from dokimos.evaluators.agent.base import require_arguments
-from dokimos.evaluators.agent.values import ABSENT
 from dokimos.evaluators.base import Evaluator
 from dokimos.suites.argument_matchers import argument_check, describe_wanted, hint_literal, may_be_absent
 from dokimos.suites.plan import EXPECTED_TOOLS

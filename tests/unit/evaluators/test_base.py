@@ -17,7 +17,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.function import FunctionEvaluator
-from dokimos.evaluators.judged.g_eval import GEval
+from dokimos.evaluators.llm.g_eval import GEval
 from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity
 from dokimos.evaluators.text import ExactMatch
 

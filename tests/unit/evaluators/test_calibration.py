@@ -15,7 +15,7 @@ from dokimos.errors import ConfigurationError, DatasetError, EvaluationError
 from dokimos.evaluators import Calibration, LabelledVerdict
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.calibration import calibrate, calibrate_async
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
 
 
@@ -38,7 +38,7 @@ class ReadsBadness(ReadsScore):
 class AsksForScore(JudgedEvaluator):
     threshold: float | None = 0.5
 
-    async def judged(self, case, *, sample):
+    async def judge_case(self, case, *, sample):
         return Score(float((await self.lm.complete(case.actual_output)).text), "")
 
 

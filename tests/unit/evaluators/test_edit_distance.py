@@ -11,7 +11,7 @@ from dokimos.errors import EvaluationError
 from dokimos.evaluators import Levenshtein
 from dokimos.evaluators import edit_distance as module
 from dokimos.evaluators.edit_distance import edit_distance
-from dokimos.evaluators.nlp import tokens
+from dokimos.evaluators.nlp import word_sequences
 
 WORDS = st.text("abc", max_size=12)
 
@@ -42,7 +42,7 @@ def test_long_texts_that_differ_much_are_refused_with_a_reason():
 
 
 def test_a_subsequence_of_too_many_words_is_refused(monkeypatch):
-    monkeypatch.setattr(tokens, "MOST_CELLS", 100)
-    assert tokens.common_subsequence_length("abcdefghij", "jihgfedcba") == 1
+    monkeypatch.setattr(word_sequences, "MOST_CELLS", 100)
+    assert word_sequences.common_subsequence_length("abcdefghij", "jihgfedcba") == 1
     with pytest.raises(EvaluationError, match="11 and 10 words"):
-        tokens.common_subsequence_length("abcdefghijk", "jihgfedcba")
+        word_sequences.common_subsequence_length("abcdefghijk", "jihgfedcba")

@@ -7,7 +7,7 @@ import pytest
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.json_schema import JsonSchema, compiled, schema_text, violations
+from dokimos.evaluators.json_schema import JsonSchema, compile_schema, find_violations, schema_text
 
 ORDER = {
     "type": "object",
@@ -91,10 +91,10 @@ def test_a_wrong_schema_is_refused_at_once_and_nothing_is_fetched(schema, why):
 
 
 def test_equal_schemas_are_compiled_once():
-    first = compiled(schema_text({"type": "integer", "minimum": 1}))
-    assert compiled(schema_text({"minimum": 1, "type": "integer"})) is first
-    assert violations(first, 0)
-    assert violations(first, 1) == ()
+    first = compile_schema(schema_text({"type": "integer", "minimum": 1}))
+    assert compile_schema(schema_text({"minimum": 1, "type": "integer"})) is first
+    assert find_violations(first, 0)
+    assert find_violations(first, 1) == ()
 
 
 def test_the_evaluator_can_be_sent_to_another_process():

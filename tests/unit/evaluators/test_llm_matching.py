@@ -5,7 +5,7 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators import registry
 from dokimos.evaluators.retrieval.matching import any_of, llm_based
-from dokimos.evaluators.retrieval.metrics import Precision, Recall
+from dokimos.evaluators.retrieval.ranking_metrics import Precision, Recall
 
 CASE = EvalTestCase(
     {},

@@ -9,7 +9,7 @@ from dokimos.evaluators import registry
 from dokimos.evaluators.missing_parts import describe_path, missing_part, remedy
 from dokimos.evaluators.rag.contextual_recall import ContextualRecall
 from dokimos.evaluators.rag.faithfulness import Faithfulness
-from dokimos.evaluators.retrieval.metrics import Precision
+from dokimos.evaluators.retrieval.ranking_metrics import Precision
 from dokimos.evaluators.text import ExactMatch
 
 WHOLE = EvalTestCase({"input": "q"}, {"output": "a"}, expected_outputs={"output": "e"})

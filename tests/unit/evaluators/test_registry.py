@@ -13,7 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import COMMON_FIELDS, Evaluator
-from dokimos.evaluators.retrieval.metrics import Recall
+from dokimos.evaluators.retrieval.ranking_metrics import Recall
 from dokimos.evaluators.text import Contains, Regex
 
 NAMES = [

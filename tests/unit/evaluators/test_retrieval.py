@@ -21,7 +21,7 @@ from dokimos.evaluators.retrieval.matching import (
     equality,
     ignore_case,
 )
-from dokimos.evaluators.retrieval.metrics import MRR, NDCG, HitRate, Precision, Recall
+from dokimos.evaluators.retrieval.ranking_metrics import MRR, NDCG, HitRate, Precision, Recall
 
 
 def result(kind: type, retrieved: Any, relevant: Any, **options: Any):

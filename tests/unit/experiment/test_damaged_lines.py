@@ -17,7 +17,7 @@ from dokimos.core.task_result import TaskResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError, RunInterrupted
 from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.judged.llm_judge import LLMJudge
+from dokimos.evaluators.llm.llm_judge import LLMJudge
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.journal_lines import CHECKSUM, read_record, with_checksum
 from dokimos.experiment.store import load_run

@@ -347,7 +347,7 @@ def test_a_bound_method_has_the_thread_of_its_object() -> None:
 def test_a_judge_that_is_a_function_and_hangs_is_bounded_too(
     numbers: Numbers, release: threading.Event
 ) -> None:
-    from dokimos.evaluators.judged.llm_judge import LLMJudge
+    from dokimos.evaluators.llm.llm_judge import LLMJudge
 
     def judge(prompt: str) -> str:
         release.wait(WAIT)

@@ -19,7 +19,7 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.errors import ConfigurationError, EvalAssertionError, JournalError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.limits import Length
+from dokimos.evaluators.resource_limits import Length
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.merging import merge_results

@@ -12,7 +12,7 @@ from dokimos.cli.main import run_command
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.judges.ask import ask
 from dokimos.judges.attack.corpus import corpus, spread
 from dokimos.judges.attack.report import AttackResult
@@ -33,7 +33,7 @@ class Correctness(JudgedEvaluator):
 
     threshold: float | None = 0.5
 
-    async def judged(self, case, *, sample):
+    async def judge_case(self, case, *, sample):
         parts = ("Is the output right?", fence_rule(), fenced("Output", case.actual_output))
         verdict = await ask(self.lm, "\n".join(parts), Verdict, sample=sample)
         return Score(verdict.score, "")

@@ -18,7 +18,7 @@ from dokimos.evaluators import (
     PerTurn,
     Trajectory,
 )
-from dokimos.evaluators.judged.rating import ReasonedRating
+from dokimos.evaluators.llm.rating import ReasonedRating
 from dokimos.exporters.base import export
 from dokimos.judges.anthropic import AnthropicMessages
 from dokimos.judges.ask import gather_answers

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.evaluators.judged.verdicts import Verdicts
+from dokimos.evaluators.llm.verdicts import Verdicts
 from dokimos.evaluators.retrieval.llm_matching import SameMeaning
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.reply_parser import UnusableReply, parse_reply

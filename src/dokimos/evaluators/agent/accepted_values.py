@@ -14,7 +14,7 @@ from typing import Any, Final
 from dokimos.core.agent import ToolCall
 from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, same_value
+from dokimos.evaluators.agent.argument_values import ABSENT, AcceptedValues, same_value
 
 ONE_OF: Final = "one_of"
 OPTIONAL: Final = "optional"

@@ -16,12 +16,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import describe_expected, hint_literal, read_values
-from dokimos.evaluators.agent.value_matching import (
-    ValueMatcher,
-    ValueMatching,
-    as_value_matcher,
-)
-from dokimos.evaluators.agent.values import (
+from dokimos.evaluators.agent.argument_values import (
     ABSENT,
     AcceptedValues,
     Normalise,
@@ -30,8 +25,13 @@ from dokimos.evaluators.agent.values import (
     same_mapping,
     value_key,
 )
-from dokimos.evaluators.checks import check_option
-from dokimos.evaluators.named_code import import_named
+from dokimos.evaluators.agent.value_matching import (
+    ValueMatcher,
+    ValueMatching,
+    as_value_matcher,
+)
+from dokimos.evaluators.import_string import import_object
+from dokimos.evaluators.setting_checks import check_option
 
 Arguments: TypeAlias = Mapping[str, Any]
 ArgumentMode: TypeAlias = Literal[
@@ -43,7 +43,7 @@ ArgumentMatching: TypeAlias = ArgumentCheck | str | Mapping[str, Any]
 """A check, or its data form: a mode, a map of the fields of `ArgumentMatcher`, or `module:function`."""
 
 MODES: Final = get_args(ArgumentMode)
-DOCUMENTED_WORDS: Final[dict[str, ArgumentMode]] = {
+CANONICAL_MODES: Final[dict[str, ArgumentMode]] = {
     "expected_in_actual": "subset",
     "actual_in_expected": "superset",
 }
@@ -131,12 +131,14 @@ class ArgumentMatcher:
     def identity(self) -> str:
         """The data form as text, the same from run to run."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["mode"] = self._documented_mode
-        values["arguments"] = {name: _described(matching) for name, matching in self.arguments.items()}
+        values["mode"] = self._canonical_mode
+        values["arguments"] = {
+            name: _describe_matching(matching) for name, matching in self.arguments.items()
+        }
         return text_form(values) or ""
 
     def _by_mode(self, expected: Arguments, actual: Arguments) -> bool:
-        mode = self._documented_mode
+        mode = self._canonical_mode
         if mode == "ignore":
             return True
         if mode == "subset":
@@ -157,7 +159,7 @@ class ArgumentMatcher:
         return self._by_mode(_without(expected, settled), _without(actual, settled))
 
     def _suits(self, matcher: ValueMatcher, wanted: Any, given: Any) -> bool:
-        may_be_absent = self._documented_mode == "superset" or (
+        may_be_absent = self._canonical_mode == "superset" or (
             isinstance(wanted, AcceptedValues) and wanted.may_be_absent
         )
         return (given is ABSENT and may_be_absent) or matcher.matches(wanted, given)
@@ -175,14 +177,14 @@ class ArgumentMatcher:
             return f"{name} is not expected"
         wanted = describe_expected(expected[name]) if name in expected else ""
         if name in self._matchers:
-            form = quote(_described(self.arguments[name]))
+            form = quote(_describe_matching(self.arguments[name]))
             wanted = f"{form} of {wanted}" if wanted and self._matchers[name].needs_expected else form
         hint = hint_literal(expected.get(name, ABSENT), actual[name])
         return f"{name} is {quote(actual[name])}, expected {wanted}{hint}"
 
     @property
-    def _documented_mode(self) -> ArgumentMode:
-        return DOCUMENTED_WORDS.get(self.mode, self.mode)
+    def _canonical_mode(self) -> ArgumentMode:
+        return CANONICAL_MODES.get(self.mode, self.mode)
 
     @cached_property
     def _normalise(self) -> Normalise | None:
@@ -206,11 +208,11 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     if isinstance(matching, str) and matching in MODES:
         return ArgumentMatcher(matching)  # type: ignore[arg-type] # it is one of the modes
     if isinstance(matching, str) and ":" in matching:
-        return _checked(import_named(matching, "The argument matcher"))
+        return _require_sync_function(import_object(matching, "The argument matcher"))
     if isinstance(matching, Mapping):
         return _from_map(matching)
     if callable(matching):
-        return _checked(matching)
+        return _require_sync_function(matching)
     raise ConfigurationError(
         f"The argument matcher {quote(matching)} is not known; expected {', '.join(map(repr, MODES))}, a "
         "map with mode, trim_strings, ignore_case and arguments, module:function, or a function of the "
@@ -218,12 +220,12 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     )
 
 
-def in_documented_words(matching: Any) -> Any:
+def with_canonical_modes(matching: Any) -> Any:
     """Return the data form of a check with the older words for its modes, anything else as it is."""
     if isinstance(matching, str):
-        return DOCUMENTED_WORDS.get(matching, matching)
-    if isinstance(matching, Mapping) and matching.get("mode") in DOCUMENTED_WORDS:
-        return {**matching, "mode": DOCUMENTED_WORDS[matching["mode"]]}
+        return CANONICAL_MODES.get(matching, matching)
+    if isinstance(matching, Mapping) and matching.get("mode") in CANONICAL_MODES:
+        return {**matching, "mode": CANONICAL_MODES[matching["mode"]]}
     return matching
 
 
@@ -241,7 +243,7 @@ def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
     return ArgumentMatcher(**options)
 
 
-def _checked(check: Any) -> ArgumentCheck:
+def _require_sync_function(check: Any) -> ArgumentCheck:
     if not callable(check) or isinstance(check, type):
         raise ConfigurationError(f"An argument matcher must be a function, not {quote(check)}.")
     if inspect.iscoroutinefunction(check):
@@ -258,7 +260,7 @@ def _only(arguments: Arguments, name: str) -> Arguments:
     return {name: arguments[name]} if name in arguments else {}
 
 
-def _described(matching: ValueMatching) -> Any:
+def _describe_matching(matching: ValueMatching) -> Any:
     if callable(matching):
         return f"{getattr(matching, '__module__', '?')}:{getattr(matching, '__qualname__', '?')}"
     return matching

@@ -17,13 +17,13 @@ from dokimos.evaluators.agent.accepted_values import read_expected
 from dokimos.evaluators.agent.argument_matching import (
     ArgumentMatching,
     as_argument_check,
-    in_documented_words,
+    with_canonical_modes,
 )
 from dokimos.evaluators.agent.call_matching import CallMatcher
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.missing_parts import listed_parts
-from dokimos.evaluators.named_code import import_named
+from dokimos.evaluators.import_string import import_object
+from dokimos.evaluators.missing_parts import list_parts
+from dokimos.evaluators.setting_checks import check_text
 
 TOOLS_SCHEMA: Final[dict[str, Any]] = {
     "oneOf": [
@@ -53,16 +53,16 @@ class CallsEvaluator(Evaluator):
 
     def info(self) -> EvaluatorInfo:
         """Describe the configuration; of two words for one mode, either gives the same fingerprint."""
-        info, documented = super().info(), self._in_documented_words()
+        info, documented = super().info(), self._with_canonical_modes()
         return info if documented == self else replace(info, fingerprint=documented.info().fingerprint)
 
-    def _in_documented_words(self) -> Self:
+    def _with_canonical_modes(self) -> Self:
         words: dict[str, Any] = {}
         if hasattr(self, "arguments"):
-            words["arguments"] = in_documented_words(self.arguments)
+            words["arguments"] = with_canonical_modes(self.arguments)
         if hasattr(self, "tool_arguments"):
             words["tool_arguments"] = {
-                name: in_documented_words(each) for name, each in self.tool_arguments.items()
+                name: with_canonical_modes(each) for name, each in self.tool_arguments.items()
             }
         return replace(self, **words) if words else self
 
@@ -82,10 +82,12 @@ class ExpectedCallsEvaluator(CallsEvaluator):
 
     def both(self, case: EvalTestCase) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the expected and the actual calls."""
-        return expected_calls(case, self.expected_tool_calls_key), calls_made(case, self.tool_calls_key)
+        return read_expected_calls(case, self.expected_tool_calls_key), read_calls(case, self.tool_calls_key)
 
 
-def require_compared(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: CallMatcher) -> None:
+def require_compared_arguments(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: CallMatcher
+) -> None:
     """Raise `EvaluationError` where arguments that were not recorded decide whether calls match."""
     unknown = [call for call in actual if call.metadata and call.has_unknown_arguments]
     if unknown:
@@ -101,17 +103,17 @@ def require_keys(evaluator: Evaluator, **fields: str) -> None:
     object.__setattr__(evaluator, "requires", paths)
 
 
-def calls_made(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
+def read_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
     """Return the calls of the agent. Raises `EvaluationError` where they cannot be read."""
     return tool_calls_from(case.actual_outputs.get(key), key=key)
 
 
-def expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
+def read_expected_calls(case: EvalTestCase, key: str = TOOL_CALLS) -> tuple[ToolCall, ...]:
     """Return the calls that were expected. Raises `EvaluationError` where they cannot be read."""
     return tuple(map(read_expected, tool_calls_from(case.expected_outputs.get(key), key=key)))
 
 
-def tools_given(
+def require_tools(
     case: EvalTestCase, key: str = TOOLS, tools: Sequence[ToolDefinition] | None = None
 ) -> tuple[ToolDefinition, ...]:
     """Return the tools that the agent had, found as `find_tools` does.
@@ -124,7 +126,7 @@ def tools_given(
     if found is None:
         raise MissingInputError(
             f"The agent's tools are unknown: there is no {key!r} in the metadata, nor in the outputs; "
-            f"the case has: {listed_parts(case)}. Put them there, or give them to the evaluator: tools=[...]."
+            f"the case has: {list_parts(case)}. Put them there, or give them to the evaluator: tools=[...]."
         )
     return found
 
@@ -155,7 +157,7 @@ def read_tools(owner: object, tools: Any) -> tuple[ToolDefinition, ...] | None:
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise ConfigurationError(f"{name}: tools must be a list of tools, not {quote(tools)}.")
     what = f"{name}: the tool"
-    given = [import_named(tool, what) if isinstance(tool, str) else tool for tool in tools]
+    given = [import_object(tool, what) if isinstance(tool, str) else tool for tool in tools]
     try:
         found = tool_definitions_from(given, key="tools")
     except EvaluationError as error:

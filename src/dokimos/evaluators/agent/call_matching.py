@@ -14,7 +14,7 @@ from dokimos.evaluators.agent.accepted_values import (
     every_alternative,
 )
 from dokimos.evaluators.agent.argument_matching import ArgumentCheck, ArgumentMatcher, ignores_arguments
-from dokimos.evaluators.agent.values import same_mapping
+from dokimos.evaluators.agent.argument_values import same_mapping
 from dokimos.evaluators.bipartite import maximum_matching
 
 Calls: TypeAlias = Sequence[ToolCall]

@@ -13,10 +13,10 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.agent.base import TOOLS_SCHEMA, read_tools, tools_given
+from dokimos.evaluators.agent.base import TOOLS_SCHEMA, read_tools, require_tools
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.material import section
+from dokimos.evaluators.llm.case_sections import section
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
@@ -60,19 +60,19 @@ class ReliabilityEvaluator(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score | Awaitable[Score]:
         """Check each tool; the result must be awaited where there is a judge."""
-        tools = tools_given(case, self.tools_key, self.tools)
+        tools = require_tools(case, self.tools_key, self.tools)
         if self.judge is not None:
-            return self._judged(tools)
-        return _joined(tools, [self.by_rules(tool) for tool in tools])
+            return self._judge_tools(tools)
+        return _build_score(tools, [self.by_rules(tool) for tool in tools])
 
     def by_rules(self, tool: ToolDefinition) -> Checks:
         """Return every check, those that only a judge can make as skipped."""
         raise NotImplementedError(f"{type(self).__name__} must implement by_rules(tool).")
 
-    async def _judged(self, tools: Sequence[ToolDefinition]) -> Score:
-        return _joined(tools, await gather_answers(map(self._checked, tools)))
+    async def _judge_tools(self, tools: Sequence[ToolDefinition]) -> Score:
+        return _build_score(tools, await gather_answers(map(self._check_tool, tools)))
 
-    async def _checked(self, tool: ToolDefinition) -> Checks:
+    async def _check_tool(self, tool: ToolDefinition) -> Checks:
         """Join what the rules and the judge say; where both speak, both must agree to pass."""
         checks = dict(self.by_rules(tool))
         answer: Any = await ask(cast("JudgeLM", self.judge), self._prompt(tool), self.shape)
@@ -94,7 +94,7 @@ class ReliabilityEvaluator(Evaluator):
         )
 
 
-def _joined(tools: Sequence[ToolDefinition], results: Sequence[Checks]) -> Score:
+def _build_score(tools: Sequence[ToolDefinition], results: Sequence[Checks]) -> Score:
     recorded: list[dict[str, Any]] = [
         {"toolName": tool.name, "checks": dict(checks)} for tool, checks in zip(tools, results, strict=True)
     ]

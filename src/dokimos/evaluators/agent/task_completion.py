@@ -10,12 +10,12 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.agent.base import calls_made, require_keys, texts_under
-from dokimos.evaluators.agent.shown import calls_section
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import numbered, section, shown
-from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.agent.base import read_calls, require_keys, texts_under
+from dokimos.evaluators.agent.prompt_sections import calls_section
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import number_lines, render_value, section
+from dokimos.evaluators.llm.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.ask import ask
 
 
@@ -62,7 +62,7 @@ class TaskCompletion(JudgedEvaluator):
         require_keys(self, inputs="dialog_key")
         check_text(self, "tasks_key", self.tasks_key)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         tasks = self._tasks(case)
         if not tasks:
             return Score(1.0, "There are no tasks to complete.", metadata={"taskResults": []})
@@ -108,8 +108,8 @@ class TaskCompletion(JudgedEvaluator):
             question,
             section("Dialog", _dialog(case, self.dialog_key)),
             self._calls(case),
-            section("Constraints", shown(constraints)) if constraints else "",
-            numbered("Tasks", tasks),
+            section("Constraints", render_value(constraints)) if constraints else "",
+            number_lines("Tasks", tasks),
             count=len(tasks),
             noun="task",
             wanted="the task, a reason of a few words, and whether it was completed (true or false)",
@@ -118,7 +118,7 @@ class TaskCompletion(JudgedEvaluator):
     def _calls(self, case: EvalTestCase) -> str:
         if case.actual_outputs.get(self.tool_calls_key) is None:
             return ""
-        return calls_section(calls_made(case, self.tool_calls_key))
+        return calls_section(read_calls(case, self.tool_calls_key))
 
 
 def _dialog(case: EvalTestCase, key: str) -> str:

@@ -10,11 +10,11 @@ from dokimos.core.keys import INPUT, TOOL_CALLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.agent.base import calls_made, require_arguments, require_keys
-from dokimos.evaluators.agent.shown import calls_section
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import section, shown
-from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.agent.base import read_calls, require_arguments, require_keys
+from dokimos.evaluators.agent.prompt_sections import calls_section
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import render_value, section
+from dokimos.evaluators.llm.verdicts import check_numbers, in_order, verdict_prompt
 from dokimos.judges.ask import ask
 
 
@@ -54,14 +54,14 @@ class ToolArgumentHallucination(JudgedEvaluator):
         super().__post_init__()
         require_keys(self, inputs="input_key", outputs="tool_calls_key")
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
+        calls = read_calls(case, self.tool_calls_key)
         if not calls:
             return Score(1.0, "There are no tool calls to check.", metadata={"verdicts": []})
         require_arguments(calls)
         reply = await ask(
             self.lm,
-            _prompt(shown(input_of(case.inputs, self.input_key)), calls),
+            _prompt(render_value(input_of(case.inputs, self.input_key)), calls),
             GroundingVerdicts,
             check=lambda answer: check_numbers(answer.verdicts, len(calls)),
             sample=sample,

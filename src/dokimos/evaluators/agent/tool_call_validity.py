@@ -17,13 +17,13 @@ from dokimos.errors import EvaluationError
 from dokimos.evaluators.agent.base import (
     TOOLS_SCHEMA,
     CallsEvaluator,
-    calls_made,
+    read_calls,
     read_tools,
     require_arguments,
-    tools_given,
+    require_tools,
 )
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.json_schema import compiled, schema_text, violations
+from dokimos.evaluators.json_schema import compile_schema, find_violations, schema_text
+from dokimos.evaluators.setting_checks import check_text
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -61,11 +61,11 @@ class ToolCallValidity(CallsEvaluator):
         object.__setattr__(self, "tools", read_tools(self, self.tools))
 
     def score(self, case: EvalTestCase) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
-        tools = {tool.name: tool for tool in tools_given(case, self.tools_key, self.tools)}
+        calls = read_calls(case, self.tool_calls_key)
+        tools = {tool.name: tool for tool in require_tools(case, self.tools_key, self.tools)}
         if not calls:
             return Score(1.0, "There are no tool calls to check.", metadata={"validationResults": []})
-        errors = [call_errors(call, tools, strict=self.strict) for call in calls]
+        errors = [find_call_errors(call, tools, strict=self.strict) for call in calls]
         results = [
             {"toolName": call.name, "valid": not found, "errors": list(found)}
             for call, found in zip(calls, errors, strict=True)
@@ -74,7 +74,7 @@ class ToolCallValidity(CallsEvaluator):
         return Score(valid / len(calls), _reason(calls, errors), metadata={"validationResults": results})
 
 
-def call_errors(
+def find_call_errors(
     call: ToolCall, tools: Mapping[str, ToolDefinition], *, strict: bool = False
 ) -> tuple[str, ...]:
     """Return what is wrong with a call, empty for a valid one.
@@ -96,7 +96,7 @@ def call_errors(
             return ()
     except ValueError:  # a value that is not of JSON's kinds
         pass
-    return violations(validator, jsonable(call.arguments))
+    return find_violations(validator, jsonable(call.arguments))
 
 
 def _takes_arguments(tool: ToolDefinition) -> bool:
@@ -111,7 +111,7 @@ def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:
     schema = _strict(tool.input_schema) if strict else tool.input_schema
     try:
         # With "properties", if only empty, what is not allowed is named.
-        validator = compiled(schema_text({"properties": {}, **schema}))
+        validator = compile_schema(schema_text({"properties": {}, **schema}))
     except ValueError as error:
         raise EvaluationError(f"The schema of tool {tool.name!r} is not valid: {error}") from None
     _validators[key] = (tool, validator)

@@ -18,10 +18,10 @@ from dokimos.evaluators.agent.base import (
     call_matcher,
     f1,
     names_of,
-    require_compared,
+    require_compared_arguments,
 )
 from dokimos.evaluators.agent.call_matching import BY_NAME, CallMatcher
-from dokimos.evaluators.checks import check_option
+from dokimos.evaluators.setting_checks import check_option
 
 CorrectnessMatch: TypeAlias = Literal["names_only", "names_and_order", "names_and_args"]
 Calls: TypeAlias = Sequence[ToolCall]
@@ -64,7 +64,7 @@ class ToolCorrectness(ExpectedCallsEvaluator):
         return call_matcher(self.name, self.arguments, self.tool_arguments)
 
     def _by_arguments(self, expected: Calls, actual: Calls) -> Score:
-        require_compared(expected, actual, self._matcher)
+        require_compared_arguments(expected, actual, self._matcher)
         paired = call_matching.pairs(expected, actual, self._matcher)
         missing = [call for index, call in enumerate(expected) if index not in paired]
         made = set(paired.values())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import ToolDefinition
 from dokimos.evaluators.agent.reliability import SKIPPED, Checks, ReliabilityEvaluator
-from dokimos.evaluators.checks import check_whole
+from dokimos.evaluators.setting_checks import check_whole
 
 _TELLS_TYPE: Final = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
 

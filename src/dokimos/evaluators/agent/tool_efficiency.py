@@ -14,7 +14,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
-from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, calls_made, require_arguments
+from dokimos.evaluators.agent.base import CallsEvaluator, call_matcher, read_calls, require_arguments
 from dokimos.evaluators.agent.call_matching import CallMatcher
 
 
@@ -34,7 +34,7 @@ class ToolEfficiency(CallsEvaluator):
         _ = self._matcher  # what is wrong with it is said now
 
     def score(self, case: EvalTestCase) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
+        calls = read_calls(case, self.tool_calls_key)
         self._require_compared(calls)
         distinct, redundant = self._split(calls)
         consecutive = [later.name for earlier, later in pairwise(calls) if self._repeats(earlier, later)]

@@ -15,7 +15,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
-from dokimos.evaluators.agent.base import CallsEvaluator, calls_made
+from dokimos.evaluators.agent.base import CallsEvaluator, read_calls
 from dokimos.runtime.patterns import find
 
 ErrorDetector: TypeAlias = Callable[[str], bool]
@@ -47,7 +47,7 @@ class ToolErrors(CallsEvaluator):
         _ = self._detects  # what is wrong with it is said now
 
     def score(self, case: EvalTestCase) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
+        calls = read_calls(case, self.tool_calls_key)
         faults = [self.fault_of(call) for call in calls]
         results = [
             {"toolName": call.name, "errored": fault is not None, "reason": fault or ""}

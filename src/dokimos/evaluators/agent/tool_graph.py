@@ -13,7 +13,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, names_of
+from dokimos.evaluators.agent.base import CallsEvaluator, names_of, read_calls
 from dokimos.evaluators.agent.tool_errors import ToolErrors
 
 Calls: TypeAlias = Sequence[ToolCall]
@@ -92,7 +92,7 @@ class ToolGraph(CallsEvaluator):
             raise ConfigurationError(f"{self.name}: needs rules, edges, start or end.")
 
     def score(self, case: EvalTestCase) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
+        calls = read_calls(case, self.tool_calls_key)
         outcomes = [(text, rule(calls)) for text, rule in self._rules]
         results = [{"rule": text, "kept": fault is None, "reason": fault or ""} for text, fault in outcomes]
         faults = [fault for _, fault in outcomes if fault is not None]
@@ -105,11 +105,13 @@ class ToolGraph(CallsEvaluator):
     def _rules(self) -> list[tuple[str, Rule]]:
         rules = [(quote(data, 200), _rule(self.name, data)) for data in self.rules]
         if self.start:
-            rules.append((f"starts with {format_list(tuple(self.start))}", partial(_at_end, self.start, 0)))
+            rules.append(
+                (f"starts with {format_list(tuple(self.start))}", partial(_check_end, self.start, 0))
+            )
         if self.end:
-            rules.append((f"ends with {format_list(tuple(self.end))}", partial(_at_end, self.end, -1)))
+            rules.append((f"ends with {format_list(tuple(self.end))}", partial(_check_end, self.end, -1)))
         if self.edges:
-            rules.append(("follows the edges", partial(_along_edges, self.edges)))
+            rules.append(("follows the edges", partial(_check_edges, self.edges)))
         return rules
 
 
@@ -138,7 +140,7 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
             f'{owner}: the rule {quote(data)} must be {{"after_error": ["retry", "give_up" or tools], '
             '"tools": [NAME, ...], "max_retries": a whole number}, the last two if wanted.'
         )
-    return partial(_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
+    return partial(_check_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
 
 
 def _check_names(owner: str, field: str, value: Any) -> None:
@@ -150,7 +152,7 @@ def _are_names(value: Any, least: int) -> bool:
     return isinstance(value, list | tuple) and len(value) >= least and all(isinstance(n, str) for n in value)
 
 
-def _before(names: Sequence[str], calls: Calls) -> str | None:
+def _must_come_before(names: Sequence[str], calls: Calls) -> str | None:
     made = names_of(calls)
     for first, second in pairwise(names):
         if second in made and first not in made[: made.index(second)]:
@@ -158,7 +160,7 @@ def _before(names: Sequence[str], calls: Calls) -> str | None:
     return None
 
 
-def _never_after(names: Sequence[str], calls: Calls) -> str | None:
+def _must_not_come_after(names: Sequence[str], calls: Calls) -> str | None:
     made = names_of(calls)
     first, *later = names
     if first in made:
@@ -168,7 +170,7 @@ def _never_after(names: Sequence[str], calls: Calls) -> str | None:
     return None
 
 
-def _leads_to(names: Sequence[str], calls: Calls) -> str | None:
+def _must_lead_to(names: Sequence[str], calls: Calls) -> str | None:
     made = names_of(calls)
     for first, second in pairwise(names):
         if first in made and second not in made[_last(made, first) + 1 :]:
@@ -176,12 +178,12 @@ def _leads_to(names: Sequence[str], calls: Calls) -> str | None:
     return None
 
 
-def _called(names: Sequence[str], calls: Calls) -> str | None:
+def _must_call(names: Sequence[str], calls: Calls) -> str | None:
     missing = [name for name in names if name not in names_of(calls)]
     return f"{format_list(missing)} {'was' if len(missing) == 1 else 'were'} not called" if missing else None
 
 
-def _after_error(
+def _check_after_error(
     allowed: frozenset[str], tools: frozenset[str], max_retries: int | None, calls: Calls
 ) -> str | None:
     in_a_row = 0
@@ -205,14 +207,14 @@ def _may_follow(failed: str, following: str | None, allowed: frozenset[str]) -> 
     return following in allowed or (following == failed and RETRY in allowed)
 
 
-def _at_end(names: Sequence[str], index: int, calls: Calls) -> str | None:
+def _check_end(names: Sequence[str], index: int, calls: Calls) -> str | None:
     if not calls:
         return "there are no calls"
     name = calls[index].name
     return None if name in names else f"the {'last' if index else 'first'} call is of {name!r}"
 
 
-def _along_edges(edges: Mapping[str, Sequence[str]], calls: Calls) -> str | None:
+def _check_edges(edges: Mapping[str, Sequence[str]], calls: Calls) -> str | None:
     for first, second in pairwise(names_of(calls)):
         if second not in edges.get(first, ()):
             return f"{second!r} must not come right after {first!r}"
@@ -225,9 +227,9 @@ def _last(names: Sequence[str], name: str) -> int:
 
 _FAILURES: Final = ToolErrors(treat_blank_as_error=False)
 _RULES: Final[dict[str, Callable[[Sequence[str], Calls], str | None]]] = {
-    "before": _before,
-    "never_after": _never_after,
-    "leads_to": _leads_to,
-    "called": _called,
+    "before": _must_come_before,
+    "never_after": _must_not_come_after,
+    "leads_to": _must_lead_to,
+    "called": _must_call,
 }
 _LEAST: Final = {"before": 2, "never_after": 2, "leads_to": 2, "called": 1}

@@ -10,8 +10,8 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.agent.base import CallsEvaluator, calls_made, names_of
-from dokimos.evaluators.checks import check_whole
+from dokimos.evaluators.agent.base import CallsEvaluator, names_of, read_calls
+from dokimos.evaluators.setting_checks import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class ForbiddenTools(CallsEvaluator):
         object.__setattr__(self, "tools", tuple(self.tools))
 
     def score(self, case: EvalTestCase) -> Score:
-        called = [name for name in names_of(calls_made(case, self.tool_calls_key)) if name in self.tools]
+        called = [name for name in names_of(read_calls(case, self.tool_calls_key)) if name in self.tools]
         metadata = {"forbiddenCalls": called}
         if not called:
             return Score(
@@ -61,7 +61,7 @@ class MaxToolCalls(CallsEvaluator):
             check_whole(self, f"per_tool[{tool!r}]", most, least=0)
 
     def score(self, case: EvalTestCase) -> Score:
-        counts = Counter(names_of(calls_made(case, self.tool_calls_key)))
+        counts = Counter(names_of(read_calls(case, self.tool_calls_key)))
         total = counts.total()
         faults = [
             f"{pluralize(counts[tool], 'call')} of {tool!r}, at most {most} allowed"

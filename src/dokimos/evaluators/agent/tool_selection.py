@@ -11,12 +11,12 @@ from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.agent.base import TOOLS_SCHEMA, calls_made, read_tools, require_keys, tools_given
-from dokimos.evaluators.agent.shown import calls_section, output_section, tools_section
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import section, shown
-from dokimos.evaluators.judged.verdicts import Verdict, check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.agent.base import TOOLS_SCHEMA, read_calls, read_tools, require_keys, require_tools
+from dokimos.evaluators.agent.prompt_sections import calls_section, output_section, tools_section
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import render_value, section
+from dokimos.evaluators.llm.verdicts import Verdict, check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.ask import ask
 
 
@@ -57,9 +57,9 @@ class ToolSelection(JudgedEvaluator):
         check_text(self, "tools_key", self.tools_key)
         object.__setattr__(self, "tools", read_tools(self, self.tools))
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        calls = calls_made(case, self.tool_calls_key)
-        tools = tools_given(case, self.tools_key, self.tools)
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
+        calls = read_calls(case, self.tool_calls_key)
+        tools = require_tools(case, self.tools_key, self.tools)
         reply = await ask(
             self.lm,
             self._prompt(case, calls, tools),
@@ -88,7 +88,7 @@ class ToolSelection(JudgedEvaluator):
             "Then list as missing the names of the available tools that should have been called and were "
             "not; none is fine.",
             tools_section(tools),
-            section("User Input", shown(input_of(case.inputs, self.input_key))),
+            section("User Input", render_value(input_of(case.inputs, self.input_key))),
             calls_section(calls),
             output_section(case),
             count=len(calls),

@@ -14,9 +14,14 @@ from dokimos.core.text import format_list, pluralize, quote
 from dokimos.evaluators.agent import call_matching
 from dokimos.evaluators.agent.accepted_values import arguments_as_written
 from dokimos.evaluators.agent.argument_matching import ARGUMENTS_SCHEMA, ArgumentMatching
-from dokimos.evaluators.agent.base import ExpectedCallsEvaluator, call_matcher, names_of, require_compared
+from dokimos.evaluators.agent.base import (
+    ExpectedCallsEvaluator,
+    call_matcher,
+    names_of,
+    require_compared_arguments,
+)
 from dokimos.evaluators.agent.call_matching import CallMatcher, Calls
-from dokimos.evaluators.checks import check_option
+from dokimos.evaluators.setting_checks import check_option
 
 TrajectoryMode: TypeAlias = Literal[
     "strict",
@@ -29,7 +34,7 @@ TrajectoryMode: TypeAlias = Literal[
     "precision",
     "recall",
 ]
-DOCUMENTED_WORDS: Final[dict[str, TrajectoryMode]] = {
+CANONICAL_MODES: Final[dict[str, TrajectoryMode]] = {
     "expected_in_actual": "superset",
     "actual_in_expected": "subset",
 }
@@ -68,8 +73,8 @@ class ToolTrajectory(ExpectedCallsEvaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = self.both(case)
-        require_compared(expected, actual, self._matcher)
-        value, matched = _RULES[self._documented_mode](expected, actual, self._matcher)
+        require_compared_arguments(expected, actual, self._matcher)
+        value, matched = _RULES[self._canonical_mode](expected, actual, self._matcher)
         metadata = {
             "matchMode": self.mode.upper(),
             "matchedCount": matched,
@@ -79,17 +84,17 @@ class ToolTrajectory(ExpectedCallsEvaluator):
             "expectedTools": names_of(expected),
         }
         if value == 1:
-            reason = _success(self._documented_mode, len(expected))
+            reason = _success(self._canonical_mode, len(expected))
         else:
             reason = self._reason(expected, actual, matched)
         return Score(value, reason, metadata=metadata)
 
     @property
-    def _documented_mode(self) -> TrajectoryMode:
-        return DOCUMENTED_WORDS.get(self.mode, self.mode)
+    def _canonical_mode(self) -> TrajectoryMode:
+        return CANONICAL_MODES.get(self.mode, self.mode)
 
-    def _in_documented_words(self) -> Self:
-        return replace(super()._in_documented_words(), mode=self._documented_mode)
+    def _with_canonical_modes(self) -> Self:
+        return replace(super()._with_canonical_modes(), mode=self._canonical_mode)
 
     @cached_property
     def _matcher(self) -> CallMatcher:
@@ -101,10 +106,10 @@ class ToolTrajectory(ExpectedCallsEvaluator):
         made = set(paired.values())
         surplus = [call for index, call in enumerate(actual) if index not in made]
         faults = []
-        if missing and self._documented_mode not in ("subset", "precision"):
-            faults.append(f"not made: {_texts(missing)}")
-        if surplus and self._documented_mode not in ("superset", "recall"):
-            faults.append(f"not expected: {_texts(surplus)}")
+        if missing and self._canonical_mode not in ("subset", "precision"):
+            faults.append(f"not made: {_format_calls(missing)}")
+        if surplus and self._canonical_mode not in ("superset", "recall"):
+            faults.append(f"not expected: {_format_calls(surplus)}")
         if difference := call_matching.explain_nearest(missing, surplus, self._matcher):
             faults.append(difference)
         if not faults:
@@ -167,13 +172,13 @@ def _success(mode: str, expected: int) -> str:
     return f"The calls are the {pluralize(expected, 'expected call')}."
 
 
-def _shown(call: ToolCall) -> str:
+def _format_call(call: ToolCall) -> str:
     arguments = arguments_as_written(call)
     return f"{call.name}({quote(dict(arguments), 60) if arguments else ''})"
 
 
-def _texts(calls: list[ToolCall]) -> str:
-    shown = ", ".join(map(_shown, calls[:3]))
+def _format_calls(calls: list[ToolCall]) -> str:
+    shown = ", ".join(map(_format_call, calls[:3]))
     return shown if len(calls) <= 3 else f"{shown} and {len(calls) - 3} more"
 
 

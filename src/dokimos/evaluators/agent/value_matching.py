@@ -12,7 +12,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import every_alternative, read_value
-from dokimos.evaluators.agent.values import ABSENT, AcceptedValues, Normalise, same_value
+from dokimos.evaluators.agent.argument_values import ABSENT, AcceptedValues, Normalise, same_value
 from dokimos.evaluators.edit_distance import edit_distance
 from dokimos.runtime.patterns import find
 
@@ -184,14 +184,14 @@ def _optional(matching: Any, normalise: Normalise | None) -> ValueMatcher:
 
 
 def _any_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
-    return _combined("any_of", matchings, normalise, any)
+    return _combine("any_of", matchings, normalise, any)
 
 
 def _all_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
-    return _combined("all_of", matchings, normalise, all)
+    return _combine("all_of", matchings, normalise, all)
 
 
-def _combined(
+def _combine(
     form: str, matchings: Any, normalise: Normalise | None, join: Callable[..., bool]
 ) -> ValueMatcher:
     inner = [as_value_matcher(matching, normalise) for matching in _list(form, matchings)]

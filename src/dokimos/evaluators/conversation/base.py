@@ -10,9 +10,9 @@ from dokimos.core.keys import BROKEN_OFF, END_REASON, TRAJECTORY
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.conversation.transcript import transcript
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.conversation.judge_transcript import transcript
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.setting_checks import check_text
 
 EMPTY: Final = "The conversation is empty."
 TURN_COUNT: Final = "turnCount"
@@ -22,7 +22,7 @@ TURN_COUNT: Final = "turnCount"
 class ConversationEvaluator(JudgedEvaluator):
     """The base of the evaluators that put a whole conversation before a judge.
 
-    A subclass implements `judged_conversation`; an empty conversation scores 0 (1 where lower is better)
+    A subclass implements `judge_conversation`; an empty conversation scores 0 (1 where lower is better)
     without a call.
     """
 
@@ -38,19 +38,19 @@ class ConversationEvaluator(JudgedEvaluator):
         check_text(self, "trajectory_key", self.trajectory_key)
         object.__setattr__(self, "requires", (f"outputs.{self.trajectory_key}",))
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         trajectory = conversation_of(case, self.trajectory_key)
         if not trajectory.messages:
             return Score(1.0 if self.lower_is_better else 0.0, EMPTY, metadata={TURN_COUNT: 0})
-        return await self.judged_conversation(trajectory, case, sample=sample)
+        return await self.judge_conversation(trajectory, case, sample=sample)
 
-    async def judged_conversation(
+    async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         """Ask the judge about a conversation that has messages."""
         raise NotImplementedError(f"{type(self).__name__} must implement judged_conversation(...).")
 
-    def shown(self, trajectory: ConversationTrajectory) -> str:
+    def render_transcript(self, trajectory: ConversationTrajectory) -> str:
         """Return the conversation as the judge reads it."""
         return transcript(trajectory, tool_calls=self.include_tool_calls)
 

@@ -19,8 +19,8 @@ from dokimos.core.text import pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError, JudgeReplyError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.evaluators.checks import check_option, check_text
 from dokimos.evaluators.conversation.base import TURN_COUNT, conversation_of
+from dokimos.evaluators.setting_checks import check_option, check_text
 from dokimos.judges.shapes import AsGiven
 
 TURNS: Final = "turns"
@@ -75,12 +75,14 @@ class PerTurn(Evaluator):
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         trajectory = conversation_of(case, self.trajectory_key)
-        planned = self._planned(case, trajectory)
+        planned = self._plan_turns(case, trajectory)
         if self.is_async:
-            return self._scored_turns(planned, trajectory)
-        return self._joined(planned, [self._inner.evaluate(one) for one in _cases_of(planned)], trajectory)
+            return self._score_turns(planned, trajectory)
+        return self._aggregate(planned, [self._inner.evaluate(one) for one in _cases_of(planned)], trajectory)
 
-    async def _scored_turns(self, planned: Sequence[_Planned], trajectory: ConversationTrajectory) -> Score:
+    async def _score_turns(
+        self, planned: Sequence[_PlannedTurn], trajectory: ConversationTrajectory
+    ) -> Score:
         calls = (self._inner.evaluate_async(one) for one in _cases_of(planned))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         results = []
@@ -88,19 +90,19 @@ class PerTurn(Evaluator):
             if isinstance(outcome, BaseException):
                 raise outcome
             results.append(outcome)
-        return self._joined(planned, results, trajectory)
+        return self._aggregate(planned, results, trajectory)
 
     def _owner(self) -> object:
         return self._inner._owner()
 
     @cached_property
     def _inner(self) -> Evaluator:
-        return _built(self.name or "per_turn", self.evaluator)
+        return _build_inner(self.name or "per_turn", self.evaluator)
 
-    def _planned(self, case: EvalTestCase, trajectory: ConversationTrajectory) -> list[_Planned]:
+    def _plan_turns(self, case: EvalTestCase, trajectory: ConversationTrajectory) -> list[_PlannedTurn]:
         """Return the turns to be scored: those of the conversation, and those expected that never came."""
         turns = trajectory.turns()
-        expected = _expected_turns(case)
+        expected = _read_expectations(case)
         planned = []
         for place in range(max(len(turns), len(expected))):
             wanted = expected[place] if place < len(expected) else {}
@@ -108,7 +110,7 @@ class PerTurn(Evaluator):
                 continue
             turn = turns[place] if place < len(turns) else None
             own = None if turn is None else self._case(case, turn, _outputs_of(wanted))
-            planned.append(_Planned(place + 1, own))
+            planned.append(_PlannedTurn(place + 1, own))
         return planned
 
     def _case(self, case: EvalTestCase, turn: Turn, expected: Mapping[str, Any]) -> EvalTestCase:
@@ -122,13 +124,16 @@ class PerTurn(Evaluator):
             run_index=case.run_index,
         )
 
-    def _joined(
-        self, planned: Sequence[_Planned], results: Sequence[EvalResult], trajectory: ConversationTrajectory
+    def _aggregate(
+        self,
+        planned: Sequence[_PlannedTurn],
+        results: Sequence[EvalResult],
+        trajectory: ConversationTrajectory,
     ) -> Score:
         self._check_replies(planned, results)
         given = iter(results)
         turns = [self._turn_score(turn, None if turn.case is None else next(given)) for turn in planned]
-        metadata = {TURN_COUNT: trajectory.turn_count, TURNS: [turn.recorded() for turn in turns]}
+        metadata = {TURN_COUNT: trajectory.turn_count, TURNS: [turn.to_metadata() for turn in turns]}
         if not turns and trajectory.assistant_messages:
             raise EvaluationError(f"{self.name}: {TURNS!r} in the expected outputs leaves every turn out.")
         if not turns:
@@ -136,7 +141,7 @@ class PerTurn(Evaluator):
         value = _AGGREGATIONS[self.aggregation]([turn.value for turn in turns])
         return Score(value, self._reason(turns), metadata=metadata)
 
-    def _check_replies(self, planned: Sequence[_Planned], results: Sequence[EvalResult]) -> None:
+    def _check_replies(self, planned: Sequence[_PlannedTurn], results: Sequence[EvalResult]) -> None:
         """Raise the hardest error of a judge's reply, if any: it hides behind no other turn's."""
         kind = worst_kind(result.error_kind for result in results)
         numbers = (turn.number for turn in planned if turn.case is not None)
@@ -148,9 +153,9 @@ class PerTurn(Evaluator):
         worst = min(turns, key=lambda turn: -turn.value if self.lower_is_better else turn.value)
         if len(turns) > 1 and len({turn.value for turn in turns}) == 1:
             return f"All {len(turns)} turns score {worst.value:.2f}."
-        return f"The {self.aggregation} of {pluralize(len(turns), 'turn')}; worst: {worst.told()}"
+        return f"The {self.aggregation} of {pluralize(len(turns), 'turn')}; worst: {worst.describe()}"
 
-    def _turn_score(self, turn: _Planned, result: EvalResult | None) -> _TurnScore:
+    def _turn_score(self, turn: _PlannedTurn, result: EvalResult | None) -> _TurnScore:
         if result is not None:
             result = require_one_score(result, "An evaluator of turns")
         if result is None:
@@ -166,7 +171,7 @@ class PerTurn(Evaluator):
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class _PlannedTurn:
     """A turn that is to be scored."""
 
     number: int
@@ -184,18 +189,18 @@ class _TurnScore:
     success: bool | None
     reason: str
 
-    def recorded(self) -> dict[str, Any]:
+    def to_metadata(self) -> dict[str, Any]:
         return {"turn": self.number, "score": self.value, "success": self.success, "reason": self.reason}
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"turn {self.number} ({self.value:.2f}). {self.reason}".rstrip()
 
 
-def _cases_of(planned: Sequence[_Planned]) -> Iterator[EvalTestCase]:
+def _cases_of(planned: Sequence[_PlannedTurn]) -> Iterator[EvalTestCase]:
     return (turn.case for turn in planned if turn.case is not None)
 
 
-def _expected_turns(case: EvalTestCase) -> Sequence[Any]:
+def _read_expectations(case: EvalTestCase) -> Sequence[Any]:
     """Return what is expected of each turn. Raises `EvaluationError` for what is no list."""
     expected = case.expected_outputs.get(TURNS)
     if expected is None:
@@ -209,7 +214,7 @@ def _outputs_of(wanted: Any) -> Mapping[str, Any]:
     return wanted if isinstance(wanted, Mapping) else {OUTPUT: wanted}
 
 
-def _built(owner: str, given: Any) -> Evaluator:
+def _build_inner(owner: str, given: Any) -> Evaluator:
     if isinstance(given, Evaluator):
         return given
     name: Any = given

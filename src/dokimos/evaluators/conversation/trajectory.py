@@ -11,10 +11,10 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import JudgeReplyError
-from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
 from dokimos.evaluators.conversation.criteria import Criterion, as_criteria
-from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.llm.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.setting_checks import check_option
 from dokimos.judges.ask import gather_answers
 
 Aggregation = Literal["mean", "weighted_mean", "min", "max"]
@@ -44,11 +44,13 @@ class Trajectory(ConversationEvaluator):
         check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
         object.__setattr__(self, "criteria", as_criteria(self.name, self.criteria))
 
-    async def judged_conversation(
+    async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
-        shown = self.shown(trajectory)
-        scores = await gather_answers(self._rated(criterion, shown, sample) for criterion in self._criteria)
+        shown = self.render_transcript(trajectory)
+        scores = await gather_answers(
+            self._rate_criterion(criterion, shown, sample) for criterion in self._criteria
+        )
         value = _AGGREGATIONS[self.aggregation](scores)
         return Score(value, self._reason(scores), metadata=self._metadata(trajectory, scores))
 
@@ -56,7 +58,7 @@ class Trajectory(ConversationEvaluator):
     def _criteria(self) -> tuple[Criterion, ...]:
         return cast("tuple[Criterion, ...]", self.criteria)
 
-    async def _rated(self, criterion: Criterion, shown: str, sample: int) -> Given:
+    async def _rate_criterion(self, criterion: Criterion, shown: str, sample: int) -> CriterionScore:
         """Return a criterion with its score; a reply that could not be used names its criterion."""
         prompt = rating_prompt(_question(criterion), shown, SCALE)
         try:
@@ -64,16 +66,18 @@ class Trajectory(ConversationEvaluator):
         except JudgeReplyError as unusable:
             raise JudgeReplyError(f"{criterion.name}: {unusable}", kind=unusable.kind) from unusable
 
-    def _reason(self, scores: Sequence[Given]) -> str:
+    def _reason(self, scores: Sequence[CriterionScore]) -> str:
         if len(scores) == 1:
             criterion, score = scores[0]
             return f"{criterion.name}: {score.value:.2f}. {score.reason}"
-        best = max(scores, key=_value_of)
-        worst = min(scores, key=_value_of)
+        strongest = _format_score(max(scores, key=_value_of))
+        weakest = _format_score(min(scores, key=_value_of))
         how = self.aggregation.replace("_", " ")
-        return f"The {how} of {len(scores)} criteria; strongest: {_shown(best)}, weakest: {_shown(worst)}."
+        return f"The {how} of {len(scores)} criteria; strongest: {strongest}, weakest: {weakest}."
 
-    def _metadata(self, trajectory: ConversationTrajectory, scores: Sequence[Given]) -> Mapping[str, Any]:
+    def _metadata(
+        self, trajectory: ConversationTrajectory, scores: Sequence[CriterionScore]
+    ) -> Mapping[str, Any]:
         metadata: dict[str, Any] = {
             TURN_COUNT: trajectory.turn_count,
             "aggregationStrategy": self.aggregation.upper(),
@@ -85,7 +89,7 @@ class Trajectory(ConversationEvaluator):
         return metadata
 
 
-Given = tuple[Criterion, Score]
+CriterionScore = tuple[Criterion, Score]
 
 
 def _question(criterion: Criterion) -> str:
@@ -95,24 +99,24 @@ def _question(criterion: Criterion) -> str:
     )
 
 
-def _value_of(given: Given) -> float:
+def _value_of(given: CriterionScore) -> float:
     return given[1].value
 
 
-def _shown(given: Given) -> str:
+def _format_score(given: CriterionScore) -> str:
     return f"{given[0].name} ({given[1].value:.2f})"
 
 
-def _mean(scores: Sequence[Given]) -> float:
+def _mean(scores: Sequence[CriterionScore]) -> float:
     return exact_mean([*map(_value_of, scores)])
 
 
-def _weighted_mean(scores: Sequence[Given]) -> float:
+def _weighted_mean(scores: Sequence[CriterionScore]) -> float:
     weights = [criterion.weight for criterion, _ in scores]
     return exact_mean([*map(_value_of, scores)], weights) if any(weights) else _mean(scores)
 
 
-_AGGREGATIONS: Final[dict[str, Callable[[Sequence[Given]], float]]] = {
+_AGGREGATIONS: Final[dict[str, Callable[[Sequence[CriterionScore]], float]]] = {
     "mean": _mean,
     "weighted_mean": _weighted_mean,
     "min": lambda scores: min(map(_value_of, scores)),

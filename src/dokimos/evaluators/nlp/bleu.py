@@ -12,8 +12,8 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option, check_whole
-from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
+from dokimos.evaluators.nlp.word_sequences import nonblank_reference_texts
+from dokimos.evaluators.setting_checks import check_option, check_whole
 from dokimos.runtime.extras import require
 
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]

@@ -9,8 +9,8 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, UnusableOutputError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.tokens import nonblank_reference_texts
-from dokimos.evaluators.settings import EXAMPLE
+from dokimos.evaluators.nlp.word_sequences import nonblank_reference_texts
+from dokimos.evaluators.setting_names import EXAMPLE
 from dokimos.judges.embeddings import Embedder, EmbedderLike, as_embedder, cosine, embed
 from dokimos.judges.shapes import AsGiven
 

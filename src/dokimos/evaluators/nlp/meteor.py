@@ -13,7 +13,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.stemming import Stemmer
-from dokimos.evaluators.nlp.tokens import highest, nonblank_reference_texts
+from dokimos.evaluators.nlp.word_sequences import highest, nonblank_reference_texts
 from dokimos.evaluators.nlp.wordnet import NoSynonyms, load_wordnet
 from dokimos.runtime.extras import require
 
@@ -52,9 +52,9 @@ class Meteor(Evaluator):
         output = _words(case.actual_output or "")
         if not output:
             return Score(0.0, "The output is empty.")
-        return highest([self._compared(output, _words(text)) for text in references])
+        return highest([self._compare(output, _words(text)) for text in references])
 
-    def _compared(self, output: list[str], expected: list[str]) -> Score:
+    def _compare(self, output: list[str], expected: list[str]) -> Score:
         align = require("nltk.translate.meteor_score", extra="nlp").align_words
         wordnet = load_wordnet() if self.synonyms else NoSynonyms()
         pairs, _, unmatched = align(output, expected, stemmer=Stemmer(), wordnet=wordnet)

@@ -13,14 +13,14 @@ from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option
 from dokimos.evaluators.nlp.stemming import porter_stem
-from dokimos.evaluators.nlp.tokens import (
+from dokimos.evaluators.nlp.word_sequences import (
     common_subsequence_length,
     f_measure,
     highest,
     nonblank_reference_texts,
 )
+from dokimos.evaluators.setting_checks import check_option
 from dokimos.runtime.extras import require
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
@@ -66,7 +66,7 @@ class Rouge(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         output = self._units(case.actual_output or "")
-        return highest([self._compared(output, self._units(text)) for text in nonblank_reference_texts(case)])
+        return highest([self._compare(output, self._units(text)) for text in nonblank_reference_texts(case)])
 
     def _units(self, text: str) -> Units:
         """Return what is counted: words, as bytes where they need no stem, or pairs of them."""
@@ -74,15 +74,15 @@ class Rouge(Evaluator):
         encoded = text.encode() if text.isascii() else text.lower().encode("utf-8", "replace")
         # Translating bytes takes a quarter of the time of a regular expression over text.
         blanked = encoded.translate(_BLANKED)
-        words: Units = list(map(_stemmed, blanked.decode().split())) if self.use_stemmer else blanked.split()
+        words: Units = list(map(_stem, blanked.decode().split())) if self.use_stemmer else blanked.split()
         return list(pairwise(words)) if self.variant == "rouge2" else words
 
-    def _compared(self, output: Units, expected: Units) -> Score:
+    def _compare(self, output: Units, expected: Units) -> Score:
         unit, units, how = _UNITS[self.variant]
         if not output or not expected:
             side = "expected text" if output else "output"
             return Score(0.0, f"The {side} has no {units} that ROUGE counts (letters a-z and digits).")
-        count = common_subsequence_length if self.variant == "rougeL" else _shared
+        count = common_subsequence_length if self.variant == "rougeL" else _count_shared
         shared, in_output, in_expected = count(expected, output), len(output), len(expected)
         return _new_score(
             f_measure(shared, in_output, in_expected),
@@ -91,9 +91,9 @@ class Rouge(Evaluator):
         )
 
 
-def _stemmed(word: str) -> str:
+def _stem(word: str) -> str:
     return porter_stem(word) if len(word) >= _SHORTEST_STEMMED else word
 
 
-def _shared(first: Units, second: Units) -> int:
+def _count_shared(first: Units, second: Units) -> int:
     return (Counter(first) & Counter(second)).total()

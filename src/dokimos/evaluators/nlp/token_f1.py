@@ -11,7 +11,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.nlp.tokens import (
+from dokimos.evaluators.nlp.word_sequences import (
     PUNCTUATION,
     f_measure,
     highest,
@@ -43,7 +43,7 @@ class TokenF1(Evaluator):
     def score(self, case: EvalTestCase) -> Score:
         output = self._words(case.actual_output or "")
         ignored = _ARTICLES if self.drop_articles else frozenset[str]()
-        return highest([_compared(output, self._words(text), ignored) for text in reference_texts(case)])
+        return highest([_compare(output, self._words(text), ignored) for text in reference_texts(case)])
 
     def _words(self, text: str) -> list[str]:
         if text.isascii():  # articles can only touch white space; they are ignored later, which is faster
@@ -52,11 +52,11 @@ class TokenF1(Evaluator):
         return (_ARTICLE.sub(" ", text) if self.drop_articles else text).split()
 
 
-def _compared(output: list[str], expected: list[str], ignored: frozenset[str]) -> Score:
+def _compare(output: list[str], expected: list[str], ignored: frozenset[str]) -> Score:
     """Compare two lists of words, of which the ignored ones do not count."""
     unmatched = _occurrences(expected)
     wanted = len(expected) - sum([unmatched.pop(word, 0) for word in ignored])
-    left_over = _left_over(output, unmatched)
+    left_over = _find_surplus(output, unmatched)
     shared = len(output) - len(left_over)
     surplus = [word for word in left_over if word not in ignored]
     missing = [word for word, count in unmatched.items() if count]
@@ -73,7 +73,7 @@ def _occurrences(words: list[str]) -> dict[str, int]:
     return occurrences
 
 
-def _left_over(words: list[str], unmatched: dict[str, int]) -> list[str]:
+def _find_surplus(words: list[str], unmatched: dict[str, int]) -> list[str]:
     """Take the words away from the unmatched ones; return those that are not there, or no longer."""
     count_of, left_over = unmatched.get, []
     for word in words:

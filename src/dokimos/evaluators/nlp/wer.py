@@ -11,7 +11,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize, quote
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.edit_distance import edit_distance
-from dokimos.evaluators.nlp.tokens import reference_texts, without_punctuation
+from dokimos.evaluators.nlp.word_sequences import reference_texts, without_punctuation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class WordErrorRate(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         output = self._words(case.actual_output or "")
-        scores = [_compared(output, self._words(text)) for text in reference_texts(case)]
+        scores = [_compare(output, self._words(text)) for text in reference_texts(case)]
         return min(scores, key=attrgetter("value"))
 
     def _words(self, text: str) -> list[str]:
@@ -43,7 +43,7 @@ class WordErrorRate(Evaluator):
         return (without_punctuation(text) if self.ignore_punctuation else text).split()
 
 
-def _compared(output: list[str], expected: list[str]) -> Score:
+def _compare(output: list[str], expected: list[str]) -> Score:
     edits = edit_distance(*_as_characters(output, expected))
     metadata = {"edits": edits, "expected_words": len(expected)}
     if not expected:

@@ -155,10 +155,10 @@ def load_wordnet() -> WordNet:
     """
     for folder in _folders():
         if (folder / "index.noun").is_file():
-            return _opened(folder, partial(_mapped, folder))
+            return _open_database(folder, partial(_map_file, folder))
         archive = folder.with_name(f"{folder.name}.zip")
         if archive.is_file():
-            return _opened(archive, partial(_unzipped, archive))
+            return _open_database(archive, partial(_read_archive, archive))
     raise ConfigurationError(
         "METEOR needs WordNet for synonyms, and there is none in the usual places. Install it "
         "(Debian and Ubuntu: apt-get install wordnet-base; macOS: brew install wordnet; anywhere: "
@@ -190,7 +190,7 @@ def _nltk_path() -> list[str]:
     return [os.path.expanduser(root) for root in roots]
 
 
-def _opened(place: Path, read: Callable[[str], Content]) -> WordNet:
+def _open_database(place: Path, read: Callable[[str], Content]) -> WordNet:
     try:
         return WordNet(read)
     except (OSError, KeyError, ValueError, BadZipFile) as error:
@@ -200,11 +200,11 @@ def _opened(place: Path, read: Callable[[str], Content]) -> WordNet:
         ) from error
 
 
-def _mapped(folder: Path, name: str) -> Content:
+def _map_file(folder: Path, name: str) -> Content:
     with (folder / name).open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _unzipped(archive: Path, name: str) -> Content:
+def _read_archive(archive: Path, name: str) -> Content:
     with ZipFile(archive) as files:
         return files.read(f"wordnet/{name}")

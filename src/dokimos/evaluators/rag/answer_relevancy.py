@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.verdicts import explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.verdicts import build_reason, verdict_prompt, verdicts_metadata, verdicts_on
 from dokimos.evaluators.rag.base import RagEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 
@@ -26,10 +26,10 @@ class AnswerRelevancy(RagEvaluator):
     default_name = "Answer Relevancy"
     requires = ("input", "actual_output")
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         if not claims:
-            reason = explained(
+            reason = build_reason(
                 "The output claims nothing that could answer", (), but="", enabled=self.include_reason
             )
             return Score(0.0, reason, metadata={"claims": []})
@@ -39,8 +39,8 @@ class AnswerRelevancy(RagEvaluator):
         share = f"To the point: {len(claims) - len(beside)} of {pluralize(len(claims), 'claim')}"
         return Score(
             (len(claims) - len(beside)) / len(claims),
-            explained(share, beside, but="beside the point", enabled=self.include_reason),
-            metadata={"claims": recorded("claim", claims, verdicts)},
+            build_reason(share, beside, but="beside the point", enabled=self.include_reason),
+            metadata={"claims": verdicts_metadata("claim", claims, verdicts)},
         )
 
 
@@ -52,7 +52,7 @@ def relevance_prompt(question: str, claims: Sequence[str]) -> str:
         "- yes: it answers the input, or supports or explains the answer\n"
         "- no: it is about something else",
         section("Input", question),
-        numbered("Claims", claims),
+        number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
     )

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 from dokimos.core.contexts import OF_ANSWERS, OF_RETRIEVERS, Chunk, chunks_of
 from dokimos.core.keys import CONTEXTS
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
+from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.evaluators.missing_parts import missing_part
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeLM
 

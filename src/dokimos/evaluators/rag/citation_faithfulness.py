@@ -11,8 +11,14 @@ from dokimos.core.contexts import Chunk
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines
+from dokimos.evaluators.llm.verdicts import (
+    Verdict,
+    build_reason,
+    verdict_prompt,
+    verdicts_metadata,
+    verdicts_on,
+)
 from dokimos.evaluators.rag.base import ContextEvaluator
 
 _CITATION: Final = re.compile(r"\[([^\[\]\n]{1,100})\]")
@@ -45,13 +51,13 @@ class CitationFaithfulness(ContextEvaluator):
     require_citations: bool = False
     """Count sentences without a citation as not supported."""
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         found = self.chunks(case)
         chunks = [chunk.text for chunk in found]
         sentences = citing_sentences(case.actual_output or "", _numbers(found))
         counting = [s for s in sentences if s.chunks or self.require_citations]
         if not any(s.chunks for s in sentences):
-            reason = explained("The output cites nothing", (), but="", enabled=self.include_reason)
+            reason = build_reason("The output cites nothing", (), but="", enabled=self.include_reason)
             return Score(0.0, reason, metadata={"sentences": [], "uncited": len(sentences)})
         verdicts = await self._verdicts(chunks, counting, sample)
         failed = [s.text for s, entry in zip(counting, verdicts, strict=True) if entry.verdict == "no"]
@@ -59,14 +65,14 @@ class CitationFaithfulness(ContextEvaluator):
         share = f"The citations support {supported} of {pluralize(len(counting), 'sentence')}"
         return Score(
             supported / len(counting),
-            explained(share, failed, but="not", enabled=self.include_reason),
+            build_reason(share, failed, but="not", enabled=self.include_reason),
             metadata=_metadata(counting, verdicts, uncited=sum(not s.chunks for s in sentences)),
         )
 
     async def _verdicts(
         self, chunks: Sequence[str], sentences: Sequence[CitingSentence], sample: int
     ) -> Sequence[Verdict]:
-        verdicts = [_without_asking(sentence) for sentence in sentences]
+        verdicts = [_verdict_without_judge(sentence) for sentence in sentences]
         asked = [sentence for sentence, known in zip(sentences, verdicts, strict=True) if known is None]
         if not asked:
             return [entry for entry in verdicts if entry is not None]
@@ -79,7 +85,7 @@ def citing_sentences(text: str, numbers: Mapping[str, int]) -> list[CitingSenten
 
     Brackets that hold neither numbers nor known ids are no citations.
     """
-    return [sentence for part in _sentences(text) if (sentence := _read(part, numbers)).text]
+    return [sentence for part in _sentences(text) if (sentence := _parse_sentence(part, numbers)).text]
 
 
 def citations_prompt(chunks: Sequence[str], sentences: Sequence[CitingSentence]) -> str:
@@ -91,8 +97,8 @@ def citations_prompt(chunks: Sequence[str], sentences: Sequence[CitingSentence])
         "know do not count.\n"
         "- yes: the cited chunks, taken together, state all that the sentence says\n"
         "- no: they do not",
-        numbered("Chunks", [chunks[number - 1] for number in cited], numbers=cited),
-        numbered("Sentences", lines),
+        number_lines("Chunks", [chunks[number - 1] for number in cited], numbers=cited),
+        number_lines("Sentences", lines),
         count=len(sentences),
         noun="sentence",
     )
@@ -107,17 +113,17 @@ def _sentences(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _read(sentence: str, numbers: Mapping[str, int]) -> CitingSentence:
+def _parse_sentence(sentence: str, numbers: Mapping[str, int]) -> CitingSentence:
     cited: list[int] = []
 
-    def taken(bracket: re.Match[str]) -> str:
+    def collect(bracket: re.Match[str]) -> str:
         names = [name.strip() for name in re.split("[,;]", bracket[1])]
         if not all(name.isdigit() or name in numbers for name in names):
             return bracket[0]
         cited.extend(numbers.get(name, 0) for name in names)
         return ""
 
-    text = _CITATION.sub(taken, sentence)
+    text = _CITATION.sub(collect, sentence)
     return CitingSentence(" ".join(text.split()), tuple(dict.fromkeys(cited)))
 
 
@@ -127,7 +133,7 @@ def _numbers(chunks: Sequence[Chunk]) -> Mapping[str, int]:
     return numbers | {chunk.id: number for number, chunk in enumerate(chunks, 1) if chunk.id is not None}
 
 
-def _without_asking(sentence: CitingSentence) -> Verdict | None:
+def _verdict_without_judge(sentence: CitingSentence) -> Verdict | None:
     if not sentence.chunks:
         return Verdict(reason="It cites nothing.", verdict="no")
     if 0 in sentence.chunks:
@@ -138,7 +144,7 @@ def _without_asking(sentence: CitingSentence) -> Verdict | None:
 def _metadata(
     sentences: Sequence[CitingSentence], verdicts: Sequence[Verdict], *, uncited: int
 ) -> dict[str, Any]:
-    entries = recorded("sentence", [sentence.text for sentence in sentences], verdicts)
+    entries = verdicts_metadata("sentence", [sentence.text for sentence in sentences], verdicts)
     with_chunks = [
         {**entry, "chunks": list(sentence.chunks)} for entry, sentence in zip(entries, sentences, strict=True)
     ]

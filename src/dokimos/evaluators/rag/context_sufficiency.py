@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.rating import NO_REASON, REASON_DISABLED
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.rating import NO_REASON, REASON_DISABLED
 from dokimos.evaluators.rag.base import RetrieverEvaluator
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
@@ -33,7 +33,7 @@ class ContextSufficiency(RetrieverEvaluator):
     default_name = "Context Sufficiency"
     requires = ("input", "contexts")
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         if not any(chunk.strip() for chunk in chunks):
             return Score(0.0, "No context was retrieved." if self.include_reason else REASON_DISABLED)
@@ -45,7 +45,7 @@ class ContextSufficiency(RetrieverEvaluator):
                 "- no: something needed is missing, unclear or contradictory",
                 fence_rule(),
                 section("Input", case.input),
-                numbered("Context", chunks),
+                number_lines("Context", chunks),
                 "Give a brief reason that names what is missing, if anything, then the verdict.",
             ]
         )

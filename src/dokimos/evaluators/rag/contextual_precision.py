@@ -9,11 +9,11 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.checks import check_whole
-from dokimos.evaluators.judged.rating import REASON_DISABLED
-from dokimos.evaluators.judged.verdicts import recorded
+from dokimos.evaluators.llm.rating import REASON_DISABLED
+from dokimos.evaluators.llm.verdicts import verdicts_metadata
 from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator
 from dokimos.evaluators.rag.usefulness import useful_chunks
+from dokimos.evaluators.setting_checks import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class ContextualPrecision(RetrieverEvaluator):
         super().__post_init__()
         check_whole(self, "window", self.window, least=1)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         verdicts = await useful_chunks(
             self.lm, case.input or "", case.expected_output or "", chunks, self.window, sample=sample
@@ -44,7 +44,9 @@ class ContextualPrecision(RetrieverEvaluator):
         ranks = [rank for rank, entry in enumerate(verdicts, 1) if entry.verdict == "yes"]
         reason = _reason(ranks, len(chunks)) if self.include_reason else REASON_DISABLED
         return Score(
-            average_precision(ranks), reason, metadata={"contexts": recorded("context", chunks, verdicts)}
+            average_precision(ranks),
+            reason,
+            metadata={"contexts": verdicts_metadata("context", chunks, verdicts)},
         )
 
 

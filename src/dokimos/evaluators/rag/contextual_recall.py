@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.judged.verdicts import Verdict, explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines
+from dokimos.evaluators.llm.verdicts import (
+    Verdict,
+    build_reason,
+    verdict_prompt,
+    verdicts_metadata,
+    verdicts_on,
+)
 from dokimos.evaluators.rag.base import RetrieverEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 
@@ -24,11 +30,13 @@ class ContextualRecall(RetrieverEvaluator):
     default_name = "Contextual Recall"
     requires = ("expected_output", "contexts")
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         claims = await claims_of(self.lm, case.expected_output or "", sample=sample)
         if not claims:
-            reason = explained("The expected output makes no claims", (), but="", enabled=self.include_reason)
+            reason = build_reason(
+                "The expected output makes no claims", (), but="", enabled=self.include_reason
+            )
             return Score(1.0, reason, metadata={"claims": []})
         verdicts = await self._verdicts(chunks, claims, sample)
         missing = [claim for claim, entry in zip(claims, verdicts, strict=True) if entry.verdict == "no"]
@@ -36,24 +44,24 @@ class ContextualRecall(RetrieverEvaluator):
         share = f"The context holds {found} of {pluralize(len(claims), 'claim')} of the expected output"
         return Score(
             found / len(claims),
-            explained(share, missing, but="missing", enabled=self.include_reason),
-            metadata={"claims": recorded("claim", claims, verdicts)},
+            build_reason(share, missing, but="missing", enabled=self.include_reason),
+            metadata={"claims": verdicts_metadata("claim", claims, verdicts)},
         )
 
     async def _verdicts(self, chunks: Sequence[str], claims: Sequence[str], sample: int) -> Sequence[Verdict]:
         if not any(chunk.strip() for chunk in chunks):
             return [Verdict(reason="The context is empty.", verdict="no")] * len(claims)
-        return await verdicts_on(self.lm, found_prompt(chunks, claims), len(claims), sample=sample)
+        return await verdicts_on(self.lm, attribution_prompt(chunks, claims), len(claims), sample=sample)
 
 
-def found_prompt(chunks: Sequence[str], claims: Sequence[str]) -> str:
+def attribution_prompt(chunks: Sequence[str], claims: Sequence[str]) -> str:
     """Return the question whether the context states each claim."""
     return verdict_prompt(
         "For each claim, say whether the context states it. Use nothing but the context.\n"
         "- yes: the context states it, or it follows from the context\n"
         "- no: the context contradicts it or does not say it",
-        numbered("Context", chunks),
-        numbered("Claims", claims),
+        number_lines("Context", chunks),
+        number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
     )

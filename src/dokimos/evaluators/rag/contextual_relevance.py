@@ -10,11 +10,11 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.checks import check_whole
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.rating import REASON_DISABLED, Scale
-from dokimos.evaluators.judged.verdicts import check_numbers, in_order, verdict_prompt
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.rating import REASON_DISABLED, Scale
+from dokimos.evaluators.llm.verdicts import check_numbers, in_order, verdict_prompt
 from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator, in_windows, summary
+from dokimos.evaluators.setting_checks import check_whole
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Number
@@ -69,7 +69,7 @@ class ContextualRelevance(RetrieverEvaluator):
         if self.strict_mode:
             object.__setattr__(self, "threshold", 1.0)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         if not chunks:
             reason = "No context was retrieved." if self.include_reason else REASON_DISABLED
@@ -102,7 +102,7 @@ class ContextualRelevance(RetrieverEvaluator):
         prompt = (
             f"A retriever found context for an input. The result: as a whole it is {band}. "
             f"Explain this result in one sentence.\n\n"
-            f"{fence_rule()}\n\n{section('Input', question)}\n{numbered('Chunk Scores', lines)}"
+            f"{fence_rule()}\n\n{section('Input', question)}\n{number_lines('Chunk Scores', lines)}"
         )
         return await summary(self.lm, prompt, sample=sample, otherwise=f"The context is {band}.")
 
@@ -116,7 +116,7 @@ def scores_prompt(question: str, chunks: Sequence[str]) -> str:
         "- 0.5: it is on the subject but does not answer\n"
         "- 0.0: it has nothing to do with the input",
         section("Input", question),
-        numbered("Chunks", chunks),
+        number_lines("Chunks", chunks),
         count=len(chunks),
         noun="chunk",
         wanted="a reason of a few words, a score between 0.0 and 1.0",

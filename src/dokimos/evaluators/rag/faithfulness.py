@@ -9,12 +9,17 @@ from typing import Final
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.checks import check_whole
-from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.judged.rating import REASON_DISABLED
-from dokimos.evaluators.judged.verdicts import UnsureVerdict, recorded, unsure_verdicts_on, verdict_prompt
+from dokimos.evaluators.llm.case_sections import number_lines
+from dokimos.evaluators.llm.rating import REASON_DISABLED
+from dokimos.evaluators.llm.verdicts import (
+    UnsureVerdict,
+    unsure_verdicts_on,
+    verdict_prompt,
+    verdicts_metadata,
+)
 from dokimos.evaluators.rag.base import WINDOW, ContextEvaluator, summary
 from dokimos.evaluators.rag.statements import claims_of, truths_of
+from dokimos.evaluators.setting_checks import check_whole
 from dokimos.judges.fencing import fence_rule
 
 NO_CLAIMS: Final = "The output makes no claims, so there is none that the context does not support."
@@ -41,7 +46,7 @@ class Faithfulness(ContextEvaluator):
         super().__post_init__()
         check_whole(self, "window", self.window, least=1)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         truths = await truths_of(self.lm, chunks, self.window, sample=sample)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
@@ -50,7 +55,7 @@ class Faithfulness(ContextEvaluator):
             return Score(1.0, reason, metadata={"truths": list(truths), "claims": []})
         verdicts = await self._verdicts(truths, claims, sample)
         supported = sum(entry.verdict == "yes" for entry in verdicts)
-        metadata = {"truths": list(truths), "claims": recorded("claim", claims, verdicts)}
+        metadata = {"truths": list(truths), "claims": verdicts_metadata("claim", claims, verdicts)}
         reason = await self._reason(claims, verdicts, supported, sample)
         return Score(supported / len(claims), reason, metadata=metadata)
 
@@ -80,8 +85,8 @@ def support_prompt(truths: Sequence[str], claims: Sequence[str]) -> str:
         "- yes: the facts state it, or it follows from them\n"
         "- no: the facts contradict it\n"
         "- idk: the facts do not say",
-        numbered("Facts", truths),
-        numbered("Claims", claims),
+        number_lines("Facts", truths),
+        number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
     )
@@ -92,5 +97,5 @@ def _summary_prompt(claims: Sequence[str], verdicts: Sequence[UnsureVerdict], sh
     return (
         f"The claims of a text were checked against its context. The result: {share}. Explain this result in "
         f"one sentence, naming what is not supported, if anything.\n\n{fence_rule()}\n\n"
-        f"{numbered('Verdicts', lines)}"
+        f"{number_lines('Verdicts', lines)}"
     )

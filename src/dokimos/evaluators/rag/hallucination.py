@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.rating import REASON_DISABLED
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.rating import REASON_DISABLED
 from dokimos.evaluators.rag.base import ContextEvaluator, summary
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
@@ -44,7 +44,7 @@ class Hallucination(ContextEvaluator):
     requires = ("actual_output", "contexts")
     lower_is_better = True
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         prompt = check_prompt(self.contexts(case), case.actual_output or "")
         checked = (await ask(self.lm, prompt, CheckedStatements, sample=sample)).verdicts
         recorded = [{"statement": c.statement, "verdict": c.verdict, "reason": c.reason} for c in checked]
@@ -76,7 +76,7 @@ def check_prompt(chunks: Sequence[str], output: str) -> str:
             "- yes: the context states it, or it follows from the context\n"
             "- no: the context contradicts it or does not say it",
             fence_rule(),
-            numbered("Context", chunks),
+            number_lines("Context", chunks),
             section("Text", output),
             "Give one entry for each statement of the text: the statement, a reason of a few words, the "
             "verdict. A text without statements gives an empty list.",
@@ -93,9 +93,9 @@ def _summary_prompt(share: str, checked: Sequence[CheckedStatement]) -> str:
         fence_rule(),
     ]
     if agreeing:
-        parts.append(numbered("Supported", agreeing))
+        parts.append(number_lines("Supported", agreeing))
     if contradicting:
-        parts.append(numbered("Not Supported", contradicting))
+        parts.append(number_lines("Not Supported", contradicting))
     return "\n\n".join(parts)
 
 

@@ -9,12 +9,18 @@ from typing import Any, Final, Literal
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
-from dokimos.evaluators.checks import check_option, check_whole
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.verdicts import check_numbers, explained, in_order, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.verdicts import (
+    build_reason,
+    check_numbers,
+    in_order,
+    verdict_prompt,
+    verdicts_on,
+)
 from dokimos.evaluators.rag.base import WINDOW, RetrieverEvaluator
 from dokimos.evaluators.rag.statements import claims_of
 from dokimos.evaluators.rag.usefulness import useful_chunks
+from dokimos.evaluators.setting_checks import check_option, check_whole
 from dokimos.judges.ask import ask
 
 NOISE: Final = ("any", "relevant", "irrelevant")
@@ -68,7 +74,7 @@ class NoiseSensitivity(RetrieverEvaluator):
         check_option(self, "noise", self.noise, NOISE)
         check_whole(self, "window", self.window, least=1)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         wrong = await self._wrong(case, claims, sample)
@@ -80,7 +86,7 @@ class NoiseSensitivity(RetrieverEvaluator):
             "claims": list(claims),
             "wrong": [{"claim": c, "chunks": list(found)} for c, found in zip(wrong, sources, strict=True)],
         }
-        reason = explained(share, noisy, but="namely", enabled=self.include_reason)
+        reason = build_reason(share, noisy, but="namely", enabled=self.include_reason)
         return Score(len(noisy) / len(claims) if claims else 0.0, reason, metadata=metadata)
 
     async def _wrong(self, case: EvalTestCase, claims: Sequence[str], sample: int) -> list[str]:
@@ -122,7 +128,7 @@ def correctness_prompt(question: str, expected: str, claims: Sequence[str]) -> s
         "- no: the right answer contradicts it or does not say it",
         section("Input", question),
         section("Right Answer", expected),
-        numbered("Claims", claims),
+        number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
     )
@@ -132,8 +138,8 @@ def sources_prompt(chunks: Sequence[str], claims: Sequence[str]) -> str:
     """Return the question which chunks state each claim."""
     return verdict_prompt(
         "For each claim, name the chunks of context that state it; none of them gives an empty list.",
-        numbered("Chunks", chunks),
-        numbered("Claims", claims),
+        number_lines("Chunks", chunks),
+        number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
         wanted="the numbers of the chunks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dokimos.evaluators.judged.material import numbered, section
+from dokimos.evaluators.llm.case_sections import number_lines, section
 from dokimos.evaluators.rag.base import in_windows
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
@@ -20,7 +20,7 @@ class Statements:
     statements: list[str]
 
     @property
-    def cleaned(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """Each on one line, without empty ones."""
         return tuple(text for text in (" ".join(s.split()) for s in self.statements) if text)
 
@@ -30,7 +30,7 @@ async def claims_of(judge: JudgeLM, text: str, *, sample: int) -> tuple[str, ...
     if not text.strip():
         return ()
     key = ("claims", identity_of(judge), text, sample)
-    return await once_per_item(key, lambda: _extracted(judge, claims_prompt(text), sample))
+    return await once_per_item(key, lambda: _extract(judge, claims_prompt(text), sample))
 
 
 async def truths_of(judge: JudgeLM, chunks: Sequence[str], window: int, *, sample: int) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def truths_prompt(chunks: Sequence[str]) -> str:
             "List the facts that the context states. Each fact is one short sentence that can be understood "
             "alone. Leave no fact out, and add none that is not there.",
             fence_rule(),
-            numbered("Context", chunks),
+            number_lines("Context", chunks),
             "Now list the facts of the context.",
         ]
     )
@@ -73,8 +73,8 @@ def truths_prompt(chunks: Sequence[str]) -> str:
 
 async def _truths_of_group(judge: JudgeLM, chunks: tuple[str, ...], sample: int) -> tuple[str, ...]:
     key = ("truths", identity_of(judge), chunks, sample)
-    return await once_per_item(key, lambda: _extracted(judge, truths_prompt(chunks), sample))
+    return await once_per_item(key, lambda: _extract(judge, truths_prompt(chunks), sample))
 
 
-async def _extracted(judge: JudgeLM, prompt: str, sample: int) -> tuple[str, ...]:
-    return (await ask(judge, prompt, Statements, sample=sample)).cleaned
+async def _extract(judge: JudgeLM, prompt: str, sample: int) -> tuple[str, ...]:
+    return (await ask(judge, prompt, Statements, sample=sample)).texts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.judged.verdicts import Verdict, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.llm.verdicts import Verdict, verdict_prompt, verdicts_on
 from dokimos.evaluators.rag.base import in_windows
 from dokimos.judges.protocol import JudgeLM, identity_of
 from dokimos.judges.run_scope import once_per_item
@@ -36,7 +36,7 @@ def usefulness_prompt(question: str, expected: str, chunks: Sequence[str]) -> st
         "- no: it does not",
         section("Input", question),
         section("Right Answer", expected),
-        numbered("Chunks", chunks),
+        number_lines("Chunks", chunks),
         count=len(chunks),
         noun="chunk",
     )

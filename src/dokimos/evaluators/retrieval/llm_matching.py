@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import text_form
 from dokimos.evaluators.json_tree import identity_key
-from dokimos.evaluators.judged.material import section
+from dokimos.evaluators.llm.case_sections import section
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLM, identity_of

@@ -23,10 +23,12 @@ def comparable_items(items: Sequence[Any], relevant: Sequence[Any], strategy: St
         return [_text_or_item(item) for item in items]
     keys = {key(item) for item in relevant}
     by_id = bool(relevant) and are_ids([*relevant])
-    return [_named(item, key, keys, by_id=by_id) for item in items]
+    return [_comparable_form(item, key, keys, by_id=by_id) for item in items]
 
 
-def _named(item: Any, key: Callable[[Any], Hashable], relevant: set[Hashable], *, by_id: bool) -> Any:
+def _comparable_form(
+    item: Any, key: Callable[[Any], Hashable], relevant: set[Hashable], *, by_id: bool
+) -> Any:
     named = document_id(unscored(item))
     text = _text_or_item(item)
     if named is None or key(text) in relevant:

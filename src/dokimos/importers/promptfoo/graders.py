@@ -42,9 +42,9 @@ def python_assertion(
 
 def json_assertion(schema: Mapping[str, Any], *, whole: bool = False, negate: bool = False) -> Grader:
     """Return a grader that looks for JSON, valid under a schema, in a reply or as the whole of it."""
-    from dokimos.evaluators.json_schema import compiled, schema_text
+    from dokimos.evaluators.json_schema import compile_schema, schema_text
 
-    validator = compiled(schema_text(dict(schema)))
+    validator = compile_schema(schema_text(dict(schema)))
 
     def grade(ctx: GraderContext) -> GraderResult:
         found = _documents(ctx.agent_response, whole=whole)

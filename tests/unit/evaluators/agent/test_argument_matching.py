@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ArgumentMatcher
 from dokimos.evaluators.agent.argument_matching import as_argument_check, ignores_arguments
-from dokimos.evaluators.agent.values import same_mapping, same_value
+from dokimos.evaluators.agent.argument_values import same_mapping, same_value
 from dokimos.evaluators.json_tree import identity_key
 
 json_values = st.recursive(

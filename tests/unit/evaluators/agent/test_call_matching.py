@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dokimos import EvalTestCase, ToolCall
 from dokimos.evaluators import ArgumentMatcher, ToolCorrectness, ToolEfficiency, ToolTrajectory
+from dokimos.evaluators.agent.argument_values import same_value, value_key
 from dokimos.evaluators.agent.call_matching import CallMatcher, in_order, pairs
-from dokimos.evaluators.agent.values import same_value, value_key
 from dokimos.evaluators.bipartite import maximum_matching
 
 NAN = float("nan")

@@ -9,7 +9,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.runtime.static_imports import find_in_module, may_import
 
 
-def import_named(place: str, what: str) -> Any:
+def import_object(place: str, what: str) -> Any:
     """Return what stands at `module:attribute`, or a placeholder for it while nothing may be imported.
 
     Raises:

@@ -16,12 +16,12 @@ from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import USUAL_PARTS, label_of, material, parts_shown
-from dokimos.evaluators.judged.rating import (
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import USUAL_PARTS, label_of, material, select_parts
+from dokimos.evaluators.llm.rating import (
     Rated,
     Scale,
-    asked,
+    ask_rating,
     rating_prompt,
     raw_score,
 )
@@ -86,17 +86,19 @@ class GEval(JudgedEvaluator):
         if self.strict_mode:
             object.__setattr__(self, "threshold", 1.0)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         steps = await self.steps()
-        shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
+        shown = material(case, select_parts(case, self.evaluation_params, self.requires))
         prompt = rating_prompt(self._criteria(steps), shown, self._scale, reasoned=self.include_reason)
-        rated = await asked(self._grader, prompt, self._scale, reasoned=self.include_reason, sample=sample)
+        rated = await ask_rating(
+            self._grader, prompt, self._scale, reasoned=self.include_reason, sample=sample
+        )
         metadata: dict[str, Any] = {**raw_score(rated.number, self._scale), "evaluationSteps": list(steps)}
-        weighted = None if self.strict_mode else weighted_score(rated, self._scale)
+        weighted = None if self.strict_mode else weigh_by_logprobs(rated, self._scale)
         if weighted is not None:
             metadata["weighted"] = True
         number = rated.number if weighted is None else weighted
-        return Score(self._scale.normalised(number), rated.reason, metadata=metadata)
+        return Score(self._scale.normalize(number), rated.reason, metadata=metadata)
 
     async def steps(self) -> tuple[str, ...]:
         """Return the evaluation steps, asking the judge for them where none were given."""
@@ -104,7 +106,7 @@ class GEval(JudgedEvaluator):
             return tuple(self.evaluation_steps)
         prompt = _steps_prompt(self.criteria, self.evaluation_params or self.requires)
         return await once_per_run(
-            ("evaluation steps", identity_of(self.lm), prompt), lambda: _written_steps(self.lm, prompt)
+            ("evaluation steps", identity_of(self.lm), prompt), lambda: _write_steps(self.lm, prompt)
         )
 
     @cached_property
@@ -126,29 +128,29 @@ def with_logprobs(judge: JudgeLM, top: int) -> JudgeLM:
     return cast("JudgeLM", switch(top=top)) if callable(switch) else judge
 
 
-def weighted_score(rated: Rated, scale: Scale) -> float | None:
+def weigh_by_logprobs(rated: Rated, scale: Scale) -> float | None:
     """Return the mean of the whole scores a judge considered, weighted by their probability.
 
     None where there are no probabilities, or the score cannot be found in them.
     """
     tokens = rated.reply.logprobs or ()
-    place = _place_of_score(tokens, rated)
+    place = _find_score_token(tokens, rated)
     if place is None:
         return None
     weights = {
         score: probability
-        for score, probability in _considered(tokens, place)
+        for score, probability in _iter_possible_scores(tokens, place)
         if scale.low <= score <= scale.high and probability >= LEAST_PROBABILITY
     }
     return exact_mean([*weights], [*weights.values()]) if any(weights.values()) else None
 
 
-def _place_of_score(tokens: Sequence[TokenLogprob], rated: Rated) -> int | None:
+def _find_score_token(tokens: Sequence[TokenLogprob], rated: Rated) -> int | None:
     """Return the index of the token with which the judge's own score begins: its reply may quote others."""
     member = member_start(rated.reply.text, rated.start, "score") if tokens else None
     if member is None:
         return None
-    digit = _place_in_tokens(tokens, rated.reply.text, member + (rated.reply.text[member] in "\"'"))
+    digit = _find_in_tokens(tokens, rated.reply.text, member + (rated.reply.text[member] in "\"'"))
     if digit is None:
         return None
     position = 0
@@ -160,7 +162,7 @@ def _place_of_score(tokens: Sequence[TokenLogprob], rated: Rated) -> int | None:
     return None
 
 
-def _place_in_tokens(tokens: Sequence[TokenLogprob], text: str, place: int) -> int | None:
+def _find_in_tokens(tokens: Sequence[TokenLogprob], text: str, place: int) -> int | None:
     """Return where a place of a reply is in its tokens, which may have more before it.
 
     Tokens that are parts of characters are written in another way than the reply, so only the ASCII text
@@ -173,13 +175,13 @@ def _place_in_tokens(tokens: Sequence[TokenLogprob], text: str, place: int) -> i
     return written.index(fragment) + len(before) if written.count(fragment) == 1 else None
 
 
-def _considered(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[int, float]]:
+def _iter_possible_scores(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[int, float]]:
     """Yield the whole scores that could have stood at a place, with their probabilities.
 
     Some models write 10 as one token, others as 1 and 0. With the latter, an alternative 1 may have been the
     beginning of 10 and says nothing, unless it is what was written.
     """
-    number, length = _written(tokens, place)
+    number, length = _parse_score(tokens, place)
     if number is None:
         return
     chosen = tokens[place]
@@ -195,7 +197,7 @@ def _considered(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[in
             yield int(text), probability
 
 
-def _written(tokens: Sequence[TokenLogprob], place: int) -> tuple[int | None, int]:
+def _parse_score(tokens: Sequence[TokenLogprob], place: int) -> tuple[int | None, int]:
     """Return the whole number that begins at a place, None for another, and its tokens: one or two."""
     first = tokens[place].token.strip(" \"'")
     after = tokens[place + 1].token if place + 1 < len(tokens) else ""
@@ -206,7 +208,7 @@ def _written(tokens: Sequence[TokenLogprob], place: int) -> tuple[int | None, in
     return int(first), 1
 
 
-async def _written_steps(judge: JudgeLM, prompt: str) -> tuple[str, ...]:
+async def _write_steps(judge: JudgeLM, prompt: str) -> tuple[str, ...]:
     answer = await ask(judge, prompt, EvaluationSteps, check=EvaluationSteps.check)
     return tuple(" ".join(step.split()) for step in answer.steps)
 

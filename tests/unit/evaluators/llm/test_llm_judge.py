@@ -7,8 +7,8 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import registry
-from dokimos.evaluators.judged.llm_judge import LLMJudge
-from dokimos.evaluators.judged.rating import GradedExample
+from dokimos.evaluators.llm.llm_judge import LLMJudge
+from dokimos.evaluators.llm.rating import GradedExample
 
 CASE = EvalTestCase.of("Capital of France?", "Paris.", "Paris")
 HOSTILE = [

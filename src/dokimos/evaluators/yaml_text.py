@@ -8,7 +8,9 @@ from typing import Any
 from dokimos.errors import ConfigurationError
 
 
-def as_written(name: str, params: Mapping[str, Any], source: Callable[[str], str | None]) -> dict[str, Any]:
+def restore_written_text(
+    name: str, params: Mapping[str, Any], source: Callable[[str], str | None]
+) -> dict[str, Any]:
     """Return parameters in which a number is the text that was written where its field wants a text.
 
     Args:
@@ -19,22 +21,22 @@ def as_written(name: str, params: Mapping[str, Any], source: Callable[[str], str
     from dokimos.evaluators.registry import find
 
     kind = find(name)
-    return {key: _as_wanted(kind, key, value, source(key)) for key, value in params.items()}
+    return {key: _restore_text(kind, key, value, source(key)) for key, value in params.items()}
 
 
-def _as_wanted(kind: Any, key: str, value: Any, source: str | None) -> Any:
+def _restore_text(kind: Any, key: str, value: Any, source: str | None) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if source is None or not is_number or key not in kind.__dataclass_fields__:
         return value
-    takes_text = _takes(kind, key, source) and not _takes(kind, key, value)
-    return source if takes_text else value
+    wants_text = _accepts(kind, key, source) and not _accepts(kind, key, value)
+    return source if wants_text else value
 
 
-def _takes(kind: Any, key: str, value: Any) -> bool:
-    from dokimos.evaluators.parameters import validated
+def _accepts(kind: Any, key: str, value: Any) -> bool:
+    from dokimos.evaluators.parameters import validate_parameter
 
     try:
-        validated(kind, key, value, path=key)
+        validate_parameter(kind, key, value, path=key)
     except ConfigurationError:
         return False
     return True

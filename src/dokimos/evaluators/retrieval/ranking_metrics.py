@@ -22,7 +22,6 @@ from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.case_parts import relevant_items
-from dokimos.evaluators.checks import check_text, check_whole
 from dokimos.evaluators.json_tree import identity_key
 from dokimos.evaluators.missing_parts import missing_part
 from dokimos.evaluators.retrieval.matching import (
@@ -37,6 +36,7 @@ from dokimos.evaluators.retrieval.matching import (
     matches,
 )
 from dokimos.evaluators.retrieval.retrieved_items import comparable_items
+from dokimos.evaluators.setting_checks import check_text, check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class RetrievalEvaluator(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score | Awaitable[Score]:
         """Match the items, and compute; the result must be awaited where the strategy is async."""
-        graded = self._graded(relevant_items(case, self.expected_key))
-        retrieved = self._retrieved(case, graded.items)[: self.k]
+        graded = self._read_relevant(relevant_items(case, self.expected_key))
+        retrieved = self._read_retrieved(case, graded.items)[: self.k]
         distinct = _distinct(retrieved)
         if self.is_async:
             return self._score_async(retrieved, distinct, graded)
@@ -106,7 +106,7 @@ class RetrievalEvaluator(Evaluator):
         raise NotImplementedError(f"{type(self).__name__} must implement compute(found).")
 
     async def _score_async(
-        self, retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _Graded
+        self, retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _RelevantItems
     ) -> Score:
         hits = await _hits_async(self._strategy, list(distinct.values()), list(graded.items))
         return self.compute(_findings(retrieved, distinct, graded, hits))
@@ -118,7 +118,7 @@ class RetrievalEvaluator(Evaluator):
         except ConfigurationError as error:
             raise ConfigurationError(f"{type(self).__name__}: {error}") from None
 
-    def _retrieved(self, case: EvalTestCase, relevant: Sequence[Any]) -> list[Any]:
+    def _read_retrieved(self, case: EvalTestCase, relevant: Sequence[Any]) -> list[Any]:
         names = OF_RANKINGS if self.contexts_key is None else (self.contexts_key,)
         found = case.find_contexts(names, texts=False)
         if found is None:
@@ -126,15 +126,15 @@ class RetrievalEvaluator(Evaluator):
         items = [found.value] if isinstance(found.value, int | float) else items_of(found)
         return comparable_items(items, relevant, self._strategy)
 
-    def _graded(self, value: Any) -> _Graded:
+    def _read_relevant(self, value: Any) -> _RelevantItems:
         strategy = self._strategy
         if isinstance(value, Mapping) and not compares_fields(strategy) and _are_gains(value.values()):
             _check_gains(value, self.expected_key)
             relevant = {item: float(gain) for item, gain in value.items() if gain > 0}
-            return _Graded(len(relevant), tuple(relevant), tuple(relevant.values()))
+            return _RelevantItems(len(relevant), tuple(relevant), tuple(relevant.values()))
         items = _items(value)
         distinct = tuple(_distinct(items).values())
-        return _Graded(len(items), distinct, (1.0,) * len(distinct))
+        return _RelevantItems(len(items), distinct, (1.0,) * len(distinct))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +217,8 @@ class NDCG(RetrievalEvaluator):
         if not found.relevant:
             return Score(1.0, "Nothing is relevant: NDCG is 1 by convention.")
         best = sorted(found.gains, reverse=True)[: self.k]
-        ideal = _discounted(best, range(1, len(best) + 1))
-        actual = _discounted(_credited(found), found.ranks)
+        ideal = _sum_discounted(best, range(1, len(best) + 1))
+        actual = _sum_discounted(_credit_gains(found), found.ranks)
         value = min(1.0, actual / ideal)
         where = f"within the first {self.k}" if self.k else "in all"
         reason = (
@@ -229,7 +229,7 @@ class NDCG(RetrievalEvaluator):
 
 
 @dataclass(frozen=True, slots=True)
-class _Graded:
+class _RelevantItems:
     """The relevant items with their gains, and how many there were before repeated ones went."""
 
     count: int
@@ -267,7 +267,7 @@ def _check_gains(gains: Mapping[Any, float], key: str) -> None:
 
 
 def _findings(
-    retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _Graded, hits: list[frozenset[int]]
+    retrieved: Sequence[Any], distinct: Mapping[int, Any], graded: _RelevantItems, hits: list[frozenset[int]]
 ) -> Findings:
     return Findings(
         retrieved_count=len(retrieved),
@@ -317,7 +317,7 @@ def _first_hit(found: Findings) -> int | None:
     return next((rank for rank, hits in zip(found.ranks, found.hits, strict=True) if hits), None)
 
 
-def _credited(found: Findings) -> list[float]:
+def _credit_gains(found: Findings) -> list[float]:
     """The gain of each retrieved item: that of the best relevant one it matches that none before it did."""
     credited: set[int] = set()
     gains = []
@@ -329,7 +329,7 @@ def _credited(found: Findings) -> list[float]:
     return gains
 
 
-def _discounted(gains: Sequence[float], ranks: Sequence[int]) -> float:
+def _sum_discounted(gains: Sequence[float], ranks: Sequence[int]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for gain, rank in zip(gains, ranks, strict=True))
 
 

@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown, section
-from dokimos.evaluators.judged.rating import NO_REASON
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import USUAL_PARTS, material, section, select_parts
+from dokimos.evaluators.llm.rating import NO_REASON
 from dokimos.evaluators.missing_parts import missing_part
+from dokimos.evaluators.setting_checks import check_text
 from dokimos.judges.ask import ask, gather_answers
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.shapes import Preference
@@ -55,20 +55,22 @@ class Pairwise(JudgedEvaluator):
         check_text(self, "criteria", self.criteria.strip())
         check_text(self, "baseline_key", self.baseline_key)
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         ours, theirs = case.actual_outputs.get("output"), case.metadata.get(self.baseline_key)
         if theirs is None:
             raise missing_part(self.name, f"metadata.{self.baseline_key}", case)
         if ours == theirs:
-            return Score(0.5, "The two outputs are equal.", metadata=_recorded("tie", (), biased=False))
+            return Score(
+                0.5, "The two outputs are equal.", metadata=_outcome_metadata("tie", (), biased=False)
+            )
         context = self._context(case)
         straight, swapped = await gather_answers(
             (self._choice(context, ours, theirs, sample), self._choice(context, theirs, ours, sample))
         )
-        return _joined(straight, swapped)
+        return _combine_orders(straight, swapped)
 
     def _context(self, case: EvalTestCase) -> str:
-        parts = parts_shown(case, self.evaluation_params, self.requires)
+        parts = select_parts(case, self.evaluation_params, self.requires)
         return material(case, [path for path in parts if path != "actual_output"])
 
     async def _choice(self, context: str, first: Any, second: Any, sample: int) -> Choice:
@@ -88,7 +90,7 @@ class Pairwise(JudgedEvaluator):
         return await ask(self.lm, prompt, Choice, sample=sample)
 
 
-def _joined(straight: Choice, swapped: Choice) -> Score:
+def _combine_orders(straight: Choice, swapped: Choice) -> Score:
     biased = straight.winner == swapped.winner != "tie"
     verdicts = (straight.winner, swapped.winner)
     outcome: Outcome = "tie"
@@ -97,11 +99,13 @@ def _joined(straight: Choice, swapped: Choice) -> Score:
     if verdicts == ("second", "first"):
         outcome = "loss"
     return Score(
-        _VALUE[outcome], _reason(straight, swapped), metadata=_recorded(outcome, verdicts, biased=biased)
+        _VALUE[outcome],
+        _reason(straight, swapped),
+        metadata=_outcome_metadata(outcome, verdicts, biased=biased),
     )
 
 
-def _recorded(outcome: Outcome, verdicts: tuple[str, ...], *, biased: bool) -> dict[str, Any]:
+def _outcome_metadata(outcome: Outcome, verdicts: tuple[str, ...], *, biased: bool) -> dict[str, Any]:
     return {"outcome": outcome, "verdicts": list(verdicts), "positionBias": biased}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from dokimos.core.text import format_list, pluralize
-from dokimos.evaluators.judged.rating import REASON_DISABLED
+from dokimos.evaluators.llm.rating import REASON_DISABLED
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLM
@@ -118,7 +118,7 @@ def verdict_prompt(
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def recorded(
+def verdicts_metadata(
     what: str, things: Sequence[str], verdicts: Sequence[Verdict | UnsureVerdict]
 ) -> list[dict[str, Any]]:
     """Return verdicts for the metadata."""
@@ -128,7 +128,7 @@ def recorded(
     ]
 
 
-def explained(share: str, failed: Sequence[str], *, but: str, enabled: bool) -> str:
+def build_reason(share: str, failed: Sequence[str], *, but: str, enabled: bool) -> str:
     """Return `2 of 3 claims are supported; not: 'x'.`, or the fixed text where reasons are switched off."""
     if not enabled:
         return REASON_DISABLED

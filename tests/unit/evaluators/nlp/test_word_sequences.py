@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
-from dokimos.evaluators.nlp.tokens import (
+from dokimos.evaluators.nlp.word_sequences import (
     common_subsequence_length,
     nonblank_reference_texts,
     reference_texts,

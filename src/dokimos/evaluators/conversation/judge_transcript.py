@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dokimos.core.conversation import ConversationTrajectory, Message, Role, call_text
 from dokimos.core.jsonable import text_form
-from dokimos.evaluators.judged.material import one_line, section
+from dokimos.evaluators.llm.case_sections import one_line, section
 
 
 def transcript(

@@ -5,7 +5,7 @@ import pytest
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.limits import Cost, Latency, Length, Tokens
+from dokimos.evaluators.resource_limits import Cost, Latency, Length, Tokens
 
 MEASURED = EvalTestCase(
     metrics=CallMetrics(

@@ -15,7 +15,7 @@ USUAL_PARTS: Final = ("input", "actual_output")
 """What a judge is shown unless told otherwise, together with the expected output where there is one."""
 
 
-def parts_shown(case: EvalTestCase, params: Sequence[str] | None, usual: Sequence[str]) -> tuple[str, ...]:
+def select_parts(case: EvalTestCase, params: Sequence[str] | None, usual: Sequence[str]) -> tuple[str, ...]:
     """Return the parts of a case that a judge is shown: those asked for, else the usual ones."""
     if params is not None:
         return tuple(params)
@@ -31,10 +31,10 @@ def material(case: EvalTestCase, parts: Iterable[str]) -> str:
 
 def section(label: str, value: Any) -> str:
     """Return one labelled piece of judged text."""
-    return f"{label}:\n{fenced(label, shown(value))}"
+    return f"{label}:\n{fenced(label, render_value(value))}"
 
 
-def shown(value: Any) -> str:
+def render_value(value: Any) -> str:
     """Return a value as a judge reads it: strings as they are, anything else as indented JSON."""
     if isinstance(value, str):
         return value
@@ -46,7 +46,7 @@ def label_of(path: str) -> str:
     return path.rpartition(".")[2].replace("_", " ").title() if path.islower() else path.rpartition(".")[2]
 
 
-def numbered(label: str, texts: Sequence[str], *, numbers: Sequence[int] | None = None) -> str:
+def number_lines(label: str, texts: Sequence[str], *, numbers: Sequence[int] | None = None) -> str:
     """Return texts as fenced lines `[1] ...`, `[2] ...`; none can start a line of its own."""
     marks = range(1, len(texts) + 1) if numbers is None else numbers
     lines = (f"[{mark}] {one_line(text)}" for mark, text in zip(marks, texts, strict=True))

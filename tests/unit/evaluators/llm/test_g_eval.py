@@ -8,8 +8,8 @@ import pytest
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.judged.g_eval import GEval, weighted_score
-from dokimos.evaluators.judged.rating import Rated, Scale
+from dokimos.evaluators.llm.g_eval import GEval, weigh_by_logprobs
+from dokimos.evaluators.llm.rating import Rated, Scale
 from dokimos.judges.protocol import JudgeReply, TokenLogprob
 
 CASES = [EvalTestCase.of(f"Question {n}?", f"Answer {n}.") for n in range(5)]
@@ -154,13 +154,13 @@ def test_strict_mode_asks_for_no_probabilities():
     ],
 )
 def test_probabilities_are_read_whatever_the_tokens(tokens, expected):
-    weighted = weighted_score(rated(reply_tokens(*tokens)), Scale(0, 10))
+    weighted = weigh_by_logprobs(rated(reply_tokens(*tokens)), Scale(0, 10))
     assert weighted == (None if expected is None else pytest.approx(expected))
 
 
 def test_no_probabilities_give_no_weighted_score():
-    assert weighted_score(rated(()), Scale(0, 10)) is None
-    assert weighted_score(rated([token("8")]), Scale(0, 10)) is None
+    assert weigh_by_logprobs(rated(()), Scale(0, 10)) is None
+    assert weigh_by_logprobs(rated([token("8")]), Scale(0, 10)) is None
 
 
 QUOTES_A_SCORE = [
@@ -186,7 +186,7 @@ def test_a_reason_in_tokens_that_are_parts_of_characters_is_no_hindrance():
     tokens = [*map(token, before), token("2", p2=0.5, p4=0.5), token("}")]
     reply = JudgeReply('{"reason": "naïve", "score": 2}', logprobs=tuple(tokens))
 
-    assert weighted_score(Rated(2, "naïve", reply, 0), Scale(0, 10)) == pytest.approx(3)
+    assert weigh_by_logprobs(Rated(2, "naïve", reply, 0), Scale(0, 10)) == pytest.approx(3)
 
 
 def rated(tokens):

@@ -12,8 +12,8 @@ from dokimos.core.results import DEFAULT_THRESHOLD, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option, check_whole
-from dokimos.evaluators.settings import EXAMPLE
+from dokimos.evaluators.setting_checks import check_option, check_whole
+from dokimos.evaluators.setting_names import EXAMPLE
 from dokimos.judges.ask import gather_answers
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge
 from dokimos.judges.shapes import AsGiven
@@ -23,7 +23,7 @@ AGGREGATES: Final = ("mean", "majority", "median")
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedEvaluator(Evaluator):
-    """Scores a case by asking a judge. A subclass implements `judged`."""
+    """Scores a case by asking a judge. A subclass implements `judge_case`."""
 
     judge: Annotated[JudgeLike, AsGiven()] = field(
         metadata={"json_schema": {"type": "string"}, EXAMPLE: "'openai:gpt-5-mini'"}
@@ -54,17 +54,19 @@ class JudgedEvaluator(Evaluator):
     async def score(self, case: EvalTestCase) -> Score:
         """Take the samples and join them."""
         if self.samples == 1:
-            return await self.judged(case, sample=0)
-        return self.joined(await gather_answers(self.judged(case, sample=k) for k in range(self.samples)))
+            return await self.judge_case(case, sample=0)
+        return self.aggregate_samples(
+            await gather_answers(self.judge_case(case, sample=k) for k in range(self.samples))
+        )
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         """Ask the judge about a case once. `sample` goes to `ask`, to tell independent samples apart."""
-        raise NotImplementedError(f"{type(self).__name__} must implement judged(case, sample=...).")
+        raise NotImplementedError(f"{type(self).__name__} must implement judge_case(case, sample=...).")
 
-    def joined(self, scores: Sequence[Score]) -> Score:
+    def aggregate_samples(self, scores: Sequence[Score]) -> Score:
         """Join independent samples, with the reason of the one nearest to the outcome."""
         values = [score.value for score in scores]
-        value = aggregated(
+        value = aggregate_scores(
             values, self.aggregate, threshold=self.threshold, lower_is_better=self.lower_is_better
         )
         nearest = min(scores, key=lambda score: abs(score.value - value))
@@ -72,7 +74,7 @@ class JudgedEvaluator(Evaluator):
         return replace(nearest, value=value, metadata={**nearest.metadata, **spread})
 
 
-def aggregated(
+def aggregate_scores(
     values: Sequence[float], how: str, *, threshold: float | None, lower_is_better: bool = False
 ) -> float:
     """Join scores: their mean or median, or the worst or best score by what more than half decide."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dokimos.core.means import place_between
 from dokimos.core.results import Score
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.judged.material import shown
+from dokimos.evaluators.llm.case_sections import render_value
 from dokimos.judges.ask import ask_with_reply
 from dokimos.judges.fencing import fence_rule
 from dokimos.judges.protocol import JudgeLM, JudgeReply
@@ -86,11 +86,11 @@ class Scale:
         if not self.low <= number <= self.high:
             raise ValueError(f"the score {number:g} is not between {self.low:g} and {self.high:g}")
 
-    def normalised(self, number: float) -> float:
+    def normalize(self, number: float) -> float:
         """Return a number of this scale as one in 0..1."""
         return place_between(self.zero, self.one, number)
 
-    def described(self) -> str:
+    def describe_levels(self) -> str:
         """Return the scale in words, one line for each level that has some."""
         lines = (f"{number:g}: {text}" for number, text in sorted(self.levels.items()))
         return "".join(f"\n- {line}" for line in lines)
@@ -135,7 +135,7 @@ def rating_prompt(
 ) -> str:
     """Return the question: criteria, meaning of the scores, examples, the material, what to reply."""
     task = "You are a strict and fair judge of what an AI system wrote. Judge it by these criteria only:"
-    levels = f"What the scores mean:{scale.described()}" if scale.levels else ""
+    levels = f"What the scores mean:{scale.describe_levels()}" if scale.levels else ""
     rule = fence_rule()
     request = rating_request(scale, reasoned=reasoned)
     paragraphs = (f"{task}\n{criteria}", levels, _examples(examples), rule, material, request)
@@ -154,8 +154,8 @@ def rating_request(scale: Scale, *, reasoned: bool) -> str:
 
 async def rate(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sample: int) -> Score:
     """Ask for a rating and return it in 0..1; the judge's own number is in the metadata of other scales."""
-    rated = await asked(judge, prompt, scale, reasoned=reasoned, sample=sample)
-    return Score(scale.normalised(rated.number), rated.reason, metadata=raw_score(rated.number, scale))
+    rated = await ask_rating(judge, prompt, scale, reasoned=reasoned, sample=sample)
+    return Score(scale.normalize(rated.number), rated.reason, metadata=raw_score(rated.number, scale))
 
 
 def raw_score(number: float, scale: Scale) -> dict[str, Any]:
@@ -165,19 +165,19 @@ def raw_score(number: float, scale: Scale) -> dict[str, Any]:
     return {"rawScore": number, "scoreRange": [scale.zero, scale.one]}
 
 
-async def asked(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sample: int) -> Rated:
+async def ask_rating(judge: JudgeLM, prompt: str, scale: Scale, *, reasoned: bool, sample: int) -> Rated:
     """Ask for a number on a scale."""
     if not reasoned:
         bare = BareGrade if scale.whole else BareRating
-        answer = await ask_with_reply(
+        terse = await ask_with_reply(
             judge, prompt, bare, check=lambda rating: scale.check(rating.score), sample=sample
         )
-        return Rated(answer.value.score, REASON_DISABLED, answer.reply, answer.start)
-    reasoned_one = ReasonedGrade if scale.whole else ReasonedRating
-    told = await ask_with_reply(
-        judge, prompt, reasoned_one, check=lambda rating: scale.check(rating.score), sample=sample
+        return Rated(terse.value.score, REASON_DISABLED, terse.reply, terse.start)
+    shape = ReasonedGrade if scale.whole else ReasonedRating
+    answer = await ask_with_reply(
+        judge, prompt, shape, check=lambda rating: scale.check(rating.score), sample=sample
     )
-    return Rated(told.value.score, told.value.reason.strip() or NO_REASON, told.reply, told.start)
+    return Rated(answer.value.score, answer.value.reason.strip() or NO_REASON, answer.reply, answer.start)
 
 
 def _examples(examples: Sequence[GradedExample]) -> str:
@@ -192,7 +192,7 @@ def _example(number: int, example: GradedExample) -> str:
         "Score": f"{example.score:g}",
         "Reason": example.reason or None,
     }
-    lines = (f"{label}: {shown(value)}" for label, value in parts.items() if value is not None)
+    lines = (f"{label}: {render_value(value)}" for label, value in parts.items() if value is not None)
     return "\n".join([f"Example {number}", *lines])
 
 

@@ -8,10 +8,9 @@ from functools import cached_property
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown
-from dokimos.evaluators.judged.rating import (
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import USUAL_PARTS, material, select_parts
+from dokimos.evaluators.llm.rating import (
     GradedExample,
     Scale,
     check_examples,
@@ -19,6 +18,7 @@ from dokimos.evaluators.judged.rating import (
     rate,
     rating_prompt,
 )
+from dokimos.evaluators.setting_checks import check_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class LLMJudge(JudgedEvaluator):
     def declared_range(self) -> None:
         """Return None: the judge answers on `score_range`, which is brought to 0..1."""
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        shown = material(case, parts_shown(case, self.evaluation_params, self.requires))
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
+        shown = material(case, select_parts(case, self.evaluation_params, self.requires))
         prompt = rating_prompt(
             self.criteria, shown, self._scale, examples=self.examples, reasoned=self.include_reason
         )

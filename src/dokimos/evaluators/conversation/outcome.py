@@ -10,9 +10,9 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
-from dokimos.evaluators.judged.material import numbered
-from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
-from dokimos.evaluators.judged.verdicts import explained, recorded, verdict_prompt, verdicts_on
+from dokimos.evaluators.llm.case_sections import number_lines
+from dokimos.evaluators.llm.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.llm.verdicts import build_reason, verdict_prompt, verdicts_metadata, verdicts_on
 from dokimos.judges.ask import ask
 from dokimos.judges.fencing import fence_rule
 
@@ -48,10 +48,10 @@ class ConversationCompleteness(ConversationEvaluator):
 
     threshold: float | None = 0.5
 
-    async def judged_conversation(
+    async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
-        shown = self.shown(trajectory)
+        shown = self.render_transcript(trajectory)
         found = await ask(self.lm, intentions_prompt(shown), Intentions, sample=sample)
         wanted = [text for text in (" ".join(wish.split()) for wish in found.intentions) if text]
         count = {TURN_COUNT: trajectory.turn_count}
@@ -64,8 +64,8 @@ class ConversationCompleteness(ConversationEvaluator):
         share = f"The assistant fulfilled {done} of {pluralize(len(wanted), 'wish', 'wishes')}"
         return Score(
             done / len(wanted),
-            explained(share, failed, but="not", enabled=True),
-            metadata={**count, "intentions": recorded("intention", wanted, verdicts)},
+            build_reason(share, failed, but="not", enabled=True),
+            metadata={**count, "intentions": verdicts_metadata("intention", wanted, verdicts)},
         )
 
 
@@ -81,14 +81,14 @@ class UserFrustration(ConversationEvaluator):
 
     threshold: float | None = 0.25
 
-    async def judged_conversation(
+    async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         question = (
             "How free of frustration with the assistant is the user? Look at complaints, repeated requests, "
             "impatience and tone in what the user says. Each message of the conversation below is one line."
         )
-        prompt = rating_prompt(question, self.shown(trajectory), FRUSTRATION)
+        prompt = rating_prompt(question, self.render_transcript(trajectory), FRUSTRATION)
         score = await rate(self.lm, prompt, FRUSTRATION, reasoned=True, sample=sample)
         return Score(
             score.value, score.reason, metadata={TURN_COUNT: trajectory.turn_count, **score.metadata}
@@ -114,7 +114,7 @@ def fulfilment_prompt(shown: str, wanted: list[str]) -> str:
         "- yes: it was done or answered\n"
         "- no: it was not, or only promised",
         shown,
-        numbered("Wishes", wanted),
+        number_lines("Wishes", wanted),
         count=len(wanted),
         noun="wish",
     )

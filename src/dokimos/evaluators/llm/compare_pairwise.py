@@ -12,7 +12,7 @@ from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.judged.pairwise import BASELINE_OUTPUT, DEFAULT_CRITERIA, Pairwise
+from dokimos.evaluators.llm.pairwise import BASELINE_OUTPUT, DEFAULT_CRITERIA, Pairwise
 from dokimos.judges.protocol import JudgeLike
 from dokimos.stats.intervals import Interval, wilson_interval
 
@@ -68,7 +68,7 @@ class PairwiseReport:
         return self._count("error")
 
     @property
-    def judged(self) -> int:
+    def verdict_count(self) -> int:
         return len(self.items) - self.errors
 
     @property
@@ -87,16 +87,16 @@ class PairwiseReport:
     @property
     def win_interval(self) -> Interval:
         """Wilson's 95 % interval of the win rate."""
-        return wilson_interval(self.wins, self.judged)
+        return wilson_interval(self.wins, self.verdict_count)
 
     @property
-    def decided_win_rate(self) -> float | None:
+    def win_rate_without_ties(self) -> float | None:
         """Share of the pairs with a winner that the candidate won: above 0.5 it is the better one."""
         decided = self.wins + self.losses
         return self.wins / decided if decided else None
 
     @property
-    def decided_interval(self) -> Interval:
+    def interval_without_ties(self) -> Interval:
         """Wilson's 95 % interval of the share of decided pairs that the candidate won."""
         return wilson_interval(self.wins, self.wins + self.losses)
 
@@ -107,12 +107,13 @@ class PairwiseReport:
 
     def summary(self) -> str:
         """Say in two or three sentences what came out."""
-        if not self.judged:
+        if not self.verdict_count:
             return f"No pair was judged: {pluralize(self.errors, 'error')}, {self.unpaired} unpaired."
         low, high = _percent(self.win_interval.low), _percent(self.win_interval.high)
         return (
-            f"The candidate won {self.wins} of {pluralize(self.judged, 'pair')}: {_percent(self.win_rate)}, "
-            f"95 % interval {low} to {high}. It lost {self.losses} and tied {self.ties}. "
+            f"The candidate won {self.wins} of {pluralize(self.verdict_count, 'pair')}: "
+            f"{_percent(self.win_rate)}, 95 % interval {low} to {high}. "
+            f"It lost {self.losses} and tied {self.ties}. "
             f"The judge chose by place in {_percent(self.position_bias_rate)} of the pairs. "
             f"{pluralize(self.errors, 'error')}, {self.unpaired} unpaired."
         )
@@ -121,7 +122,7 @@ class PairwiseReport:
         return sum(item.outcome == outcome for item in self.items)
 
     def _share(self, count: int) -> float | None:
-        return count / self.judged if self.judged else None
+        return count / self.verdict_count if self.verdict_count else None
 
 
 class PairwiseKeywords(TypedDict, total=False):
@@ -169,14 +170,14 @@ async def compare_pairwise_async(
             "The two results have no item with an output in common; were they made from the same data set, "
             "and with keep_results on?"
         )
-    gate = asyncio.Semaphore(options.get("pairs_at_once", PAIRS_AT_ONCE))
+    slots = asyncio.Semaphore(options.get("pairs_at_once", PAIRS_AT_ONCE))
 
-    async def judged(key: tuple[int, str]) -> PairwiseItem:
-        async with gate:
+    async def judge_pair(key: tuple[int, str]) -> PairwiseItem:
+        async with slots:
             result = await evaluator.evaluate_async(_case(ours[key], theirs[key], run_index=key[0]))
         return PairwiseItem(key=key[1], run_index=key[0], result=result)
 
-    items = await asyncio.gather(*map(judged, shared))
+    items = await asyncio.gather(*map(judge_pair, shared))
     everything = {*_keys(baseline), *_keys(candidate)}
     return PairwiseReport(items=tuple(items), unpaired=len(everything) - len(shared))
 

@@ -11,7 +11,7 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, EvaluationError, MissingInputError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_not_negative, check_option, check_whole
+from dokimos.evaluators.setting_checks import check_not_negative, check_option, check_whole
 
 _TOKENS: Final[dict[str, Callable[[CallMetrics], int | None]]] = {
     "total": lambda metrics: _sum(metrics.tokens_in, metrics.tokens_out),

@@ -11,12 +11,12 @@ from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.errors import MissingInputError
-from dokimos.evaluators.checks import check_whole
 from dokimos.evaluators.conversation.base import TURN_COUNT, ConversationEvaluator
-from dokimos.evaluators.conversation.transcript import transcript
-from dokimos.evaluators.judged.material import section
-from dokimos.evaluators.judged.verdicts import Verdict, explained, verdict_prompt, verdicts_on
-from dokimos.evaluators.missing_parts import listed_parts
+from dokimos.evaluators.conversation.judge_transcript import transcript
+from dokimos.evaluators.llm.case_sections import section
+from dokimos.evaluators.llm.verdicts import Verdict, build_reason, verdict_prompt, verdicts_on
+from dokimos.evaluators.missing_parts import list_parts
+from dokimos.evaluators.setting_checks import check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class RepliesEvaluator(ConversationEvaluator):
         super().__post_init__()
         check_whole(self, "replies_per_call", self.replies_per_call, least=1)
 
-    async def judged_conversation(
+    async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         replies = trajectory.assistant_messages
@@ -68,7 +68,7 @@ class RepliesEvaluator(ConversationEvaluator):
             {"turn": number, "verdict": entry.verdict, "reason": entry.reason}
             for number, entry in enumerate(verdicts, 1)
         ]
-        reason = explained(share, failed, but="not", enabled=True)
+        reason = build_reason(share, failed, but="not", enabled=True)
         return Score(
             good / len(replies), reason, metadata={TURN_COUNT: trajectory.turn_count, "turns": turns}
         )
@@ -135,7 +135,7 @@ class RoleAdherence(RepliesEvaluator):
         role = self.role or case.metadata.get("role") or trajectory.system_prompt
         if not isinstance(role, str) or not role.strip():
             raise MissingInputError(
-                f"{self.name} requires a role; the case has: {listed_parts(case)}. Give role=..., a "
+                f"{self.name} requires a role; the case has: {list_parts(case)}. Give role=..., a "
                 "'role' in the metadata, or a conversation with a system message."
             )
         return (section("Role", role),)

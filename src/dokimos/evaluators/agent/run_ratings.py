@@ -9,12 +9,12 @@ from typing import ClassVar
 from dokimos.core.keys import INPUT, PLAN, TOOL_CALLS, TOOLS, input_of
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.agent.base import calls_made, find_tools, require_keys
-from dokimos.evaluators.agent.shown import calls_section, output_section, plan_of, tools_section
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import section, shown
-from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.agent.base import find_tools, read_calls, require_keys
+from dokimos.evaluators.agent.prompt_sections import calls_section, output_section, plan_of, tools_section
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import render_value, section
+from dokimos.evaluators.llm.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.setting_checks import check_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class RatedRun(JudgedEvaluator):
         super().__post_init__()
         require_keys(self, inputs="input_key")
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
-        said = section("User Input", shown(input_of(case.inputs, self.input_key)))
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
+        said = section("User Input", render_value(input_of(case.inputs, self.input_key)))
         material = "\n".join(part for part in (said, *self.material(case)) if part)
         prompt = rating_prompt(self.question, material, self._scale, reasoned=self.include_reason)
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
@@ -117,7 +117,7 @@ class PlanAdherence(RatedRun):
 
     def material(self, case: EvalTestCase) -> tuple[str, ...]:
         plan = section("Plan", plan_of(case, self.plan_key))
-        return (plan, calls_section(calls_made(case, self.tool_calls_key)), output_section(case))
+        return (plan, calls_section(read_calls(case, self.tool_calls_key)), output_section(case))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,4 +147,4 @@ class StepEfficiency(RatedRun):
         require_keys(self, inputs="input_key", outputs="tool_calls_key")
 
     def material(self, case: EvalTestCase) -> tuple[str, ...]:
-        return (calls_section(calls_made(case, self.tool_calls_key)), output_section(case))
+        return (calls_section(read_calls(case, self.tool_calls_key)), output_section(case))

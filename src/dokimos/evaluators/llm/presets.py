@@ -12,10 +12,10 @@ from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
-from dokimos.evaluators.checks import check_text
-from dokimos.evaluators.judged.base import JudgedEvaluator
-from dokimos.evaluators.judged.material import USUAL_PARTS, material, parts_shown
-from dokimos.evaluators.judged.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.llm.base import JudgedEvaluator
+from dokimos.evaluators.llm.case_sections import USUAL_PARTS, material, select_parts
+from dokimos.evaluators.llm.rating import Scale, rate, rating_prompt
+from dokimos.evaluators.setting_checks import check_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Preset(JudgedEvaluator):
         if self.ends_with:
             check_text(self, self.ends_with, getattr(self, self.ends_with))
 
-    async def judged(self, case: EvalTestCase, *, sample: int) -> Score:
+    async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         shown = material(case, self._parts(case))
         prompt = rating_prompt(self.criteria(), shown, self._scale, reasoned=self.include_reason)
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
@@ -49,7 +49,7 @@ class Preset(JudgedEvaluator):
     def _parts(self, case: EvalTestCase) -> tuple[str, ...]:
         if self.evaluation_params is None and not self.shows_expected:
             return self.requires
-        return parts_shown(case, self.evaluation_params, self.requires)
+        return select_parts(case, self.evaluation_params, self.requires)
 
     def criteria(self) -> str:
         """Return the question with what this evaluator's parameters add to it."""

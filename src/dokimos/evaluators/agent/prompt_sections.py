@@ -10,13 +10,13 @@ from dokimos.core.keys import PLAN, REASONING_STEPS
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import MissingInputError
 from dokimos.evaluators.agent.base import texts_under
-from dokimos.evaluators.judged.material import numbered, section
-from dokimos.evaluators.missing_parts import listed_parts
+from dokimos.evaluators.llm.case_sections import number_lines, section
+from dokimos.evaluators.missing_parts import list_parts
 
 
 def calls_section(calls: Sequence[ToolCall]) -> str:
     """Return the calls with their results, numbered in the order in which they were made."""
-    return numbered("Tool Calls", [call_line(call) for call in calls]) if calls else "Tool Calls:\n(none)"
+    return number_lines("Tool Calls", [call_line(call) for call in calls]) if calls else "Tool Calls:\n(none)"
 
 
 def tools_section(tools: Sequence[ToolDefinition]) -> str:
@@ -51,6 +51,6 @@ def plan_of(case: EvalTestCase, key: str = PLAN) -> str:
     if not text.strip():
         raise MissingInputError(
             f"There is no plan: neither {key!r} nor {REASONING_STEPS!r} is in the outputs; the case has: "
-            f'{listed_parts(case)}. Return it from the task: {{"output": ..., "{key}": ...}}.'
+            f'{list_parts(case)}. Return it from the task: {{"output": ..., "{key}": ...}}.'
         )
     return text

@@ -22,10 +22,10 @@ from dokimos.errors import (
 )
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.checks import check_option, check_whole
-from dokimos.evaluators.judged.base import AGGREGATES, JudgedEvaluator, aggregated
-from dokimos.evaluators.judged.g_eval import with_logprobs
-from dokimos.evaluators.judged.llm_judge import LLMJudge
+from dokimos.evaluators.llm.base import AGGREGATES, JudgedEvaluator, aggregate_scores
+from dokimos.evaluators.llm.g_eval import with_logprobs
+from dokimos.evaluators.llm.llm_judge import LLMJudge
+from dokimos.evaluators.setting_checks import check_option, check_whole
 from dokimos.judges.protocol import (
     JsonSchemaDict,
     JudgeLike,
@@ -108,12 +108,12 @@ class Jury(Evaluator):
         scores = [vote.score for vote in votes if vote.score is not None]
         if len(scores) < (len(votes) if self.quorum is None else self.quorum):
             raise _too_few(votes, self.quorum) from next((vote.cause for vote in votes if vote.cause), None)
-        return self._joined(votes, scores)
+        return self._aggregate_votes(votes, scores)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_option(self, "aggregate", self.aggregate, AGGREGATES)
-        object.__setattr__(self, "judges", _seated(self.name, self.judges))
+        object.__setattr__(self, "judges", _seat_judges(self.name, self.judges))
         if self.quorum is not None:
             check_whole(self, "quorum", self.quorum, least=1)
             if self.quorum > len(self.judges):
@@ -132,12 +132,12 @@ class Jury(Evaluator):
         return tuple(self._juror(judge) for judge in self.judges)
 
     def _juror(self, judge: JudgeLike) -> JudgedEvaluator:
-        juror = self._made(judge)
+        juror = self._build_juror(judge)
         if self.evaluation_params is None:
             return juror
         return replace(juror, evaluation_params=self.evaluation_params)
 
-    def _made(self, judge: JudgeLike) -> JudgedEvaluator:
+    def _build_juror(self, judge: JudgeLike) -> JudgedEvaluator:
         given = self.evaluator
         if (given is None) == (not self.criteria):
             raise ConfigurationError(f"{self.name} needs either criteria or an evaluator.")
@@ -145,16 +145,16 @@ class Jury(Evaluator):
             return LLMJudge(criteria=self.criteria, judge=judge)
         if isinstance(given, JudgedEvaluator):
             return replace(given, judge=judge)
-        return _built(self.name, given, judge)
+        return _build_from_registry(self.name, given, judge)
 
-    def _joined(self, votes: Sequence[Vote], scores: Sequence[Score]) -> Score:
+    def _aggregate_votes(self, votes: Sequence[Vote], scores: Sequence[Score]) -> Score:
         values = [score.value for score in scores]
-        value = aggregated(
+        value = aggregate_scores(
             values, self.aggregate, threshold=self.threshold, lower_is_better=self.lower_is_better
         )
         nearest = min(scores, key=lambda score: abs(score.value - value))
         metadata: dict[str, Any] = {
-            "jurors": [_recorded(vote) for vote in votes],
+            "jurors": [_vote_metadata(vote) for vote in votes],
             "disagreement": max(values) - min(values),
             "stdDev": pstdev(values),
         }
@@ -178,7 +178,7 @@ async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
         return Vote(name, error=error_text(error), error_kind=kind, cause=cause)
 
 
-def _recorded(vote: Vote) -> dict[str, Any]:
+def _vote_metadata(vote: Vote) -> dict[str, Any]:
     if vote.score is None:
         kind = {} if vote.error_kind is None else {"errorKind": vote.error_kind}
         return {"judge": vote.judge, "error": vote.error, **kind}
@@ -197,7 +197,7 @@ def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
     return JudgeError(message) if kind is None else JudgeReplyError(message, kind=kind)
 
 
-def _seated(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
+def _seat_judges(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
     """Return the judges ready to be asked, and those that sit more than once told apart."""
     if isinstance(judges, str) or not judges:
         raise ConfigurationError(f"{owner}: judges must be a list of at least one judge, not {judges!r:.80}.")
@@ -210,7 +210,7 @@ def _seated(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
     return tuple(seated)
 
 
-def _built(owner: str, given: Any, judge: JudgeLike) -> JudgedEvaluator:
+def _build_from_registry(owner: str, given: Any, judge: JudgeLike) -> JudgedEvaluator:
     name: Any = given
     params: Any = {}
     if isinstance(given, Mapping) and len(given) == 1:

@@ -46,10 +46,10 @@ def check_settings(kind: Any, positional: int, given: Mapping[str, Any]) -> None
 
 def describe_missing(parameters: Iterable[Field[Any]]) -> str:
     """Name parameters that are missing: `'judge', such as judge='openai:gpt-5-mini'`."""
-    return ", ".join(map(_described, parameters))
+    return ", ".join(map(_describe_parameter, parameters))
 
 
-def _described(parameter: Field[Any]) -> str:
+def _describe_parameter(parameter: Field[Any]) -> str:
     example = parameter.metadata.get(EXAMPLE)
     such_as = "" if example is None else f", such as {parameter.name}={example}"
     return f"{parameter.name!r}{such_as}"

@@ -4,7 +4,7 @@ import pytest
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.judged import presets
+from dokimos.evaluators.llm import presets
 from dokimos.evaluators.registry import BUILT_IN, name_of
 
 QUALITY = (

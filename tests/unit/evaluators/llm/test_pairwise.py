@@ -9,7 +9,7 @@ from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import compare_pairwise
-from dokimos.evaluators.judged.pairwise import Pairwise
+from dokimos.evaluators.llm.pairwise import Pairwise
 
 CASE = replace(EvalTestCase.of("Capital of France?", "good"), metadata={"baselineOutput": "bad"})
 
@@ -103,9 +103,9 @@ def test_a_judge_that_always_picks_first_wins_nothing(scripted):
     report = compare_pairwise(
         result_of(*["bad"] * 10), result_of(*["good"] * 10), scripted(winner={"winner": "first"})
     )
-    assert (report.wins, report.losses, report.ties, report.judged) == (0, 0, 10, 10)
+    assert (report.wins, report.losses, report.ties, report.verdict_count) == (0, 0, 10, 10)
     assert (report.win_rate, report.tie_rate, report.position_bias_rate) == (0.0, 1.0, 1.0)
-    assert report.decided_win_rate is None
+    assert report.win_rate_without_ties is None
 
 
 def test_wins_and_losses_are_counted_with_an_interval(scripted):
@@ -116,7 +116,7 @@ def test_wins_and_losses_are_counted_with_an_interval(scripted):
     )
     assert (report.wins, report.losses, report.ties) == (3, 1, 1)
     assert (report.win_rate, report.loss_rate, report.tie_rate) == (0.6, 0.2, 0.2)
-    assert report.decided_win_rate == 0.75
+    assert report.win_rate_without_ties == 0.75
     assert report.win_interval.low == pytest.approx(0.2307, abs=1e-4)  # Wilson, 3 of 5
     assert report.win_interval.high == pytest.approx(0.8824, abs=1e-4)
     assert report.position_bias_rate == 0.0
@@ -131,7 +131,7 @@ def test_errors_and_lonely_items_are_in_no_rate(scripted):
         result_of("good", "good", "good"),
         scripted(winner=lambda prompt: "?" if "Q0" in prompt else prefers("good")(prompt)),
     )
-    assert (report.errors, report.unpaired, report.judged, report.wins) == (1, 2, 1, 1)
+    assert (report.errors, report.unpaired, report.verdict_count, report.wins) == (1, 2, 1, 1)
     assert report.win_rate == 1.0
 
 
