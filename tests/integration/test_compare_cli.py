@@ -111,6 +111,7 @@ def test_a_gate_writes_its_verdict_in_several_formats(run, project, capsys):
 
     files = ["-o", "out/v.html", "-o", "out/v.json", "-o", "out/v.md"]
     assert dokimos("gate", "b.json", "-b", "a.json", *files) == 1
+    assert "  reports  out/v.html out/v.json out/v.md" in capsys.readouterr().out
     assert "The gate failed" in (project / "out" / "v.html").read_text()
     assert json.loads((project / "out" / "v.json").read_text())["status"] == "FAIL"
     assert "Eval gate failed" in (project / "out" / "v.md").read_text()
@@ -130,7 +131,7 @@ def test_a_gate_against_a_run_needs_no_file(run, project):
     assert json.loads((project / "out" / "v.json").read_text())["status"] == "PASS"
     assert dokimos("gate", "a.json", "--baseline", "b.json", "--update-baseline") == 2
     verdicts = [path.name for path in (project / ".dokimos" / "verdicts").iterdir()]
-    assert verdicts == ["upper-against-a-run.json"]
+    assert verdicts == ["upper-against-another-run.json"]
 
 
 def test_a_damaged_baseline_is_named_as_such_and_can_be_written_anew(run, project, capsys):
@@ -180,7 +181,7 @@ def test_a_lone_drop_of_single_runs_is_inconclusive_until_the_noise_is_known(
     assert dokimos("noise", "evals.py", "-k", "3", "-o", "noise.json") == 0
     assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "noise.json") == 1
     printed = unwrapped(capsys.readouterr().out)
-    assert "it is deterministic and 3 runs of dokimos noise did not vary" in printed
+    assert "scoring is deterministic and 3 runs of dokimos noise did not vary" in printed
     (project / "broken.json").write_text("{}")
     assert dokimos("gate", "b.json", "-b", "a.json", "--noise", "broken.json") == 2
 

@@ -62,8 +62,8 @@ def compare(
     from dokimos.comparison.comparing import compare_runs
     from dokimos.comparison.config import ComparisonConfig
     from dokimos.comparison.console import print_comparison
-    from dokimos.comparison.markdown import verdict_text
     from dokimos.comparison.reports import export_comparison, writer_for
+    from dokimos.comparison.wording import verdict_text
     from dokimos.reporting.console import make_console
 
     check_volume(quiet, verbose)

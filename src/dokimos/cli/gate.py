@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -139,12 +140,13 @@ def check(
         verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again, noise=noise).check(
             candidate
         )
-    for output in outputs:
-        _write(verdict, Path(output))
+    written = [_write(verdict, Path(output)) for output in outputs]
     if quiet:
         echo(verdict.headline)
     else:
         verdict.print()
+    if written and not quiet:
+        echo(f"  reports  {' '.join(quote(str(path)) for path in written)}")
     return _status(verdict)
 
 
@@ -195,10 +197,10 @@ _WRITERS: Final[dict[str, Callable[[GateVerdict], str]]] = {
 }
 
 
-def _write(verdict: GateVerdict, path: Path) -> None:
+def _write(verdict: GateVerdict, path: Path) -> Path:
     from dokimos.exporters.base import write_report
 
-    write_report(path, _WRITERS[path.suffix.lower()](verdict))
+    return write_report(path, _WRITERS[path.suffix.lower()](verdict))
 
 
 def _status(verdict: GateVerdict) -> int:

@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
-from dokimos.comparison.markdown import change_counts, verdict_text
-from dokimos.comparison.wording import change, coverage_note, evidence_sentence, interval, level, p_text
+from dokimos.comparison.wording import (
+    change,
+    change_counts,
+    coverage_note,
+    evidence_sentence,
+    interval,
+    level,
+    p_text,
+    run_labels,
+    side_titles,
+    verdict_text,
+)
 from dokimos.core.figures import known, one_line, score
 from dokimos.reporting.blocks import Block, Detail, Line, View, print_blocks
 from dokimos.reporting.tables import Cell, Column, Table
@@ -29,7 +39,10 @@ def print_comparison(comparison: RunComparison, console: Console, *, verbose: bo
 
 def comparison_blocks(comparison: RunComparison, detail: Detail) -> Iterator[Block]:
     """Yield what a comparison shows."""
-    yield Line(f"{comparison.baseline_label} -> {comparison.candidate_label}", "bold")
+    yield Line(" -> ".join(side_titles(comparison)), "bold", fit="wrap")
+    labels = run_labels(comparison)
+    if labels is not None:
+        yield Line(f"  {' -> '.join(labels)}", "dim", fit="wrap")
     yield Line()
     yield metrics_table(comparison)
     for note, names in _coverage_notes(comparison).items():

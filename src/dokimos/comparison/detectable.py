@@ -8,7 +8,9 @@ from functools import cache
 from statistics import stdev
 from typing import Final, Self
 
+from dokimos.comparison.config import ComparisonConfig
 from dokimos.stats.multiplicity import sidak_level
+from dokimos.stats.permutation import EXACT_ITEMS
 from dokimos.stats.power import (
     detectable_effect,
     items_needed,
@@ -70,6 +72,20 @@ class Design:
         if self.flips is not None:
             return _items_needed_of_verdicts(drop, min(self.flips, (1 - drop) / 2), self.alpha, power)
         return items_needed(drop, self.deviation, alpha=self.alpha, power=power)
+
+
+def smallest_p(items: int, tests: int, config: ComparisonConfig) -> float:
+    """Return the adjusted p-value of a metric where all of its items change alike: none is smaller."""
+    p = min(1.0, 2.0 ** (1 - items))
+    if items > EXACT_ITEMS:
+        p = max(p, 1 / (config.permutation_iterations + 1))
+    return min(1.0, p * tests) if config.correction in ("holm", "bh") else p
+
+
+def fewest_items(tests: int, config: ComparisonConfig) -> int | None:
+    """Return how many items a change needs at least to be significant; None where no number is enough."""
+    counts = range(2, EXACT_ITEMS + 1)
+    return next((items for items in counts if smallest_p(items, tests, config) < config.alpha), None)
 
 
 def _chance_flips(deltas: Sequence[float]) -> float:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.comparison.config import ComparisonConfig, Pairing
-from dokimos.comparison.detectable import Design
+from dokimos.comparison.detectable import Design, fewest_items, smallest_p
 from dokimos.comparison.rows import rows_of
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.core.data_frames import frame_of
@@ -282,6 +282,21 @@ class RunComparison(Printable):
         if self.pass_rate.n or not compared:
             return self.pass_rate if self.pass_rate.n else None
         return min(compared, key=lambda metric: metric.adjusted_p_value)
+
+    @property
+    def blind_metrics(self) -> tuple[MetricChange, ...]:
+        """Those with too few items: not even a change of all of them could be significant."""
+        tests = len(self.metrics)
+        return tuple(
+            one
+            for one in self.metrics
+            if one.n and smallest_p(one.n, tests, self.config) >= self.config.alpha
+        )
+
+    @property
+    def fewest_items(self) -> int | None:
+        """How many items a change needs at least to be significant; None where no number is enough."""
+        return fewest_items(len(self.metrics), self.config)
 
     @property
     def regressed_evaluators(self) -> tuple[MetricChange, ...]:

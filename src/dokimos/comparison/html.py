@@ -7,19 +7,22 @@ from typing import Final
 
 from dokimos.comparison.diff import Change, MetricChange, RunComparison, title
 from dokimos.comparison.html_items import packed_changes, static_items
-from dokimos.comparison.markdown import verdict_text
 from dokimos.comparison.wording import (
     change,
+    count_unclear,
     coverage_note,
     evidence_sentence,
     interval,
     interval_with_note,
     level,
+    moved_unseen,
     p_text,
     points,
+    share,
     side_titles,
+    verdict_text,
 )
-from dokimos.core.figures import known, percent
+from dokimos.core.figures import known
 from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
 from dokimos.core.score_range import width_of
 from dokimos.exporters.html_charts import change_bar
@@ -135,8 +138,11 @@ def _header(comparison: RunComparison, before: str, now: str) -> Html:
     if comparison.leading is not None:
         evidence = tag("p", evidence_sentence(comparison.leading, len(comparison.metrics)), class_="facts")
     improved = any(metric.change is Change.IMPROVED for metric in comparison.metrics)
-    sign = "✗ " if comparison.has_regressions else "✓ " if improved else "= "
-    kind = "fail" if comparison.has_regressions else "pass"
+    sign, kind = ("✓ ", "pass") if improved else ("= ", "pass")
+    if comparison.has_regressions:
+        sign, kind = "✗ ", "fail"
+    elif moved_unseen(comparison) is not None:
+        sign, kind = "? ", "unclear"
     n = sum(comparison.count(one) for one in (Change.REGRESSED, Change.IMPROVED, Change.UNCHANGED))
     paired = comparison.pairing.value.replace("_", " ")
     return tag(
@@ -151,14 +157,40 @@ def _header(comparison: RunComparison, before: str, now: str) -> Html:
 def _cards(comparison: RunComparison) -> Html:
     rate = comparison.pass_rate
     move = f"{level(rate, rate.baseline_mean)} → {level(rate, rate.candidate_mean)}"
-    counts = {kind: f"{comparison.count(kind):,}" for kind in Change}
-    drop = known(points, rate.detectable_drop)
     return cards(
         card("Pass rate", move, f"{change(rate)}, 95 % interval {interval_with_note(rate)}"),
-        card("Regressed", counts[Change.REGRESSED], f"of {rate.n:,} items on both sides"),
-        card("Improved", counts[Change.IMPROVED], f"{counts[Change.UNCHANGED]} unchanged"),
-        card("Smallest drop it sees", drop, f"of the pass rate, with {percent(rate.config.power)} power"),
+        *change_cards(comparison),
+        _sight_card(rate),
     )
+
+
+def change_cards(comparison: RunComparison) -> tuple[Html, Html]:
+    """Return how many items got worse and better; of too few items, what moved without being significant."""
+    moved = moved_unseen(comparison)
+    if moved is not None:
+        least = comparison.fewest_items
+        needed = "too few to tell" if least is None else f"too few to tell: it takes {least}"
+        return (
+            card("Got worse", f"{moved.worse:,}", f"of {moved.n:,} items ({title(moved)}); {needed}"),
+            card("Got better", f"{moved.better:,}", f"of {moved.n:,} items ({title(moved)})"),
+        )
+    unclear = count_unclear(comparison)
+    counts = {kind: comparison.count(kind) for kind in Change}
+    shared = sum(counts[kind] for kind in (Change.REGRESSED, Change.IMPROVED, Change.UNCHANGED))
+    others = [f"{unclear:,} without a clear change"] if unclear else []
+    others.append(f"{counts[Change.UNCHANGED] - unclear:,} unchanged")
+    return (
+        card("Regressed", f"{counts[Change.REGRESSED]:,}", f"of {shared:,} items on both sides"),
+        card("Improved", f"{counts[Change.IMPROVED]:,}", " · ".join(others)),
+    )
+
+
+def _sight_card(rate: MetricChange) -> Html:
+    power = f"of the pass rate, with {share(rate.config.power)} power"
+    if rate.detectable_drop is not None or not rate.n:
+        return card("Smallest drop it sees", known(points, rate.detectable_drop), power)
+    needed = rate.items_needed(1.0)
+    return card("Smallest drop it sees", "none", power if needed is None else f"it takes {needed:,} items")
 
 
 def _reach(metric: MetricChange) -> float:

@@ -75,7 +75,9 @@ class _Packer:
         """Share that passed, output, and errors by evaluator; 0 where the side lacks the item."""
         if side is None:
             return 0
-        errors = [[self._string(name or None), self._string(error)] for name, error in side.errors.items()]
+        errors = [
+            [self._string(name or None), self._string(error)] for name, error in side.located_errors.items()
+        ]
         return [half_up_or_none(side.pass_share), self._string(_output(side)), errors]
 
     def _score(self, one: ScoreChange, item: ItemChange) -> list[JsonValue]:
@@ -226,7 +228,7 @@ def _score_row(one: ScoreChange, item: ItemChange) -> Html:
 
 def _errors(item: ItemChange) -> Iterator[Html]:
     for side, snapshot in (("Baseline", item.baseline), ("Candidate", item.candidate)):
-        for name, error in ({} if snapshot is None else snapshot.errors).items():
+        for name, error in ({} if snapshot is None else snapshot.located_errors).items():
             what = f"{name}: " if name else ""
             yield join(
                 tag("h3", f"{side} error"), preformatted(cut(what + error, _LONGEST), class_="text problem")

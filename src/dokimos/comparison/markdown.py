@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, title
-from dokimos.comparison.wording import change, evidence_sentence, interval_with_note, level, p_text, points
+from dokimos.comparison.diff import Change, ItemChange, RunComparison, title
+from dokimos.comparison.wording import (
+    change,
+    change_counts,
+    evidence_sentence,
+    interval_with_note,
+    level,
+    p_text,
+    points,
+    run_labels,
+    side_titles,
+    verdict_text,
+)
 from dokimos.core.figures import known, one_line, percent, score
 from dokimos.exporters.markdown import MAX_LENGTH, code, plain, table_row
 
@@ -23,56 +34,15 @@ def markdown_of(comparison: RunComparison) -> str:
     return text[:MAX_LENGTH].rsplit("\n", 1)[0] + "\n\n_Cut: the HTML and JSON reports have all items._\n"
 
 
-def verdict_text(comparison: RunComparison) -> str:
-    """Return in one line what changed."""
-    worse = [metric for metric in comparison.metrics if metric.change is Change.REGRESSED]
-    better = [metric for metric in comparison.metrics if metric.change is Change.IMPROVED]
-    if comparison.items and not any(metric.n for metric in comparison.metrics):
-        return "Nothing was compared"
-    if not worse and not better:
-        return _too_few_items(comparison) or "No significant change"
-    parts = []
-    if worse:
-        parts.append(f"Worse: {', '.join(map(title, worse))}")
-    if better:
-        parts.append(f"better: {', '.join(map(title, better))}" if worse else _better(better))
-    return "; ".join(parts)
-
-
-def change_counts(comparison: RunComparison) -> Iterator[str]:
-    """Yield how many items changed in which way; only those that did not move at all are unchanged."""
-    moved = {key for metric in comparison.metrics for key, delta in metric.deltas.items() if delta}
-    unclear = sum(item.change is Change.UNCHANGED and item.key in moved for item in comparison.items)
-    for kind in Change:
-        count = comparison.count(kind) - (unclear if kind is Change.UNCHANGED else 0)
-        if kind is Change.UNCHANGED and unclear:
-            yield f"{unclear:,} without a clear change"
-        if count:
-            yield f"{count:,} {kind.value.lower()}"
-
-
-def _too_few_items(comparison: RunComparison) -> str:
-    """Return what moved where no drop of all items could be significant; "" where one could."""
-    moved = [metric for metric in comparison.metrics if metric.worse or metric.better]
-    if not moved or any(2.0 ** (1 - metric.n) <= metric.config.alpha for metric in moved):
-        return ""
-    worst = max(moved, key=lambda metric: (metric.worse, metric.better))
-    return (
-        f"Too few items to tell: {worst.worse:,} of {worst.n:,} got worse and {worst.better:,} better "
-        f"({title(worst)})"
-    )
-
-
-def _better(metrics: list[MetricChange]) -> str:
-    return f"Better: {', '.join(map(title, metrics))}"
-
-
 def _lines(comparison: RunComparison) -> Iterator[str]:
-    sides = f"{code(comparison.baseline_label)} → {code(comparison.candidate_label)}"
-    yield f"# Comparison: {sides}\n"
+    yield f"# Comparison: {' → '.join(plain(side, _NAME) for side in side_titles(comparison))}\n"
     yield f"**{plain(verdict_text(comparison), _TEXT)}**\\"
     pairing = comparison.pairing.value.replace("_", " ")
-    yield f"**Items:** {' · '.join(change_counts(comparison))}, paired by {pairing}\n"
+    labels = run_labels(comparison)
+    items = f"**Items:** {' · '.join(change_counts(comparison))}, paired by {pairing}"
+    yield f"{items}\\" if labels else f"{items}\n"
+    if labels:
+        yield f"**Runs:** {' → '.join(map(code, labels))}\n"
     for warning in comparison.warnings:
         yield f"> Warning: {plain(warning, _TEXT)}\n"
     yield from _metrics(comparison)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dokimos.core.rows import Row, same_columns, unused_names
+from dokimos.core.text import join_statements
 
 if TYPE_CHECKING:
     from dokimos.comparison.diff import ItemChange, RunComparison, ScoreChange
@@ -35,7 +36,7 @@ def _row(item: ItemChange, titles: Mapping[str, str]) -> Row:
 def _side(snapshot: ItemSnapshot | None) -> dict[str, Any]:
     if snapshot is None:
         return {}
-    return {"passed": snapshot.pass_share, "error": "; ".join(snapshot.errors.values()) or None}
+    return {"passed": snapshot.pass_share, "error": join_statements(snapshot.located_errors.values()) or None}
 
 
 def _score(score: ScoreChange) -> dict[str, float | None]:

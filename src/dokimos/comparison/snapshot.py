@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from dokimos.core.error_detail import with_place
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
@@ -112,7 +113,21 @@ class ItemSnapshot:
         if not self.results:
             return None
         first = self.results[0]
-        return f"Error: {first.error}" if first.error is not None else shown(first.actual_outputs, OUTPUT)
+        if first.error is not None:
+            return f"Error: {with_place(first.error, first.error_detail)}"
+        return shown(first.actual_outputs, OUTPUT)
+
+    @property
+    def located_errors(self) -> Mapping[str, str]:
+        """The errors as in `errors`, each with its place in the user's code where that is known."""
+        places: dict[str, str] = {}
+        for item in self.results:
+            if item.error is not None:
+                places.setdefault(TASK, with_place(item.error, item.error_detail))
+            for result in item.eval_results:
+                if result.error is not None:
+                    places.setdefault(result.name, with_place(result.error, result.error_detail))
+        return {**self.errors, **places}
 
     @property
     def pass_share(self) -> float | None:

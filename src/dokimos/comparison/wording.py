@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from dokimos.comparison.diff import PASS_RATE, MetricChange, RunComparison, title
+from dokimos.comparison.diff import PASS_RATE, Change, MetricChange, RunComparison, title
 from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
 
 
@@ -94,12 +94,78 @@ def _visible_drops(metric: MetricChange) -> str:
     """Say which drops a test could have seen; of scores it matters how many items take the drop."""
     seen, uneven = metric.detectable_drop, metric.uneven_detectable_drop
     if seen is None:
-        return "no drop at all"
+        needed = metric.items_needed(1.0)
+        return "no drop at all" + ("" if needed is None else f"; that takes at least {needed:,} items")
     drops = f"drops of the {title(metric)} from {points(seen)} on"
     if uneven == seen:
         return drops
     some = "none" if uneven is None else f"from {points(uneven)} on"
     return f"{drops} where all items fall alike, and {some} where a tenth of them fall"
+
+
+def verdict_text(comparison: RunComparison) -> str:
+    """Return in one line what changed."""
+    worse = [metric for metric in comparison.metrics if metric.change is Change.REGRESSED]
+    better = [metric for metric in comparison.metrics if metric.change is Change.IMPROVED]
+    if comparison.items and not any(metric.n for metric in comparison.metrics):
+        return "Nothing was compared"
+    if not worse and not better:
+        moved = moved_unseen(comparison)
+        return "No significant change" if moved is None else _too_few_items(comparison, moved)
+    parts = []
+    if worse:
+        parts.append(f"Worse: {', '.join(map(title, worse))}")
+    if better:
+        parts.append(f"better: {', '.join(map(title, better))}" if worse else _better(better))
+    return "; ".join(parts)
+
+
+def _better(metrics: Sequence[MetricChange]) -> str:
+    return f"Better: {', '.join(map(title, metrics))}"
+
+
+def _too_few_items(comparison: RunComparison, moved: MetricChange) -> str:
+    needed = comparison.fewest_items
+    least = "" if needed is None else f"; it takes at least {needed} items"
+    return (
+        f"Too few items to tell: {moved.worse:,} of {moved.n:,} got worse and {moved.better:,} better "
+        f"({title(moved)}){least}"
+    )
+
+
+def moved_unseen(comparison: RunComparison) -> MetricChange | None:
+    """Return the metric that moved most where all that moved have too few items for a test; else None."""
+    moved = [metric for metric in comparison.metrics if metric.worse or metric.better]
+    blind = {metric.name for metric in comparison.blind_metrics}
+    if not moved or any(metric.name not in blind for metric in moved):
+        return None
+    return max(moved, key=lambda metric: (metric.worse, metric.better))
+
+
+def change_counts(comparison: RunComparison) -> Iterator[str]:
+    """Yield how many items changed in which way; only those that did not move at all are unchanged."""
+    unclear = count_unclear(comparison)
+    for kind in Change:
+        count = comparison.count(kind) - (unclear if kind is Change.UNCHANGED else 0)
+        if kind is Change.UNCHANGED and unclear:
+            yield f"{unclear:,} without a clear change"
+        if count:
+            yield f"{count:,} {kind.value.lower()}"
+
+
+def count_unclear(comparison: RunComparison) -> int:
+    """Count the items that moved on a metric which did not change for sure."""
+    moved = {key for metric in comparison.metrics for key, delta in metric.deltas.items() if delta}
+    return sum(item.change is Change.UNCHANGED and item.key in moved for item in comparison.items)
+
+
+def run_labels(comparison: RunComparison) -> tuple[str, str] | None:
+    """Return the run ids or files by which commands find the sides, None where the titles say them."""
+    labels = (comparison.baseline_label, comparison.candidate_label)
+    titles = side_titles(comparison)
+    if not all(labels) or all(label in text for label, text in zip(labels, titles, strict=True)):
+        return None
+    return labels
 
 
 def side_titles(comparison: RunComparison) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from dokimos.core.error_detail import ErrorDetail
+from dokimos.core.error_detail import ErrorDetail, with_place
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
@@ -72,6 +72,13 @@ class ItemResult(Printable):
         """Why the item is errored: the task's error, or those of its evaluators."""
         task = () if self.error is None else (self.error,)
         return task + tuple(result.error_text for result in self.culprits if result.error is not None)
+
+    @property
+    def located_errors(self) -> tuple[str, ...]:
+        """Why the item is errored, each error with its place in the user's code where that is known."""
+        task = () if self.error is None else (with_place(self.error, self.error_detail),)
+        failed = (result for result in self.culprits if result.error is not None)
+        return task + tuple(with_place(result.error_text, result.error_detail) for result in failed)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.text import join_statements
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult, ItemResult
@@ -65,7 +66,7 @@ def _ending(item: ItemResult) -> Row:
     metrics = item.metrics or CallMetrics()
     return {
         "passed": item.success,
-        "error": "; ".join(item.errors) or None,
+        "error": join_statements(item.located_errors) or None,
         "latency_ms": _float(metrics.latency_ms),
         "tokens_in": metrics.tokens_in,
         "tokens_out": metrics.tokens_out,

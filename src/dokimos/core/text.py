@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
@@ -52,6 +53,15 @@ def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
 def pluralize(count: int, noun: str, plural: str = "") -> str:
     """Return `1 edit`, `2 edits`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def join_statements(statements: Iterable[str]) -> str:
+    """Join texts of which some end a sentence and others do not: `"No. Never; Why?"`."""
+    joined = ""
+    for statement in statements:
+        gap = "" if not joined else " " if joined.endswith((".", "!", "?", "…")) else "; "
+        joined += gap + statement
+    return joined
 
 
 def error_text(error: BaseException) -> str:

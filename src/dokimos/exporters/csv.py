@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
+from dokimos.core.text import join_statements
 from dokimos.exporters.items import expected_text, inputs_text, shown
 from dokimos.runtime.terminal_text import escape_control_characters
 
@@ -24,7 +25,8 @@ class CsvExporter:
     """RFC 4180: lines end in CR LF, cells are quoted where needed.
 
     Several repeats put their number, from 1, in front of each row. A score or verdict that does not exist
-    is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in front.
+    is an empty cell. Where items errored, the last column says why and where. Text that a spreadsheet would
+    take for a formula gets an apostrophe in front.
     """
 
     name: ClassVar = "csv"
@@ -34,8 +36,10 @@ class CsvExporter:
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\r\n")
         columns = _columns(result)
-        writer.writerow(map(_guarded, _header(columns, several_runs=result.run_count > 1)))
-        writer.writerows(_rows(result, columns))
+        errors = result.summary.errored > 0
+        header = _header(columns, several_runs=result.run_count > 1) + ["error"] * errors
+        writer.writerow(map(_guarded, header))
+        writer.writerows(_rows(result, columns, errors=errors))
         return text.getvalue()
 
 
@@ -65,11 +69,12 @@ def _column(name: str, taken: set[str]) -> str:
     return column
 
 
-def _rows(result: ExperimentResult, names: Mapping[str, bool]) -> Iterator[list[str]]:
+def _rows(result: ExperimentResult, names: Mapping[str, bool], *, errors: bool) -> Iterator[list[str]]:
     for run in result.runs:
         start = [str(run.index + 1)] if result.run_count > 1 else []
         for item in run.item_results:
-            yield start + _row(item, names)
+            found = [_guarded(join_statements(item.located_errors))] if errors else []
+            yield start + _row(item, names) + found
 
 
 def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:

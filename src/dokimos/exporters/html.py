@@ -10,6 +10,7 @@ from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
+from dokimos.core.text import join_statements
 from dokimos.exporters.facts import facts
 from dokimos.exporters.html_charts import outcome_bar, rate_bar
 from dokimos.exporters.html_data import packed_items
@@ -251,9 +252,10 @@ def _static_items(worst: list[ItemRuns]) -> Html:
 def _why(item: ItemRuns) -> str:
     first = item.first_bad
     if item.outcome is Outcome.ERRORED:
-        return figures.one_line("; ".join(first.errors), 300)
-    reasons = [f"{r.name} {known(figures.score, r.score)}: {r.reason}" for r in first.culprits]
-    return figures.one_line("; ".join(reasons), 300)
+        return figures.one_line(join_statements(first.located_errors), 300)
+    scores = ((one, f"{one.name} {known(figures.score, one.score)}") for one in first.culprits)
+    reasons = [f"{score}: {one.reason}" if one.reason else score for one, score in scores]
+    return figures.one_line(join_statements(reasons), 300)
 
 
 def _provenance(result: ExperimentResult) -> Html:

@@ -14,6 +14,7 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
+from dokimos.core.text import join_statements
 from dokimos.exporters.items import expected_text, inputs_text, shown
 from dokimos.runtime.terminal_text import escape_control_characters
 
@@ -135,7 +136,9 @@ def _reasons(item: ItemResult) -> list[str]:
 
 def _why_not_judged(item: ItemResult) -> str:
     skipped = [f"{r.name}: {r.skipped}" for r in item.eval_results if r.skipped]
-    return figures.one_line("; ".join(["Nothing judged this item.", *skipped, *item.warnings]), MAX_MESSAGE)
+    return figures.one_line(
+        join_statements(["Nothing judged this item.", *skipped, *item.warnings]), MAX_MESSAGE
+    )
 
 
 def _details(item: ItemResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -18,11 +18,13 @@ from dokimos.core.results import RunStatus
 from dokimos.core.text import format_list, pluralize
 from dokimos.gate.config import GateConfig
 from dokimos.gate.item_guards import ItemGuards, choose_guards, repeats_needed
+from dokimos.gate.separation import PART_OF_ALPHA
 from dokimos.gate.severity import Drop, Drops, Level, Reruns, drops_of
 from dokimos.gate.variation import NoiseFigures
+from dokimos.stats.mcnemar import mcnemar_p
 
 MOSTLY: Final = 0.5
-"""A candidate of which more than this share errored says nothing."""
+"""A candidate of which more than this share errored says nothing, nor does an evaluator that lost as much."""
 
 
 class Guard(StrEnum):
@@ -72,6 +74,10 @@ class Decision:
     """What fell by more than the margin and cannot be told from noise with the repeats there are."""
     guards: ItemGuards = field(default_factory=ItemGuards)
     """Which form of guard 2 each evaluator got under `severity="auto"`, and why."""
+    items_unseen: bool = False
+    """Whether guard 2 could not have fired, whatever the scores of single items are."""
+    item_guard_notes: tuple[str, ...] = ()
+    """For which evaluators guard 2 could not have fired, and why."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -118,7 +124,7 @@ def decide(
     guards = choose_guards(comparison, baseline, candidate, config, known)
     drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=known)
     fired = [
-        *_unusable(candidate, comparison),
+        *_unusable(candidate, comparison, config),
         *_regressions(comparison, config),
         *_severity(drops.counted, config, level),
         *_unclear(drops.unclear, config),
@@ -134,6 +140,8 @@ def decide(
         explained=drops.explained,
         unclear=drops.unclear,
         guards=guards,
+        items_unseen=level.is_blind,
+        item_guard_notes=level.notes,
         warnings=(
             *comparison.warnings,
             *_removals(comparison, config),
@@ -145,7 +153,7 @@ def decide(
     )
 
 
-def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]:
+def _unusable(candidate: Snapshot, comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
     if not candidate.items:
         yield Fired(Guard.ERRORS, "The candidate has no items: nothing was measured.")
         return
@@ -157,7 +165,7 @@ def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]
             "too little about the rest.",
         )
     else:
-        yield from _silent(comparison)
+        yield from _silent(comparison, config)
     if comparison.count(Change.ADDED) == len(candidate.items):
         yield Fired(
             Guard.ERRORS,
@@ -171,23 +179,42 @@ def _unusable(candidate: Snapshot, comparison: RunComparison) -> Iterator[Fired]
         )
 
 
-def _silent(comparison: RunComparison) -> Iterator[Fired]:
-    """Evaluators of both sides that lost most of the scores which the baseline has."""
-    scored, lost = Counter[str](), Counter[str]()
+def _silent(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+    """Evaluators of both sides that lost half of the baseline's scores, or more than chance takes away.
+
+    By chance as many items gain a score as lose one. Losses that an error explains are left to guard 2.
+    """
+    scored, lost, unexplained, gained = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for item in comparison.items:
         if item.baseline is None or item.candidate is None:
             continue
         for score in item.evaluators:
-            if score.baseline_mean is not None:
-                scored[score.name] += 1
-                lost[score.name] += score.candidate_mean is None
+            missing = score.candidate_mean is None
+            if score.baseline_mean is None:
+                gained[score.name] += not missing
+                continue
+            scored[score.name] += 1
+            lost[score.name] += missing
+            unexplained[score.name] += missing and item.candidate.error_of(score.name) is None
+    level = PART_OF_ALPHA * config.alpha / max(1, len(scored))
     for name, count in lost.items():
-        if count > MOSTLY * scored[name] and name not in comparison.removed_evaluators:
+        if name in comparison.removed_evaluators:
+            continue
+        drained = unexplained[name] > gained[name] and mcnemar_p(unexplained[name], gained[name]) <= level
+        if count and count >= MOSTLY * scored[name]:
+            reason = f"{_no_score(name, count, scored)}, so it says too little about the rest."
+            yield Fired(Guard.ERRORS, reason)
+        elif drained and config.on_removed_evaluator == "fail":
             yield Fired(
                 Guard.ERRORS,
-                f"{name} gave no score for {count} of the {pluralize(scored[name], 'item')} that it scored "
-                "in the baseline, so it says too little about the rest.",
+                f"{_no_score(name, unexplained[name], scored)}, and no error says why. That is more than "
+                "chance explains, and hides how these items did.",
             )
+
+
+def _no_score(name: str, count: int, scored: Mapping[str, int]) -> str:
+    items = pluralize(scored[name], "item")
+    return f"{name} gave no score for {count} of the {items} that it scored in the baseline"
 
 
 def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:

@@ -126,7 +126,8 @@ class RegressionGate:
         for partial in (result.provenance.partial, run.partial):
             check_whole(partial)
         decision = decided(run, Snapshot.of(result), self.config, None, self.rerun, self._figures())
-        name = f"{result.name} against a run"
+        # Without the run's id: comments on a pull request go by this name, and each is to be kept up to date.
+        name = f"{result.name} against {'another run' if run.name == result.name else run.name}"
         return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
 
     def verify(self, result: ExperimentResult) -> GateVerdict:

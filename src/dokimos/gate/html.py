@@ -6,14 +6,21 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from dokimos.comparison.diff import Change, RunComparison
-from dokimos.comparison.html import comparison_page, items_section, metrics_section, sides_section
+from dokimos.comparison.diff import Change, RunComparison, title
+from dokimos.comparison.html import (
+    change_cards,
+    comparison_page,
+    items_section,
+    metrics_section,
+    sides_section,
+)
 from dokimos.comparison.wording import change, evidence_sentence, interval_with_note, level
 from dokimos.core.figures import percent
 from dokimos.core.markup import Content, Html, foreign, preformatted, tag
+from dokimos.core.text import pluralize
 from dokimos.exporters.html_page import asset, card, cards, head_cell, notices, page
 from dokimos.gate.config import Severity
-from dokimos.gate.decision import Fired, Guard
+from dokimos.gate.decision import Decision, Fired, Guard
 from dokimos.gate.verdict import GateStatus, GateVerdict
 
 _PACKAGE: Final = "dokimos.gate"
@@ -100,8 +107,16 @@ def _header(verdict: GateVerdict) -> Html:
 def _facts(verdict: GateVerdict) -> Content:
     comparison = verdict.comparison
     paired = "" if comparison is None else f" · paired by {comparison.pairing.value.replace('_', ' ')}"
-    baseline: Content = ("baseline ", foreign(verdict.baseline)) if verdict.baseline else "no baseline"
+    baseline: Content = ("baseline ", foreign(_baseline(verdict))) if verdict.baseline else "no baseline"
     return ("Regression gate · ", baseline, paired)
+
+
+def _baseline(verdict: GateVerdict) -> str:
+    """Return the baseline's file, or the name and id of the run that takes its place."""
+    comparison, baseline = verdict.comparison, verdict.baseline or ""
+    if comparison is None or baseline != comparison.baseline_label or baseline == comparison.baseline_name:
+        return baseline
+    return f"{comparison.baseline_name} ({baseline})"
 
 
 def _move(verdict: GateVerdict) -> str:
@@ -119,16 +134,11 @@ def _move(verdict: GateVerdict) -> str:
 
 def _cards(comparison: RunComparison) -> Html:
     rate = comparison.pass_rate
-    counts = {kind: f"{comparison.count(kind):,}" for kind in Change}
+    added, removed = comparison.count(Change.ADDED), comparison.count(Change.REMOVED)
     return cards(
         card("Change of the pass rate", change(rate), f"95 % interval {interval_with_note(rate)}"),
-        card("Regressed", counts[Change.REGRESSED], f"of {rate.n:,} items on both sides"),
-        card("Improved", counts[Change.IMPROVED], f"{counts[Change.UNCHANGED]} unchanged"),
-        card(
-            "Added / removed",
-            f"{counts[Change.ADDED]} / {counts[Change.REMOVED]}",
-            "items that one side lacks",
-        ),
+        *change_cards(comparison),
+        card("Added / removed", f"{added:,} / {removed:,}", "items that one side lacks"),
     )
 
 
@@ -137,7 +147,8 @@ def _guards(verdict: GateVerdict) -> Html | None:
     found = {one.guard for one in fired}
     rows = [_guard_row(one) for one in fired]
     if verdict.decision is not None:
-        rows += [_quiet_row(guard, verdict.config.severity) for guard in _ALWAYS if guard not in found]
+        decision, severity = verdict.decision, verdict.config.severity
+        rows += [_quiet_row(guard, decision, severity) for guard in _ALWAYS if guard not in found]
     if not rows:
         return None
     head = tag("tr", head_cell("Guard"), head_cell("Verdict"), head_cell("Why"))
@@ -153,10 +164,33 @@ def _guard_row(one: Fired) -> Html:
     return _row(one.guard, sign, kind, foreign(one.reason))
 
 
-def _quiet_row(guard: Guard, severity: Severity) -> Html:
+def _quiet_row(guard: Guard, decision: Decision, severity: Severity) -> Html:
     if guard is Guard.SEVERITY and severity == "off":
         return _row(guard, "– off", "unjudged", "It is switched off.")
-    return _row(guard, "✓ quiet", "passed", _QUIET[guard])
+    if guard is Guard.REGRESSION:
+        blind, why = _blindness(decision.comparison)
+    else:
+        blind, why = decision.items_unseen, " ".join(decision.item_guard_notes)
+    if blind:
+        return _row(guard, "– could not fire", "unjudged", foreign(why))
+    return _row(guard, "✓ quiet", "passed", foreign(f"{_QUIET[guard]} {why}".rstrip()))
+
+
+def _blindness(comparison: RunComparison) -> tuple[bool, str]:
+    """Say whether guard 1 could not have fired, and for which metrics, since they have too few items."""
+    blind = comparison.blind_metrics
+    compared = [metric for metric in comparison.metrics if metric.n]
+    if not compared:
+        return True, "No item has a score on both sides."
+    if not blind:
+        return False, ""
+    alpha, least = comparison.config.alpha, comparison.fewest_items
+    needed = "" if least is None else f"; it takes at least {least}"
+    if len(blind) == len(compared):
+        items = pluralize(max(metric.n for metric in blind), "shared item")
+        return True, f"With {items}, not even a drop of all is significant at alpha = {alpha:g}{needed}."
+    names = ", ".join(f"{title(metric)} ({pluralize(metric.n, 'item')})" for metric in blind)
+    return False, f"It could not see any drop of {names}, which have too few items{needed}."
 
 
 def _row(guard: Guard, sign: str, kind: str, why: Content) -> Html:

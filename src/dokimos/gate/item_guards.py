@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
+from dokimos.comparison.detectable import smallest_p
 from dokimos.comparison.diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
@@ -17,7 +18,6 @@ from dokimos.core.score_range import share_of
 from dokimos.core.text import pluralize
 from dokimos.gate.config import GateConfig
 from dokimos.gate.variation import NoiseFigures, spread
-from dokimos.stats.permutation import EXACT_ITEMS
 
 FEWEST_ITEMS: Final = 6
 """Below so many items the documented guard stays: guard 1 does not see even a total collapse."""
@@ -160,14 +160,6 @@ def noise_can_judge(runs: int, alpha: float) -> bool:
     return runs * alpha >= _NOISE_RUNS_TIMES_ALPHA - 1e-9
 
 
-def smallest_p(items: int, tests: int, config: GateConfig) -> float:
-    """Return the adjusted p-value that guard 1 has where every item of a metric falls alike."""
-    p = min(1.0, 2.0 ** (1 - items))
-    if items > EXACT_ITEMS:
-        p = max(p, 1 / (config.permutation_iterations + 1))
-    return min(1.0, p * tests) if config.correction in ("holm", "bh") else p
-
-
 @dataclass(frozen=True)
 class _Chooser:
     """Looks at what is known of the noise of each evaluator."""
@@ -191,38 +183,40 @@ class _Chooser:
         varied = self._largest_spread(metric.name)
         known = f"{runs} runs of dokimos noise" if runs > max(before, now) else f"{max(before, now)} repeats"
         if not varied and max(before, now, runs) >= QUIET_REPEATS and self._is_deterministic(metric.name):
-            return ItemGuard.DOCUMENTED, f"it is deterministic and {known} did not vary"
+            return ItemGuard.DOCUMENTED, f"scoring is deterministic and {known} did not vary"
         if can_judge(before, now, alpha) or noise_can_judge(runs, alpha):
             amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
             return ItemGuard.VARIATION, f"{known} {amount}"
         if any(can_judge(*counts, alpha) for counts in self.counts(metric.name)):
             return ItemGuard.UNKNOWN, (
-                f"items with fewer than {repeats_needed(alpha)} repeats on each side cannot be told from "
-                "noise; the others are judged by what repeats vary by"
+                f"drops of items with fewer than {repeats_needed(alpha)} repeats on each side cannot be told "
+                "from noise; the others are judged by what repeats vary by"
             )
         have = "one repeat on each side" if before == now == 1 else f"{before} and {now} repeats"
         also = f" and {runs} runs of dokimos noise" if runs else ""
-        return ItemGuard.UNKNOWN, f"{have}{also} cannot tell it from noise"
+        return ItemGuard.UNKNOWN, f"{have}{also} cannot tell a drop from noise"
 
     def _reason_for_documented(self, metric: MetricChange) -> str | None:
         """Say why no drop may pass as noise: guard 1 might not see a collapse, or nothing is known of it."""
         if not self.baseline.records_repeats:
             return "the baseline says nothing of repeats or of determinism"
         if metric.n < FEWEST_ITEMS:
-            return f"it has only {pluralize(metric.n, 'shared item')}, too few for guard 1"
+            return (
+                f"{pluralize(metric.n, 'shared item')} {'is' if metric.n == 1 else 'are'} too few for guard 1"
+            )
         if self._is_blind(metric.n):
             return (
-                f"guard 1 could not see even the collapse of all its {metric.n} shared items at alpha = "
+                f"guard 1 could not see even the collapse of all {metric.n} shared items at alpha = "
                 f"{self.config.alpha:g}"
             )
         if self._has_collapsed(metric):
-            return "all its items that could fall did, unseen by guard 1"
+            return "all items that could fall did, unseen by guard 1"
         return None
 
     def _is_blind(self, items: int) -> bool:
         """Say whether guard 1 would not see that so many items fall and no other changes."""
         tests = 1 + len(self.comparison.evaluators)
-        return smallest_p(items, tests, self.config) >= self.config.alpha
+        return smallest_p(items, tests, self.comparison.config) >= self.config.alpha
 
     def _has_collapsed(self, metric: MetricChange) -> bool:
         """Say whether all items that could fall did and none rose, unseen by guard 1 and no likely chance.

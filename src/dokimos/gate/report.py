@@ -258,7 +258,7 @@ def _evidence(tree: Tree) -> Iterator[str]:
     found = effect.get("interval")
     interval = UNKNOWN if found is None else f"{_pts(found[0])} to {_pts(found[1])} pts"
     seen = tree.get("minimumDetectableDrop")
-    could = "no drop at all" if seen is None else f"drops from {points(seen)} on"
+    could = _nothing_seen(tree) if seen is None else f"drops from {points(seen)} on"
     needed = tree.get("itemsNeeded")
     yield "<details><summary>What this rests on</summary>\n"
     yield f"- alpha = {tree['alpha']:g}, correction: {plain(str(tree.get('correction')), _NAME)}"
@@ -277,6 +277,11 @@ def _evidence(tree: Tree) -> Iterator[str]:
     for sentence in tree.get("itemGuardsInWords") or []:
         yield f"  - {plain(str(sentence), _TEXT)}"
     yield "\n</details>\n"
+
+
+def _nothing_seen(tree: Tree) -> str:
+    needed = tree.get("itemsForAnyDrop")
+    return "no drop at all" + ("" if needed is None else f"; that takes at least {int(needed):,} items")
 
 
 def _pts(value: float) -> str:

@@ -86,6 +86,8 @@ class Level:
     deals: int = 1
     """The ways to deal the repeats of a score out to the two sides."""
     notes: tuple[str, ...] = ()
+    is_blind: bool = False
+    """Whether no drop of a single item can count."""
 
     @classmethod
     def of(cls, baseline: Snapshot, candidate: Snapshot, config: GateConfig) -> Level:
@@ -104,7 +106,7 @@ class Level:
                 f"the candidate are too few to make the drop of a single item among {tests:,} scores certain "
                 f"at alpha = {config.alpha:g}. Guard 1 has all of alpha."
             )
-            return cls(config.alpha, notes=(note,))
+            return cls(config.alpha, notes=(note,), is_blind=True)
         return cls(config.alpha / 2, level)
 
     @classmethod
@@ -116,7 +118,7 @@ class Level:
             f"Guard 2 takes no drop of {format_list(noisy)} seriously: of an evaluator that is not "
             "deterministic, a single run confirms none. Run the candidate at least twice."
         )
-        return cls(config.alpha, notes=(note,))
+        return cls(config.alpha, notes=(note,), is_blind=len(noisy) == len(candidate.evaluators))
 
     @property
     def chance(self) -> str:

@@ -252,6 +252,7 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "effect": {"delta": half_up_or_none(rate.delta), "interval": interval_tree(rate)},
         "power": rate.config.power,
         "minimumDetectableDrop": half_up_or_none(rate.detectable_drop),
+        "itemsForAnyDrop": _needed_for_any(rate),
         "itemsNeeded": _needed(decision, config),
         "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
         "clearedCount": len(decision.cleared),
@@ -278,6 +279,11 @@ def _single_drop_tree(drop: Drop) -> dict[str, Any]:
     }
     cause = {"cause": drop.cause} if drop.cause else {}
     return {**item, "evaluator": drop.evaluator, **means, **cause}
+
+
+def _needed_for_any(rate: MetricChange) -> int | None:
+    """How many items it takes to see any drop at all, where these are too few."""
+    return rate.items_needed(1.0) if rate.n and rate.detectable_drop is None else None
 
 
 def _needed(decision: Decision, config: GateConfig) -> int | None:

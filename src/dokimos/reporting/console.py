@@ -158,7 +158,7 @@ class _View:
             (none if rate is None else percent(rate), style),
             ("" if rate is None else f"{summary.passed}/{summary.judged}", style),
             (f"{summary.errors} !", _WARN) if summary.errors else none,
-            (spark(summary.histogram, self.signs.bars), _QUIET),
+            (spark(summary.histogram, self.signs.bars), _QUIET) if summary.scored else none,
         ]
 
     def print_verdict(self, misses: Sequence[str], wanted: str | None) -> None:

@@ -13,9 +13,11 @@ from dokimos.comparison import compare_runs
 from dokimos.comparison.console import print_comparison
 from dokimos.comparison.html import html_of
 from dokimos.comparison.html_items import marked
-from dokimos.comparison.markdown import markdown_of, verdict_text
+from dokimos.comparison.markdown import markdown_of
 from dokimos.comparison.reports import export_comparison
 from dokimos.comparison.tree import comparison_tree
+from dokimos.comparison.wording import verdict_text
+from dokimos.core.error_detail import ErrorDetail, Frame
 from dokimos.core.provenance import Provenance
 from dokimos.errors import ConfigurationError
 
@@ -67,7 +69,7 @@ def test_the_json_has_the_documented_summary_and_cases(comparison):
 def test_the_markdown_has_verdict_metrics_and_items(comparison):
     text = markdown_of(comparison)
 
-    assert "# Comparison: `before` → `now`" in text
+    assert "# Comparison: before → now" in text
     assert "**Worse: pass rate, Match**" in text
     assert re.search(r"\| pass rate \| 100\.0 % \| 41\.7 % \| -58\.3 pts ✗ \|", text)
     assert "- `q-0` question 0: passed 100.0 % → 0.0 %, Match 1.00 → 0.00" in text
@@ -132,6 +134,25 @@ def test_the_sides_are_called_by_name_and_not_by_run_id(item, joined):
     assert "r-1" in Text(html_of(compare_runs(*same))).text  # the id is told where the sides are described
 
 
+def test_terminal_and_markdown_call_the_sides_by_name_and_tell_the_ids_beside_it(item, joined):
+    def side(name, run_id):
+        return replace(joined(item(0, {"Match": 1}), name=name), provenance=Provenance(run_id=run_id))
+
+    def printed(found):
+        console = Console(file=io.StringIO(), width=100, color_system=None)
+        print_comparison(found, console)
+        return console.file.getvalue()
+
+    named = compare_runs(side("faq v1", "r-1"), side("faq v2", "r-2"))
+    assert printed(named).startswith("faq v1 -> faq v2\n  r-1 -> r-2\n")
+    assert markdown_of(named).startswith("# Comparison: faq v1 → faq v2\n")
+    assert "**Runs:** `r-1` → `r-2`" in markdown_of(named)
+    same = compare_runs(side("faq", "r-1"), side("faq", "r-2"))
+    assert printed(same).startswith("faq (r-1) -> faq (r-2)\n\n")
+    assert "**Runs:**" not in markdown_of(same)
+    assert "faq v1 -&gt; faq v2" in named._repr_html_()
+
+
 def test_the_html_marks_the_words_that_differ(comparison):
     html = html_of(comparison)
 
@@ -173,6 +194,19 @@ def test_errors_are_shown_on_their_side(item, joined):
     assert "TimeoutError: 30 s" in html_of(found)
 
 
+def test_errors_are_shown_with_their_place(item, joined):
+    broken = item(0, {}, error="KeyError: 'x'")
+    detail = ErrorDetail("KeyError", "'x'", (Frame("app.py", 41, "answer"),))
+
+    found = compare_runs(joined(item(0, {"Match": 1})), joined(replace(broken, error_detail=detail)))
+
+    assert "KeyError: 'x' (app.py:41 in answer)" in Text(html_of(found)).text
+    data = data_of(html_of(found))
+    (_, position) = data["items"][0][3][1][2][0]
+    assert data["strings"][position] == "KeyError: 'x' (app.py:41 in answer)"
+    assert found.to_rows()[0]["error.now"] == "KeyError: 'x' (app.py:41 in answer)"
+
+
 def test_an_unchanged_comparison_says_so(result):
     same = result({"A": [1, 0.5]})
 
@@ -182,7 +216,14 @@ def test_an_unchanged_comparison_says_so(result):
 def test_a_collapse_of_too_few_items_is_not_called_unchanged(result):
     found = compare_runs(result({"A": [1, 1, 1, 1, 0]}), result({"A": [0, 0, 0, 0, 0]}))
 
-    assert verdict_text(found).startswith("Too few items to tell: 4 of 5 got worse and 0 better")
+    assert verdict_text(found) == (
+        "Too few items to tell: 4 of 5 got worse and 0 better (pass rate); it takes at least 6 items"
+    )
+    assert "it could see no drop at all; that takes at least 7 items." in markdown_of(found)
+    page = Text(html_of(found)).text
+    assert "? Too few items to tell" in page
+    assert "Got worse4of 5 items (pass rate); too few to tell: it takes 6" in page
+    assert "Smallest drop it seesnoneit takes 7 items" in page
     assert "4 without a clear change · 1 unchanged" in markdown_of(found)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core.text import format_list, pluralize, quote, shorten
+from dokimos.core.text import format_list, join_statements, pluralize, quote, shorten
 
 
 @pytest.mark.parametrize("limit", [3, 10, 80])
@@ -38,4 +38,11 @@ def test_counts_agree_with_their_noun():
         "1 item",
         "2 items",
         "2 entries",
+    )
+
+
+def test_sentences_and_phrases_are_joined_as_each_of_them_ends():
+    assert join_statements([]) == ""
+    assert join_statements(["Expected 'a', got 'b'.", "Judge 0.20: no!", "KeyError: 'x'", "No."]) == (
+        "Expected 'a', got 'b'. Judge 0.20: no! KeyError: 'x'; No."
     )

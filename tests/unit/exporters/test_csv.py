@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from dokimos.core.error_detail import ErrorDetail, Frame
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.exporters.base import render
@@ -24,8 +25,19 @@ def test_one_run_has_exactly_the_documented_columns(make_result):
     assert text.split("\r\n")[0] == (
         "input,expected_output,actual_output,success,exact_match_score,exact_match_pass,"
         "faithfulness_score,faithfulness_pass,latency_score,latency_pass,token_f1_score,token_f1_pass,"
-        "word_error_rate_score,word_error_rate_pass"
+        "word_error_rate_score,word_error_rate_pass,error"
     )
+
+
+def test_the_column_of_errors_is_there_where_an_item_errored_and_says_where_it_came_from():
+    frame = Frame("app.py", 41, "answer")
+    failed = one_item(None, error="KeyError: 'x'", error_detail=ErrorDetail("KeyError", "'x'", (frame,)))
+
+    assert rows_of(failed) == [
+        ["input", "expected_output", "actual_output", "success", "error"],
+        ["q", "a", "", "false", "KeyError: 'x' (app.py:41 in answer)"],
+    ]
+    assert "error" not in rows_of(one_item("a"))[0]
 
 
 def test_several_runs_lead_with_their_number(make_result):

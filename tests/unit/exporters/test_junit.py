@@ -68,7 +68,7 @@ def test_errors_and_failures_are_told_apart(make_result):
 def test_what_nothing_judged_is_skipped():
     item = ItemResult(0, Example.of("q"), eval_results=(EvalResult("E", skipped="no context"),))
     case = parsed(ExperimentResult(runs=(RunResult(item_results=(item,)),))).find("*/testcase")
-    assert case.find("skipped").get("message") == "Nothing judged this item.; E: no context"
+    assert case.find("skipped").get("message") == "Nothing judged this item. E: no context"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.comparison import Snapshot
+from dokimos.comparison import ComparisonConfig, Snapshot
+from dokimos.comparison.detectable import smallest_p
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
@@ -15,7 +16,7 @@ from dokimos.gate.baseline import baseline_of, baseline_text, read_baseline, wri
 from dokimos.gate.decision import Guard, decide
 from dokimos.gate.gate import decided as decided_with_reruns
 from dokimos.gate.gate import verdict_of
-from dokimos.gate.item_guards import ItemGuard, repeats_needed, smallest_p
+from dokimos.gate.item_guards import ItemGuard, repeats_needed
 from dokimos.gate.noise import noise
 from dokimos.gate.severity import RerunScores
 from dokimos.gate.variation import NoiseFigures
@@ -299,7 +300,7 @@ class TestFewItems:
     def test_it_stays_wherever_guard_1_could_not_reach_alpha(self, result):
         strict = decided(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.005)
         assert strict.failed
-        assert "could not see even the collapse of all its 8 shared items" in next(strict.guards.sentences)
+        assert "could not see even the collapse of all 8 shared items" in next(strict.guards.sentences)
         assert decided(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.01).inconclusive
 
     def test_a_collapse_of_the_few_items_that_could_fall_never_passes(self, result):
@@ -308,7 +309,7 @@ class TestFewItems:
         decision = decided(result(before), result(now))
 
         assert len(decision.drops) == 5
-        assert "all its items that could fall did" in next(decision.guards.sentences)
+        assert "all items that could fall did" in next(decision.guards.sentences)
 
     @pytest.mark.parametrize(("items", "found"), [(6, False), (8, False), (9, True)])
     def test_the_more_evaluators_the_more_items_it_takes_to_be_no_chance(self, result, items, found):
@@ -365,7 +366,7 @@ class TestFewItems:
         ],
     )
     def test_the_smallest_p_knows_the_correction_and_the_draws(self, items, tests, options, p):
-        assert smallest_p(items, tests, GateConfig(**options)) == pytest.approx(p)
+        assert smallest_p(items, tests, ComparisonConfig(**options)) == pytest.approx(p)
 
 
 class TestForeignBaseline:
@@ -551,10 +552,10 @@ def test_the_verdict_tells_which_guard_was_used_and_why(runs):
     ]
     for text in (found.message, found.to_markdown()):
         assert (
-            "A: any drop by more than 15 points counts, since it is deterministic and 3 repeats did not vary."
-            in text
+            "A: any drop by more than 15 points counts, since scoring is deterministic and 3 repeats did not "
+            "vary." in text
         )
-        assert "3 and 1 repeats cannot tell it from noise" in text
+        assert "3 and 1 repeats cannot tell a drop from noise" in text
     assert "passes unless power is required" in found.to_markdown()
 
 

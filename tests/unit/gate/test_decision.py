@@ -236,6 +236,27 @@ def test_an_evaluator_that_mostly_only_warned_fails_under_any_severity(item, joi
     assert any("Judge gave no score for 3 of the 4 items" in one.reason for one in decision.fired)
 
 
+@pytest.mark.parametrize(
+    ("lost", "gained", "fires"), [(9, 0, True), (8, 0, False), (10, 4, False), (20, 0, True)]
+)
+def test_scores_that_go_missing_without_an_error_fail_where_chance_does_not_explain_it(
+    item, joined, lost, gained, fires
+):
+    def side(missing):
+        scored = [item(i, {"Match": 1} if i in missing else {"Match": 1, "Key": 0.9}) for i in range(40)]
+        return joined(*scored, evaluators=("Match", "Key"))
+
+    before, now = side(range(30, 30 + gained)), side(range(lost))
+    decision = decided(before, now)
+
+    assert (Guard.ERRORS in guards(decision)) is fires
+    assert any(f"gave no score for {lost} item" in warning for warning in decision.warnings)
+    if fires:
+        assert f"Key gave no score for {lost} of the 40 items" in decision.fired[0].reason
+        allowed = decided(before, now, on_removed_evaluator="warn")
+        assert (Guard.ERRORS in guards(allowed)) is (lost >= 20)
+
+
 def test_a_candidate_of_other_items_fails(item, joined):
     decision = decided(joined(item(0, {"Match": 1})), joined(item(7, {"Match": 1})))
 

@@ -160,7 +160,7 @@ def test_a_comparison_with_a_run_has_a_verdict_of_its_own(good, bad, developer):
 
     assert verdict.status is GateStatus.FAIL
     assert verdict_file(developer)["status"] == "PASS"
-    assert verdict_file(developer, "support-against-a-run")["status"] == "FAIL"
+    assert verdict_file(developer, "support-against-another-run")["status"] == "FAIL"
 
 
 def test_accepting_can_be_asked_for_in_the_configuration(good, bad):

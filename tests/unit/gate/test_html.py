@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from dokimos.comparison import Snapshot
-from dokimos.gate import GateConfig, GateStatus
+from dokimos.gate import GateConfig, GateStatus, RegressionGate
 from dokimos.gate.decision import Fired, Guard, decide
 from dokimos.gate.gate import verdict_of
 from dokimos.gate.verdict import GateVerdict
@@ -79,6 +79,59 @@ def test_guards_that_did_not_fire_are_told_too(result):
     assert section(html, "Guards").count("✓ quiet") == 2
     assert "– off" in section(off, "Guards")
     assert "What to do" not in html
+
+
+def cards(html):
+    return Page(re.search(r'<section class="cards".*?</section>', html, re.DOTALL)[0]).text
+
+
+def test_guards_that_could_not_have_fired_are_not_called_quiet(result):
+    few, fell = result({"Match": [1] * 5}), result({"Match": [0] * 5})
+    guards = section(verdict(few, fell, severity="calibrated").to_html(), "Guards")
+
+    assert "quiet" not in guards
+    assert (
+        "1 · Broad regression– could not fireWith 5 shared items, not even a drop of all is significant at "
+        "alpha = 0.05; it takes at least 6."
+    ) in guards
+    assert "2 · Single items– could not fireGuard 2 cannot fire: 1 run of the baseline and 1" in guards
+
+
+def test_a_quiet_guard_names_the_evaluators_that_it_could_not_watch(result):
+    same = result({"Match": [1] * 20, "Rare": [1] * 3 + [None] * 17, "J": [1] * 20}, noisy=["J"])
+    guards = section(verdict(same, same, severity="confirmed").to_html(), "Guards")
+
+    assert (
+        "It could not see any drop of Rare (3 items), which have too few items; it takes at least 6."
+        in guards
+    )
+    assert "✓ quiet" in guards
+    assert "No drop of a single item counts. Guard 2 takes no drop of 'J' seriously" in guards
+
+
+def test_a_collapse_of_few_items_is_in_the_cards(result):
+    html = verdict(result({"Match": [1] * 5}), result({"Match": [0] * 5}), severity="off").to_html()
+
+    assert "Got worse5of 5 items (pass rate); too few to tell: it takes 6" in cards(html)
+    assert "Regressed0" not in cards(html)
+
+
+def test_items_without_a_clear_change_are_not_counted_as_unchanged(result):
+    html = verdict(result({"Match": [1] * 20}), result({"Match": [0] * 2 + [1] * 18})).to_html()
+
+    assert "Improved02 without a clear change · 18 unchanged" in cards(html)
+
+
+def test_a_run_in_place_of_a_baseline_is_called_by_its_name(result):
+    before, now = result({"Match": [1] * 6}, name="plants v1"), result({"Match": [1] * 6}, name="plants v2")
+    identified = replace(before, provenance=replace(before.provenance, run_id="20261123-0101-aaaa"))
+
+    html = RegressionGate().check_against(now, Snapshot.of(identified)).to_html()
+
+    assert Page(re.search("<h1.*?</h1>", html)[0]).text == "plants v2 against plants v1"
+    assert "baseline plants v1 (20261123-0101-aaaa)" in Page(html).text
+    same = RegressionGate().check_against(before, Snapshot.of(identified))
+    assert same.name == "plants v1 against another run"
 
 
 def test_the_page_says_how_to_look_to_run_again_and_to_accept(failed):

@@ -30,6 +30,18 @@ def printed(monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> str:
     return terminal.getvalue()
 
 
+def test_an_evaluator_without_scores_has_no_picture_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    results = (EvalResult("Judge", error="503"), EvalResult.of("Match", 1.0))
+    item = ItemResult(0, Example.of("q", "e"), eval_results=results)
+    print_result(ExperimentResult(runs=(RunResult(item_results=(item,)),)), make_console())
+    rows = {line.split()[0]: line for line in terminal.getvalue().splitlines() if line.split()}
+    assert "█" in rows["Match"]
+    assert not set(rows["Judge"]) & set("▁▂▃▄▅▆▇█")
+
+
 def test_a_terminal_gets_styles_and_no_color_takes_every_control_character_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
