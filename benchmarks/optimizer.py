@@ -156,7 +156,7 @@ def main() -> None:
     print(f"Nothing is better; accepted in at most 5 % of {count:,} searches\n")
     for design in UNCHANGED:
         start = time.process_time()
-        accepted = sum(searched(design, seed).improved for seed in range(count))
+        accepted = sum(searched(design, seed).has_improved for seed in range(count))
         interval = clopper_pearson_interval(accepted, count)
         is_broken = interval.low > 0.05
         broken |= is_broken
@@ -167,8 +167,8 @@ def main() -> None:
     print("\nSomething is better; how often it is found, and how often anything else is accepted\n")
     for design in PLANTED:
         found = [searched(design, seed) for seed in range(count)]
-        power = sum(one.improved and design.is_better(one.best.candidate) for one in found) / count
-        wrong = sum(one.improved and not design.is_better(one.best.candidate) for one in found) / count
+        power = sum(one.has_improved and design.is_better(one.best.candidate) for one in found) / count
+        wrong = sum(one.has_improved and not design.is_better(one.best.candidate) for one in found) / count
         print(f"  {design.name:40} {power:6.1%}  {wrong:6.1%}")
     sys.exit(1 if broken else 0)
 

@@ -22,7 +22,7 @@ from dokimos.errors import AgentError
 from dokimos.exporters.json import load_result
 from dokimos.suites import load_suite
 from dokimos.suites.declared import inputs
-from dokimos.suites.declared.inputs import fetched
+from dokimos.suites.declared.inputs import download
 
 SERVERS = Path(__file__).parents[1] / "servers"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
@@ -653,7 +653,7 @@ def files():
 
 
 def test_a_file_is_downloaded(files):
-    assert asyncio.run(fetched(f"{files}/dot.png", 20)) == PNG
+    assert asyncio.run(download(f"{files}/dot.png", 20)) == PNG
 
 
 @pytest.mark.parametrize(
@@ -662,14 +662,14 @@ def test_a_file_is_downloaded(files):
 )
 def test_a_file_that_does_not_come_is_an_error(files, path, why):
     with pytest.raises(AgentError, match=why):
-        asyncio.run(fetched(f"{files}/{path}", 0.2 if "slow" in path else 20))
+        asyncio.run(download(f"{files}/{path}", 0.2 if "slow" in path else 20))
 
 
 def test_a_file_has_a_largest_size(files, monkeypatch):
     monkeypatch.setattr(inputs, "LARGEST", 10)
 
     with pytest.raises(AgentError, match="more than 10 bytes"):
-        asyncio.run(fetched(f"{files}/dot.png", 20))
+        asyncio.run(download(f"{files}/dot.png", 20))
 
 
 def test_the_example_passes_on_its_recorded_replies(capsys):

@@ -38,7 +38,7 @@ def show(file: str | None) -> int:
     if not path.exists():
         echo(f"There is no cache {path}; runs with --cache make it.")
         return 0
-    state = _opened(path, lambda cache: cache.state())
+    state = _with_cache(path, lambda cache: cache.state())
     size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:g} MB"
     echo(f"{path}: {state.replies:,} replies, {size}")
     echo(f"answered {state.hits:,} calls, which saved {usd(state.saved_usd)} where the price is known")
@@ -52,7 +52,7 @@ def show(file: str | None) -> int:
 def clear(file: str | None) -> int:
     """Delete all replies in the cache."""
     path = _path(file)
-    deleted = _opened(path, lambda cache: cache.clear()) if path.exists() else 0
+    deleted = _with_cache(path, lambda cache: cache.clear()) if path.exists() else 0
     echo(f"Deleted {deleted:,} replies in {path}.")
     return 0
 
@@ -63,7 +63,7 @@ def _path(file: str | None) -> Path:
     return default_cache_path() if file is None else Path(file)
 
 
-def _opened(path: Path, work: Callable[[ReplyCache], T]) -> T:
+def _with_cache(path: Path, work: Callable[[ReplyCache], T]) -> T:
     import sqlite3
 
     from dokimos.errors import ConfigurationError

@@ -65,7 +65,7 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
     limit: float | None = extra.get("confirm_above")
     if not extra.get("estimate") and (limit is None or extra.get("yes")):
         return settings
-    estimate, sample = _estimated(target, settings)
+    estimate, sample = _estimate(target, settings)
     if extra.get("as_json"):
         from dokimos.core.wire import to_json
 
@@ -99,13 +99,13 @@ def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
         yield f"! {pluralize(estimate.errored, 'item')} errored, and not counted."
 
 
-def _estimated(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
+def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
     """Return the estimate, and the run of the sample where one had to be run."""
-    from dokimos.cli.run import adjusted_experiment
+    from dokimos.cli.run import build_experiment
     from dokimos.experiment.estimate import estimate_run
     from dokimos.experiment.folders import find_run, runs_root
 
-    experiment = adjusted_experiment(target, settings)
+    experiment = build_experiment(target, settings)
     chosen = _marks(experiment)
     items = len(chosen) * experiment.runs
     root = runs_root(settings.extra.get("run_dir"))
@@ -127,7 +127,7 @@ def _estimated(target: str, settings: RunSettings) -> tuple[Estimate, Path | Non
         parallelism=experiment.parallelism,
         calls=None if folder is None else _calls(folder, result, counts_own),
         seconds=_seconds_per_item(result, min(experiment.parallelism, result.total_count or 1)),
-        spent_usd=_spent(result),
+        spent_usd=_sum_costs(result),
     ), folder
 
 
@@ -199,7 +199,7 @@ def _seconds_per_item(result: ExperimentResult, parallelism: int) -> float | Non
     return None if elapsed is None or not result.total_count else elapsed * parallelism / result.total_count
 
 
-def _spent(result: ExperimentResult) -> float | None:
+def _sum_costs(result: ExperimentResult) -> float | None:
     costs = [result.summary.metrics.cost_usd, result.summary.judging.metrics.cost_usd]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known else None

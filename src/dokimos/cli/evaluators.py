@@ -91,10 +91,10 @@ def _notes(doc: EvaluatorDoc, heading: str) -> str:
     if heading not in (GROUPS["expected"], GROUPS["agent"]):
         notes += ["an expected value"] if any(part.startswith("expected") for part in doc.requires) else []
     notes += [f"the extra {doc.extra}"] if doc.extra else []
-    return f" Needs {listed_words(notes)}." if notes else ""
+    return f" Needs {join_words(notes)}." if notes else ""
 
 
-def listed_words(words: list[str]) -> str:
+def join_words(words: list[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 

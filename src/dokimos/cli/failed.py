@@ -28,7 +28,7 @@ def choose_failed(
     Raises:
         ConfigurationError: where items failed, and none of them is chosen now.
     """
-    from dokimos.cli.run import selected_rows
+    from dokimos.cli.run import select_rows
     from dokimos.experiment.failed import last_states, select_failed
     from dokimos.experiment.folders import runs_root
 
@@ -36,7 +36,7 @@ def choose_failed(
     last = last_states(folder, runs_root(settings.extra.get("run_dir")))
     dataset = experiment.dataset
     if settings.filters:
-        dataset = selected_rows(dataset, replace(settings, limit=None, part=None))
+        dataset = select_rows(dataset, replace(settings, limit=None, part=None))
     selection = select_failed(dataset, last)
     if settings.limit is not None:
         part = replace(selection.part, hashes=selection.part.hashes[: settings.limit])
@@ -73,7 +73,7 @@ def _head(selection: FailedSelection, last: LastStates, folder: Path, settings: 
         yield f"! {rows} that {last.run_id} did not have {_be(selection.added)} not run."
     for run in last.missing:
         yield f"! {run}, of which {last.run_id} is a part, is not kept any more: its other items are unknown."
-    if _ended_early(folder):
+    if _has_ended_early(folder):
         yield f"! {last.run_id} ended early; the items that it did not reach: dokimos resume {last.run_id}"
 
 
@@ -81,7 +81,7 @@ def _be(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _ended_early(folder: Path) -> bool:
+def _has_ended_early(folder: Path) -> bool:
     from dokimos.core.results import RunStatus
     from dokimos.experiment.store import last_record
 
@@ -103,7 +103,7 @@ def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: s
     counts += [f"{count:,} {what}" for count, what in numbers if count]
     yield f"Since {run_id}: {', '.join(counts)}"
     for what, names in (("fixed", fixed), ("still failing", still), ("newly failing", newly)):
-        yield from _named(what, names)
+        yield from _list_names(what, names)
 
 
 def _culprits_now(result: ExperimentResult) -> dict[int, tuple[str, ...]]:
@@ -116,7 +116,7 @@ def _culprits_now(result: ExperimentResult) -> dict[int, tuple[str, ...]]:
     return {index: culprits_of(items) for index, items in repeats.items()}
 
 
-def _named(what: str, names: Sequence[str]) -> Iterator[str]:
+def _list_names(what: str, names: Sequence[str]) -> Iterator[str]:
     for name in names[:MOST_NAMED]:
         yield f"  {what:<14} {name:.100}"
     if len(names) > MOST_NAMED:

@@ -100,7 +100,7 @@ def resolve_target(
             raise click.UsageError("Missing argument 'TARGET'.")
         return target, settings
     _check_failed(settings)
-    folder = _failed_run(failed, target, settings, of_suites)
+    folder = _find_failed_run(failed, target, settings, of_suites)
     launch = _launch_of(folder)
     if launch is None and target is None:
         raise click.UsageError(f"Run {folder.name} was started from Python: give the TARGET, too.")
@@ -115,9 +115,9 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     is_loop = extra.get("failed") is not None or extra.get("reuse") is not None or is_watched()
     if not is_loop and not is_estimated:
         return Loop(settings=settings)
-    from dokimos.cli.run import planned_experiment
+    from dokimos.cli.run import plan_experiment
 
-    experiment = planned_experiment(target, settings)
+    experiment = plan_experiment(target, settings)
     if extra.get("suite") is None:
         settings = replace(settings, extra={**extra, "experiment": experiment})
     selection = None
@@ -127,7 +127,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
         selection, settings = choose_failed(experiment, settings)
         if selection is None:
             return None
-    reuse = _reused(target, settings, experiment) if is_loop else None
+    reuse = _find_reusable_outputs(target, settings, experiment) if is_loop else None
     settings = replace(settings, extra={**settings.extra, "reuse": reuse})
     run_id = None if extra.get("failed") is None else Path(extra["failed"]).name
     previous = _previous_run(target, settings) if is_watched() and run_id is None else None
@@ -163,7 +163,7 @@ def _check_failed(settings: RunSettings) -> None:
         raise click.UsageError("Give --reuse or --no-reuse, not both.")
 
 
-def _failed_run(failed: str, target: str | None, settings: RunSettings, of_suites: bool) -> Path:
+def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_suites: bool) -> Path:
     from dokimos.cli.run import is_suite
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.folders import find_run, runs_root
@@ -219,11 +219,13 @@ def _with_settings_of(launch: Mapping[str, Any] | None, settings: RunSettings) -
     """Put the settings of a run under those that were given now."""
     if not launch:
         return settings
-    inherited = set(settings.__dataclass_fields__) - NOT_INHERITED - {"extra"} - set(settings.kept())
+    inherited = set(settings.__dataclass_fields__) - NOT_INHERITED - {"extra"} - set(settings.to_json())
     return replace(settings, **{k: v for k, v in launch.get("settings", {}).items() if k in inherited})
 
 
-def _reused(target: str, settings: RunSettings, experiment: Experiment) -> EarlierOutputs | None:
+def _find_reusable_outputs(
+    target: str, settings: RunSettings, experiment: Experiment
+) -> EarlierOutputs | None:
     """Return the outputs and replies that need not be made again."""
     extra = settings.extra
     if extra.get("no_reuse"):

@@ -154,7 +154,7 @@ def run_command(arguments: list[str]) -> int:
         show_usage_error(error)
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt) as error:
-        return _interrupted(error)
+        return _report_interrupt(error)
     except SystemExit:
         return 0  # click and rich leave this way when nobody reads the output
     except Exception as error:
@@ -182,7 +182,7 @@ def _print_error(error: Exception) -> None:
         _tell(f"Error: {type(error).__name__}: {error}\n(--debug shows where)")
 
 
-def _interrupted(error: BaseException) -> int:
+def _report_interrupt(error: BaseException) -> int:
     from dokimos.core.error_chain import error_chain
 
     # click wraps Ctrl-C, and a second one hides the first

@@ -144,7 +144,7 @@ class Presentation:
 
     def _print(self, result: ExperimentResult, misses: Sequence[str]) -> None:
         console = make_console()
-        asked = self._asked_for()
+        asked = self._format_criteria()
         if self.quiet:
             console.print(verdict_line(result, misses, asked, console), soft_wrap=True)
             for miss in misses:
@@ -157,5 +157,5 @@ class Presentation:
             line = f"  run      {result.run_id}   dokimos show {result.run_id}"
             console.print(line, style="dim", soft_wrap=True, markup=False)
 
-    def _asked_for(self) -> str | None:
+    def _format_criteria(self) -> str | None:
         return ", ".join(map(str, self.criteria.levels)) or None

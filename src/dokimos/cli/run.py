@@ -67,7 +67,7 @@ class RunSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options of this start only; not kept."""
 
-    def kept(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "extra"}
         return {name: value for name, value in values.items() if value not in (None, (), [], False)}
 
@@ -156,9 +156,9 @@ def run(
     check_estimate(settings.extra)
     if settings.extra["watch"]:
         check_watch(settings.extra, target)
-        from dokimos.cli.watch import watch, watched_arguments
+        from dokimos.cli.watch import strip_watch_option, watch
 
-        return watch(watched_arguments())
+        return watch(strip_watch_option())
     with reporting_files(target):
         return execute(target, settings, outputs=outputs, fail_under=fail_under, quiet=quiet, verbose=verbose)
 
@@ -224,7 +224,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
     from dokimos.experiment.record import Launch
     from dokimos.runtime.opened_files import files_read
 
-    experiment = adjusted_experiment(target, settings)
+    experiment = build_experiment(target, settings)
     files_read.evaluation = evaluation_file(target)
     if not callable(experiment.evaluators):
         for level in wanted:
@@ -239,7 +239,7 @@ def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> Experi
             options[name] = extra[name]
     launch = Launch(
         target=absolute_target(target),
-        settings=settings.kept(),
+        settings=settings.to_json(),
         part=None if settings.part is None else Part.of_tree(settings.part),
         reuse=extra.get("reuse"),
         is_sample=bool(extra.get("is_sample")),
@@ -252,7 +252,7 @@ def is_suite(target: str) -> bool:
     return target.lower().endswith((".yaml", ".yml"))
 
 
-def _planned(target: str, settings: RunSettings) -> tuple[Experiment, RunSettings]:
+def _plan_experiment(target: str, settings: RunSettings) -> tuple[Experiment, RunSettings]:
     """Return the experiment of a target, and the settings that it has not taken itself."""
     if not is_suite(target):
         return _experiment(target, settings), settings
@@ -264,15 +264,15 @@ def _planned(target: str, settings: RunSettings) -> tuple[Experiment, RunSetting
     return suite_experiment(target, settings)
 
 
-def planned_experiment(target: str, settings: RunSettings) -> Experiment:
+def plan_experiment(target: str, settings: RunSettings) -> Experiment:
     """Return the experiment of a target as it stands, before the settings choose from its rows."""
-    return _planned(target, settings)[0]
+    return _plan_experiment(target, settings)[0]
 
 
-def adjusted_experiment(target: str, settings: RunSettings) -> Experiment:
+def build_experiment(target: str, settings: RunSettings) -> Experiment:
     """Return the experiment of a target as it is to be run."""
-    experiment, adjustments = _planned(target, settings)
-    return _adjusted(experiment, adjustments)
+    experiment, adjustments = _plan_experiment(target, settings)
+    return _adjust(experiment, adjustments)
 
 
 def _experiment(target: str, settings: RunSettings) -> Experiment:
@@ -285,7 +285,7 @@ def _experiment(target: str, settings: RunSettings) -> Experiment:
         return known
     added = build_evaluators(settings.specs)
     if split_target(target) is None:
-        return _recorded(target, added, settings)
+        return _read_data_file(target, added, settings)
     if settings.columns:
         raise ConfigurationError("--columns is for data files; in Python give columns=... to Dataset.load.")
     experiment = load_experiment(target)
@@ -296,7 +296,7 @@ def _experiment(target: str, settings: RunSettings) -> Experiment:
     return replace(experiment, evaluators=[*experiment.evaluators, *added])
 
 
-def _recorded(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Experiment:
+def _read_data_file(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Experiment:
     from dokimos.cli.specs import parse_columns
     from dokimos.datasets.dataset import Dataset
     from dokimos.datasets.recorded import recorded_task
@@ -314,7 +314,7 @@ def _recorded(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Exp
     return Experiment(dataset, recorded_task(), evaluators, name=dataset.name)
 
 
-def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
+def _adjust(experiment: Experiment, settings: RunSettings) -> Experiment:
     from dokimos.cli.specs import parse_error_limit, parse_shard
 
     changes: dict[str, Any] = {
@@ -323,7 +323,7 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
         if getattr(settings, name) is not None
     }
     if settings.filters or settings.limit is not None or settings.part is not None:
-        changes["dataset"] = selected_rows(experiment.dataset, settings)
+        changes["dataset"] = select_rows(experiment.dataset, settings)
     options: dict[str, Any] = {
         name: value for name in _OPTIONS if (value := getattr(settings, name)) is not None
     }
@@ -335,7 +335,7 @@ def _adjusted(experiment: Experiment, settings: RunSettings) -> Experiment:
     return replace(experiment, **changes, options=replace(experiment.options, **options))
 
 
-def selected_rows(dataset: Any, settings: RunSettings) -> Any:
+def select_rows(dataset: Any, settings: RunSettings) -> Any:
     """Return the rows that the settings ask for. Raises `ConfigurationError` where none is left."""
     from dokimos.cli.specs import example_filter
     from dokimos.errors import ConfigurationError

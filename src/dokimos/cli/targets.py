@@ -128,7 +128,7 @@ def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experimen
         hint = f" It has the experiment {', '.join(there)}." if there else ""
         raise ConfigurationError(f"{module.__name__} has no {attribute!r} ({target}).{hint}") from None
     if callable(found) and not isinstance(found, Experiment):
-        found = _called(found, target)
+        found = _call(found, target)
     if inspect.iscoroutine(found):
         found.close()
         raise ConfigurationError(
@@ -139,7 +139,7 @@ def _experiment_in(module: ModuleType, attribute: str, target: str) -> Experimen
     return found
 
 
-def _called(function: Any, target: str) -> Any:
+def _call(function: Any, target: str) -> Any:
     try:
         return function()
     except DokimosError:

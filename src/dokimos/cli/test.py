@@ -133,9 +133,9 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     check_estimate(extra)
     if extra["watch"]:
         check_watch(extra, suite)
-        from dokimos.cli.watch import watch, watched_arguments
+        from dokimos.cli.watch import strip_watch_option, watch
 
-        return watch(watched_arguments())
+        return watch(strip_watch_option())
     with reporting_files(suite):
         return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
 
@@ -165,11 +165,11 @@ def suite_experiment(target: str, settings: RunSettings) -> tuple[Experiment, Ru
     """Return the experiment of a suite, and the settings that are left for the run."""
     from dataclasses import replace
 
-    loaded = settings.extra.get("suite") or _loaded(target, settings)
+    loaded = settings.extra.get("suite") or _load(target, settings)
     return loaded.experiment(), replace(settings, timeout=None)
 
 
-def _loaded(target: str, settings: RunSettings) -> Suite:
+def _load(target: str, settings: RunSettings) -> Suite:
     from dokimos.suites.environment import export_dotenv
     from dokimos.suites.loader import load_suite
 
@@ -203,8 +203,8 @@ def execute_suite(
     files_read.start()
     _check_outputs(outputs, format_)
     criteria = Criteria.of(parse_wanted(fail_under), settings.allow_errors, every_item=True, strict=strict)
-    suite = _loaded(target, settings)
-    if not suite.runnable:
+    suite = _load(target, settings)
+    if not suite.cases_to_run:
         echo("No tests to execute.")
         return 0
     if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
@@ -261,7 +261,7 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
     from dokimos.experiment.left_out import NOT_RUN
     from dokimos.reporting.console import ASCII_SIGNS, Signs
     from dokimos.reporting.worst_items import first_tracebacks
-    from dokimos.suites.console import item_lines, not_run_lines, skipped_lines, summary_lines
+    from dokimos.suites.console import render_item, render_not_run, render_skipped, render_summary
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
@@ -269,12 +269,12 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
         for run in result.runs:
             number = run.index if result.run_count > 1 else None
             for item in run.item_results:
-                _echo(item_lines(item, signs, run=number, verbose=verbose))
+                _echo(render_item(item, signs, run=number, verbose=verbose))
                 echo()
-        _echo(skipped_lines(result.metadata.get("skipped") or {}, signs))
+        _echo(render_skipped(result.metadata.get("skipped") or {}, signs))
         if verbose:
-            _echo(not_run_lines(result.metadata.get(NOT_RUN) or (), signs))
-    _echo(summary_lines(result))
+            _echo(render_not_run(result.metadata.get(NOT_RUN) or (), signs))
+    _echo(render_summary(result))
     for warning in result.notices:
         echo(f"! {warning}", err=True)
     if is_debugging():

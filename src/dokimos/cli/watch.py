@@ -149,7 +149,7 @@ class Watch:
         started = self.states.clock()
         report = self.run_once()
         self.states.ignore_names(report.written)
-        changed = self._changed_meanwhile(report.paths, started)
+        changed = self._find_changes_meanwhile(report.paths, started)
         self.states.watch(report.paths)
         if not changed:
             echo(f"Watching {pluralize(len(self.states), 'file')}; Ctrl-C ends it.", err=True)
@@ -157,11 +157,13 @@ class Watch:
         shown = [os.path.relpath(path) for path in changed]
         echo(f"\nChanged: {format_list(shown)}", err=True)
 
-    def _changed_meanwhile(self, files: Iterable[str], started: float) -> list[str]:
+    def _find_changes_meanwhile(self, files: Iterable[str], started: float) -> list[str]:
         """Return what was changed while the run was going on, and not by each of the runs."""
         changed = dict.fromkeys(self.states.changes())
         new = (path for path in files if path not in self.states)
-        changed.update((path, None) for path in new if os.path.isfile(path) and _modified(path) > started)
+        changed.update(
+            (path, None) for path in new if os.path.isfile(path) and _modification_time(path) > started
+        )
         self._restless = {path: self._restless.get(path, 0) + 1 for path in changed}
         written = [path for path, times in self._restless.items() if times > _MOST_RESTLESS]
         return [path for path in changed if path not in written and not self.states.is_source_folder(path)]
@@ -184,7 +186,7 @@ class Watch:
         return list(changed)
 
 
-def _modified(path: str) -> float:
+def _modification_time(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -199,7 +201,7 @@ def watch(arguments: Sequence[str]) -> int:
     return 0
 
 
-def watched_arguments() -> list[str]:
+def strip_watch_option() -> list[str]:
     """Return the arguments of this process without the option that watches."""
     return [argument for argument in sys.argv[1:] if argument != "--watch"]
 

@@ -47,21 +47,21 @@ class PackedRun:
         return {**self.tree, "items": items}
 
 
-def packed_run(folder: Path) -> PackedRun:
+def pack_run(folder: Path) -> PackedRun:
     """Put a run together, or read it as it was put together before.
 
     Raises:
         JournalError: when the folder does not hold a readable run.
     """
     stamp = _stamp(folder)
-    kept = _kept(folder / KEPT_FILE, stamp)
+    kept = _read_cache(folder / KEPT_FILE, stamp)
     if kept is None:
-        kept = _packed(folder)
-        _keep(folder / KEPT_FILE, stamp, kept)
+        kept = _pack(folder)
+        _write_cache(folder / KEPT_FILE, stamp, kept)
     return kept
 
 
-def _packed(folder: Path) -> PackedRun:
+def _pack(folder: Path) -> PackedRun:
     result = load_run(folder)
     items = items_of(result)
     shared: dict[str, int] = {}
@@ -79,7 +79,7 @@ def _stamp(folder: Path) -> list[Any]:
     return found
 
 
-def _kept(path: Path, stamp: list[Any]) -> PackedRun | None:
+def _read_cache(path: Path, stamp: list[Any]) -> PackedRun | None:
     try:
         tree = json.loads(zlib.decompress(path.read_bytes()))
         if tree["stamp"] != stamp:
@@ -89,7 +89,7 @@ def _kept(path: Path, stamp: list[Any]) -> PackedRun | None:
         return None
 
 
-def _keep(path: Path, stamp: list[Any], run: PackedRun) -> None:
+def _write_cache(path: Path, stamp: list[Any], run: PackedRun) -> None:
     """Write the file whole or not at all; without it the run is put together again."""
     tree = {"stamp": stamp, "overview": run.overview, "verdicts": run.verdicts, "tree": run.tree}
     text = json.dumps({**tree, "shared": run.shared}, ensure_ascii=False, separators=(",", ":"))

@@ -13,7 +13,7 @@ from dokimos.core.figures import UNKNOWN, known, percent
 from dokimos.core.jsonable import JsonValue
 from dokimos.core.markup import Html, data_element, foreign, join, tag, text_element
 from dokimos.dashboard.overview import Verdicts, drop_since
-from dokimos.dashboard.packed import PackedRun, packed_run
+from dokimos.dashboard.packed import PackedRun, pack_run
 from dokimos.errors import DokimosError
 from dokimos.experiment.folders import list_run_folders
 from dokimos.exporters.html import ITEM_SCRIPTS
@@ -42,7 +42,7 @@ class Collection:
     def __init__(self, name: str | None = None) -> None:
         self._name = name
         self._overviews: list[dict[str, JsonValue]] = []
-        self._packed: list[str] = []
+        self._compress: list[str] = []
         self._shared: dict[str, int] = {}
         self._unreadable: list[str] = []
         self._verdicts: dict[str, tuple[str, Verdicts]] = {}
@@ -51,7 +51,7 @@ class Collection:
     def add(self, folder: Path) -> None:
         """Take up a run; one that cannot be read is only named."""
         try:
-            run = packed_run(folder)
+            run = pack_run(folder)
         except DokimosError as error:
             self._unreadable.append(f"{folder.name}: {error}")
             return
@@ -64,8 +64,8 @@ class Collection:
         """Return the page with all that was taken up."""
         head: dict[str, JsonValue] = {"runs": list(self._overviews), "unreadable": list(self._unreadable)}
         data = [data_element("overview", head)]
-        data += [text_element(f"run-{place}", packed) for place, packed in enumerate(self._packed)]
-        data.append(text_element("shared", _packed(list(self._shared))))
+        data += [text_element(f"run-{place}", packed) for place, packed in enumerate(self._compress)]
+        data.append(text_element("shared", _compress(list(self._shared))))
         return page(
             "dokimos runs",
             (tag("div", id="app"), tag("noscript", self._static())),
@@ -81,7 +81,7 @@ class Collection:
             overview["drop"] = {**drop, "since": before[0]}
         self._verdicts[name] = (str(overview["id"]), run.verdicts)
         self._overviews.append(overview)
-        self._packed.append(_packed(run.with_shared(self._shared)))
+        self._compress.append(_compress(run.with_shared(self._shared)))
 
     def _static(self) -> Html:
         head = [tag("th", label) for label in ("Started", "Suite", "Run", "Passed")]
@@ -99,7 +99,7 @@ class Collection:
             yield tag("tr", [tag("td", foreign(cell)) for cell in cells])
 
 
-def _packed(tree: JsonValue) -> str:
+def _compress(tree: JsonValue) -> str:
     text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 6)).decode("ascii")
 

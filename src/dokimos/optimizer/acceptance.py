@@ -103,7 +103,7 @@ class Levels:
         """The level of each test of this cycle."""
         return self._wealth / self._phases
 
-    def accepted(self) -> None:
+    def carry_over(self) -> None:
         """Hand the level of an accepted change on to the next cycle."""
         self._kept += self.next
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.editing import edited, scalar_text
+from dokimos.optimizer.editing import edit_yaml, scalar_text
 from dokimos.optimizer.trial import Candidate
 from dokimos.suites.document import Document, read_yaml
 from dokimos.suites.problems import Problem, Steps, refuse
@@ -88,7 +88,7 @@ class AxisPlaces:
             texts={path: place.text for path, place in self.texts.items()},
         )
 
-    def changed(self, candidate: Candidate) -> Document:
+    def apply(self, candidate: Candidate) -> Document:
         """Return the suite with the values of a candidate."""
         now = self.current
         changes: dict[Steps, Any] = {
@@ -103,10 +103,10 @@ class AxisPlaces:
             if place.file is not None:
                 changes[INSTRUCTIONS] = {"inline": text}
             else:
-                changes[place.steps] = self._substituted(text)
+                changes[place.steps] = self._substitute(text)
         return Document(with_values(self.document.value, changes), self.document.file, self.document.places)
 
-    def written(self, candidate: Candidate) -> tuple[str, dict[str, str]]:
+    def render(self, candidate: Candidate) -> tuple[str, dict[str, str]]:
         """Return the suite's file with the values of a candidate, and the files of texts beside it."""
         now = self.current
         changes: dict[Steps, Any] = {
@@ -126,7 +126,7 @@ class AxisPlaces:
             files[name] = place.head + text.rstrip("\n") + "\n"
             if name != place.named:
                 changes[place.steps] = name
-        return self.mark + edited(self.source, changes), files
+        return self.mark + edit_yaml(self.source, changes), files
 
     def _each(
         self, axes: Any, kind: str, locate: Callable[[Any], Any], problems: list[Problem]
@@ -202,7 +202,7 @@ class AxisPlaces:
     def _check_edit(self, steps: Steps, value: Any) -> None:
         """See that a value can be changed and nothing else changes with it."""
         before = self._read(self.source)
-        after = self._read(edited(self.source, {steps: _as_written(value)}))
+        after = self._read(edit_yaml(self.source, {steps: _as_written(value)}))
         if after != with_values(before, {steps: value}):
             raise ConfigurationError(
                 "it cannot be changed alone: it has an anchor, and stands elsewhere too."
@@ -211,7 +211,7 @@ class AxisPlaces:
     def _read(self, text: str) -> Any:
         return read_yaml(self.document.file, self.lookup, text=text).value
 
-    def _substituted(self, text: str) -> str:
+    def _substitute(self, text: str) -> str:
         return substitute(text, self.lookup, lambda message: None)
 
 

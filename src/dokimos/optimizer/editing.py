@@ -26,11 +26,11 @@ _BREAKS: Final = "\x85\u2028\u2029"
 
 def scalar_text(text: str, steps: Steps) -> str | None:
     """Return a scalar as it is written, with its variables; None where there is none."""
-    node, _ = _found(text, steps)
+    node, _ = _find_node(text, steps)
     return str(node.value) if node is not None and node.id == "scalar" else None
 
 
-def edited(text: str, changes: Mapping[Steps, Any]) -> str:
+def edit_yaml(text: str, changes: Mapping[Steps, Any]) -> str:
     """Return a file with some values changed, or added to a map that is there.
 
     Raises:
@@ -43,7 +43,7 @@ def edited(text: str, changes: Mapping[Steps, Any]) -> str:
 
 
 def _splice(text: str, steps: Steps, value: Any) -> tuple[int, int, str]:
-    node, parent = _found(text, steps)
+    node, parent = _find_node(text, steps)
     if node is None:
         return _insertion(text, parent, steps, value)
     start, end = node.start_mark.index, node.end_mark.index
@@ -57,7 +57,7 @@ def _splice(text: str, steps: Steps, value: Any) -> tuple[int, int, str]:
     return start, end, _flow(value)
 
 
-def _found(text: str, steps: Steps) -> tuple[Any, Any]:
+def _find_node(text: str, steps: Steps) -> tuple[Any, Any]:
     """Return the node at some steps, None where only its key is missing, and the one around it."""
     loader = make_loader(text)
     try:
@@ -128,7 +128,7 @@ def _flow(value: Any) -> str:
     import yaml
 
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and _is_text_to_all(value) else _quoted(value)
+        return value if _PLAIN.fullmatch(value) and _is_text_to_all(value) else _quote(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -143,10 +143,10 @@ def _is_text_to_all(text: str) -> bool:
     return isinstance(value, str) and isinstance(read_scalar_1_1(text, value), str)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     named = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return '"' + "".join(named.get(char) or _escaped(char) for char in text) + '"'
+    return '"' + "".join(named.get(char) or _escape(char) for char in text) + '"'
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return char if char.isprintable() and char not in _BREAKS else f"\\U{ord(char):08x}"

@@ -94,7 +94,7 @@ class Objective:
         evaluators = {e.name: e for case in cases for e in case.evaluators if not _is_disabled(e)}
         parts = {}
         for key in weights:
-            found = _named(key, evaluators)
+            found = _find_evaluators(key, evaluators)
             if not found:
                 known = f"There are {', '.join(evaluators)}." if evaluators else "There are none."
                 raise ConfigurationError(f"no case has the metric {key!r}.{near(key, evaluators)} {known}")
@@ -105,12 +105,12 @@ class Objective:
         }
         return cls(weights=weights, parts=parts, planned=planned)
 
-    def measured(self, result: ExperimentResult) -> Measured:
+    def measure(self, result: ExperimentResult) -> Measured:
         """Read what a run has shown."""
         if result.status is RunStatus.BROKEN:
             first = next((item.error for item in result.item_results if item.error), "")
             why = f"no case had a reply; the first: {first}" if first else "; ".join(result.warnings[:1])
-            return Measured(error=why, run_id=result.run_id, cases=result.total_count, **spent_by(result))
+            return Measured(error=why, run_id=result.run_id, cases=result.total_count, **sum_spending(result))
         scores = self._scores(result.item_results)
         loss = self.loss(scores)
         costs = [item.metrics.cost_usd for item in result.item_results if item.metrics is not None]
@@ -125,7 +125,7 @@ class Objective:
             run_id=result.run_id,
             failures=tuple(self._failures(result.item_results)),
             error="nothing could be scored" if loss is None else None,
-            **spent_by(result),
+            **sum_spending(result),
         )
 
     def loss(self, scores: Scores) -> float | None:
@@ -200,13 +200,13 @@ class Objective:
         return Failure(
             case=_case_of(item),
             input=shorten(item.example.input or "", SHOWN_REPLY),
-            expected=shorten(_expected(item), SHOWN_REPLY),
+            expected=shorten(_format_expected(item), SHOWN_REPLY),
             reply=shorten(item.actual_output or "", SHOWN_REPLY),
             reasons=(f"no reply: {item.error}",) if item.error else tuple(map(_reason, bad)),
         )
 
 
-def _expected(item: ItemResult) -> str:
+def _format_expected(item: ItemResult) -> str:
     return text_form(item.example.expected_outputs.get("output", item.example.expected_outputs or None)) or ""
 
 
@@ -220,7 +220,7 @@ def _case_of(item: ItemResult) -> str:
     return str(item.example.metadata.get("case", item.key))
 
 
-def spent_by(result: ExperimentResult) -> dict[str, Any]:
+def sum_spending(result: ExperimentResult) -> dict[str, Any]:
     """Return what the calls of a run have cost, application and judges together."""
     task, judging = result.metrics, result.summary.judging.metrics
     return {
@@ -240,7 +240,7 @@ def _is_disabled(evaluator: Evaluator) -> bool:
     return all(getattr(part, "disabled", False) for part in parts)
 
 
-def _named(key: str, evaluators: Mapping[str, Evaluator]) -> list[str]:
+def _find_evaluators(key: str, evaluators: Mapping[str, Evaluator]) -> list[str]:
     """Return the evaluators that a key of the loss means: of this name, else of this kind."""
     wanted = _plain(key)
     by_name = [name for name in evaluators if wanted in (_plain(name), _plain(_NUMBERED.sub("", name)))]

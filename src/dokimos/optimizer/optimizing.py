@@ -22,14 +22,14 @@ from dokimos.optimizer.acceptance import fewest_cases
 from dokimos.optimizer.axes import AxisPlaces
 from dokimos.optimizer.journal import SearchJournal
 from dokimos.optimizer.objective import Objective
-from dokimos.optimizer.report import Outputs, spent_text
-from dokimos.optimizer.running import Spending, SuiteBench, begun_runs, split_cases
+from dokimos.optimizer.report import Outputs, format_spending
+from dokimos.optimizer.running import Spending, SuiteBench, find_unfinished_runs, split_cases
 from dokimos.optimizer.search import Search
 from dokimos.optimizer.space import NumericSpace
 from dokimos.optimizer.writing import ModelWriter, writing_judge
 from dokimos.runtime.concurrency import run_sync
 from dokimos.suites.environment import lookup_in
-from dokimos.suites.loader import compile_suite, read_document, validated
+from dokimos.suites.loader import compile_suite, read_document, validate_document
 from dokimos.suites.problems import near, refuse
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def optimize_suite(
         RunError: where the suite as it is cannot be measured, or the search cannot be gone on with.
     """
     folder = None if resume is None else _folder_of(resume, Path(output_dir))
-    stored = {} if folder is None else _stored(folder)
-    plan = _Plan.of(Path(path), _merged(stored.get("settings") or {}, settings or {}))
+    stored = {} if folder is None else _read_search_file(folder)
+    plan = _Plan.of(Path(path), _merge(stored.get("settings") or {}, settings or {}))
     if folder is None:
         folder = _new_folder(Path(output_dir))
         _write_json(folder / SEARCH_FILE, plan.identity)
@@ -99,13 +99,13 @@ def optimize_suite(
     lock = RunLock(folder)
     journal = SearchJournal(folder)
     try:
-        return _carried_out(plan, folder, journal, runs_root(run_dir), listener, resumed=resume is not None)
+        return _run_search(plan, folder, journal, runs_root(run_dir), listener, resumed=resume is not None)
     finally:
         journal.close()
         lock.release()
 
 
-def _carried_out(
+def _run_search(
     plan: _Plan, folder: Path, journal: SearchJournal, runs: Path, listener: Listener, *, resumed: bool
 ) -> Optimized:
     block, splits = plan.block, plan.splits
@@ -113,7 +113,7 @@ def _carried_out(
     bench = SuiteBench(
         places=plan.places, splits=splits, objective=plan.objective, block=block, journal=journal,
         spending=spending, search=folder.name, run_dir=runs,
-        unfinished=begun_runs(runs, folder.name) if resumed else {},
+        unfinished=find_unfinished_runs(runs, folder.name) if resumed else {},
     )  # fmt: skip
     outputs = Outputs(folder=folder, plan=plan, spending=spending)
     emit = partial(_emit, listener)
@@ -138,12 +138,13 @@ def _carried_out(
     except Exception as error:
         emit("error", message=str(error))
         raise
-    cost, tokens = spending.spent
+    cost, tokens = spending.total
     emit(
-        "run_completed", improved=found.improved, best_trial=found.best.id, baseline_loss=found.baseline.loss,
-        loss=found.best.loss, trials=len(found.trials), cycles=found.cycles, reason=found.stopped,
+        "run_completed", improved=found.has_improved, best_trial=found.best.id,
+        baseline_loss=found.baseline.loss, loss=found.best.loss, trials=len(found.trials),
+        cycles=found.cycles, reason=found.stopped,
         best=str(outputs.best_file), report=str(outputs.report_file), cost_usd=cost, tokens=tokens,
-        spent=spent_text(cost, tokens),
+        spent=format_spending(cost, tokens),
     )  # fmt: skip
     return Optimized(found=found, folder=folder, warnings=plan.warnings, cost_usd=cost, tokens=tokens)
 
@@ -167,7 +168,7 @@ class _Plan:
     def of(cls, path: Path, settings: Mapping[str, Any]) -> _Plan:
         document = read_document(path)
         _override(document, settings)
-        file = validated(document)
+        file = validate_document(document)
         block = file.evaluations.optimizer if file.evaluations else None
         if block is None:
             raise ConfigurationError(
@@ -177,11 +178,11 @@ class _Plan:
             told = "there is nothing to optimize: name a numeric or a textual axis."
             refuse([document.problem(("evaluations", "optimizer", "axes"), told)])
         suite = compile_suite(document)
-        if not suite.runnable:
+        if not suite.cases_to_run:
             raise ConfigurationError(f"{path} has no test cases to run, so there is nothing to optimize by.")
         if os.environ.get(MODE_VARIABLE) != "replay":
             suite.check_keys()
-        splits = split_cases((case.id for case in suite.runnable), block.holdout, block.seed)
+        splits = split_cases((case.id for case in suite.cases_to_run), block.holdout, block.seed)
         return cls(
             path=path,
             settings=settings,
@@ -229,7 +230,7 @@ class _Plan:
 
 def _objective(document: Document, block: OptimizerBlock, suite: Suite) -> Objective:
     try:
-        return Objective.of(block.loss, suite.runnable)
+        return Objective.of(block.loss, suite.cases_to_run)
     except ConfigurationError as error:
         refuse([document.problem((*_BLOCK, "loss"), str(error))])
         raise
@@ -266,14 +267,14 @@ def _override(document: Document, settings: Mapping[str, Any]) -> None:
     block = evaluations.get("optimizer") if isinstance(evaluations, Mapping) else None
     if settings and isinstance(block, Mapping):
         document.value = {
-            **document.value, "evaluations": {**evaluations, "optimizer": _merged(block, settings)}
+            **document.value, "evaluations": {**evaluations, "optimizer": _merge(block, settings)}
         }  # fmt: skip
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    from dokimos.suites.document import merged
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    from dokimos.suites.document import deep_merge
 
-    return merged(above, below)
+    return deep_merge(above, below)
 
 
 def _new_folder(root: Path) -> Path:
@@ -303,7 +304,7 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     )
 
 
-def _stored(folder: Path) -> dict[str, Any]:
+def _read_search_file(folder: Path) -> dict[str, Any]:
     try:
         tree = json.loads((folder / SEARCH_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -70,7 +70,7 @@ class Outputs:
         _replace(self.report_file, "\n".join(self._report(found)) + "\n")
 
     def _write_best(self, found: Found) -> None:
-        text, files = self.plan.places.written(found.best.candidate)
+        text, files = self.plan.places.render(found.best.candidate)
         for name, content in files.items():
             target = self.folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class Outputs:
 
     def _verdict(self, found: Found) -> Iterator[str]:
         trials = pluralize(len(found.trials), "trial")
-        if not found.improved:
+        if not found.has_improved:
             loss = _number(found.best.loss)
             yield f"**No improvement** was found in {trials}: the suite stays as it is (loss {loss})."
         else:
@@ -99,10 +99,10 @@ class Outputs:
                 f"**Improved**: trial {found.best.id} of {trials} is accepted. On the training cases the "
                 f"loss falls from {_number(found.baseline.loss)} to {_number(found.best.loss)}.{shown}"
             )
-        cost, tokens = self.spending.spent
+        cost, tokens = self.spending.total
         yield ""
         ended = f"has ended: {found.stopped}" if found.stopped else "has not ended yet"
-        yield f"The search {ended}. Spent: {spent_text(cost, tokens)}."
+        yield f"The search {ended}. Spent: {format_spending(cost, tokens)}."
 
     def _warnings(self, found: Found) -> list[str]:
         over = found.baseline.infeasible
@@ -120,11 +120,11 @@ class Outputs:
         for path, text in after.texts.items():
             if text != before.texts[path]:
                 yield from (f"`{path}`:", "", "```diff", *_diff(before.texts[path], text), "```", "")
-        if found.improved:
+        if found.has_improved:
             yield from self._how_to_apply(found)
 
     def _how_to_apply(self, found: Found) -> Iterator[str]:
-        _, files = self.plan.places.written(found.best.candidate)
+        _, files = self.plan.places.render(found.best.candidate)
         beside = "".join(f" and `{name}`" for name in files)
         yield (
             f"`{BEST_FILE}` is the suite with these values and nothing else changed. Its relative paths are "
@@ -150,7 +150,7 @@ class Outputs:
         return lines
 
 
-def spent_text(cost: float | None, tokens: int | None) -> str:
+def format_spending(cost: float | None, tokens: int | None) -> str:
     """Say what was spent; what is not known is not made up."""
     dollars = "dollars unknown" if cost is None else usd(cost)
     return f"{dollars}, {'tokens unknown' if tokens is None else f'{tokens:,} tokens'}"
@@ -173,7 +173,7 @@ def _trial_row(trial: Trial) -> str:
     note = (
         trial.error
         or trial.infeasible
-        or ("**accepted**" if trial.accepted else "tested" if trial.decision else "")
+        or ("**accepted**" if trial.is_accepted else "tested" if trial.decision else "")
     )
     latency = trial.measured.latency_ms
     cells = [

@@ -15,7 +15,7 @@ from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDown
 from dokimos.experiment.folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
-from dokimos.optimizer.objective import Failure, Measured, spent_by, sum_of_known
+from dokimos.optimizer.objective import Failure, Measured, sum_of_known, sum_spending
 from dokimos.runtime.calling import resolve
 from dokimos.suites.loader import compile_suite
 
@@ -59,7 +59,7 @@ class Spending:
     """What the steps that go on now may spend."""
 
     @property
-    def spent(self) -> tuple[float | None, int | None]:
+    def total(self) -> tuple[float | None, int | None]:
         """Dollars and tokens, as far as they are known."""
         steps = self._steps()
         return sum_of_known(s["cost_usd"] for s in steps), sum_of_known(s["tokens"] for s in steps)
@@ -85,14 +85,14 @@ class Spending:
         if self.block.budget is None:
             yield None
             return
-        budget = self._left(self.block.budget, step, max(1, at_once - len(self._set_aside)))
+        budget = self._remaining_budget(self.block.budget, step, max(1, at_once - len(self._set_aside)))
         self._set_aside[step] = budget
         try:
             yield budget
         finally:
             del self._set_aside[step]
 
-    def _left(self, limits: OptimizerBudget, step: str, shares: int) -> Budget:
+    def _remaining_budget(self, limits: OptimizerBudget, step: str, shares: int) -> Budget:
         steps = [done for done in self._steps() if done.get("run") != step]
         left: dict[str, Any] = {}
         for name, unit in _UNITS.items():
@@ -102,7 +102,7 @@ class Spending:
             amount = limit - sum(done.get(unit) or 0 for done in steps)
             amount -= sum(getattr(budget, name) for budget in self._set_aside.values())
             if amount <= 0:
-                cost, tokens = (spent or 0 for spent in self.spent)
+                cost, tokens = (spent or 0 for spent in self.total)
                 raise BudgetExceededError(
                     f"the budget is used up: {cost:.4f} USD and {tokens:,} tokens in {self.calls:,} calls"
                 )
@@ -133,31 +133,31 @@ class SuiteBench:
 
         async def work() -> Measured:
             with self.spending.share(step, at_once) as budget:
-                return await self._measured(trial, candidate, split, budget)
+                return await self._measure(trial, candidate, split, budget)
 
-        return await self.journal.once(step, work, measured_from)
+        return await self.journal.once(step, work, parse_measured)
 
-    async def _measured(
+    async def _measure(
         self, trial: int, candidate: Candidate, split: Split, budget: Budget | None
     ) -> Measured:
         try:
-            suite = compile_suite(self.places.changed(candidate), llm_timeout=self.llm_timeout)
+            suite = compile_suite(self.places.apply(candidate), llm_timeout=self.llm_timeout)
         except ConfigurationError as error:
             return Measured(error=str(error))
         try:
             experiment = self._experiment(suite, trial, candidate, split, budget)
-            result = await self._carried_out(experiment, self.unfinished.get((trial, split)))
+            result = await self._run_or_resume(experiment, self.unfinished.get((trial, split)))
         finally:
-            await let_go(suite.application)
+            await close_application(suite.application)
         calls = self._calls_of(result, suite)
         if result.status in (RunStatus.BUDGET_SPENT, RunStatus.ENDPOINT_DOWN):
             step = f"{split}-{trial}"
-            self.journal.put(f"{CUT}{step}", {"run": step, **spent_by(result), "calls": calls})
+            self.journal.put(f"{CUT}{step}", {"run": step, **sum_spending(result), "calls": calls})
             why = result.warnings[0]
             if result.status is RunStatus.ENDPOINT_DOWN:
                 raise EndpointDownError(f"trial {trial} cannot be measured: {why}")
             raise BudgetExceededError(f"the budget ended within trial {trial}: {why}")
-        return replace(self.objective.measured(result), calls=calls)
+        return replace(self.objective.measure(result), calls=calls)
 
     def _calls_of(self, result: ExperimentResult, suite: Suite) -> int:
         """Count the calls of a run as its budget does."""
@@ -171,7 +171,7 @@ class SuiteBench:
         metrics = [item.metrics for item in result.item_results if item.metrics is not None]
         return paid + sum(m.tokens is not None or m.cost_usd is not None for m in metrics)
 
-    async def _carried_out(self, experiment: Experiment, unfinished: Path | None) -> Any:
+    async def _run_or_resume(self, experiment: Experiment, unfinished: Path | None) -> Any:
         options: dict[str, Any] = {"quiet": True, "run_dir": self.run_dir}
         if unfinished is not None:
             try:
@@ -198,13 +198,13 @@ class SuiteBench:
         )
 
 
-def measured_from(tree: Mapping[str, Any]) -> Measured:
+def parse_measured(tree: Mapping[str, Any]) -> Measured:
     """Read what the journal has kept of a run."""
     failures = tuple(Failure(**{**entry, "reasons": tuple(entry["reasons"])}) for entry in tree["failures"])
     return Measured(**{**tree, "failures": failures})
 
 
-def begun_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
+def find_unfinished_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
     """Find the runs of a search that are stored, by trial and split; of several the last one."""
     from dokimos.experiment.folders import list_run_folders
     from dokimos.experiment.journal import read_manifest
@@ -220,7 +220,7 @@ def begun_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
     return found
 
 
-async def let_go(application: Any) -> None:
+async def close_application(application: Any) -> None:
     """Close an application that holds something, such as connections and processes of its tools."""
     close = getattr(application, "aclose", None) or getattr(application, "close", None)
     if close is not None:

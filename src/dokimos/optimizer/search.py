@@ -116,8 +116,8 @@ class Search:
         self._emit("phase_started", cycle=cycle, phase=phase, max_trials=limits.max_trials)
         course = _Course(found.best, limits, self._block.min_delta)
         work = self._numeric if phase == "numeric" else self._textual
-        while not course.ended:
-            batch = await work(found, cycle, min(self._block.parallel_trials, course.left))
+        while not course.is_over:
+            batch = await work(found, cycle, min(self._block.parallel_trials, course.remaining))
             if not batch:
                 course.reason = "every point was tried"
             for trial in batch:
@@ -144,8 +144,8 @@ class Search:
             if proposal is None:
                 break
             candidate = replace(found.best.candidate, numbers=proposal.point)
-            started.append((self._started(found, cycle, "numeric", candidate), proposal))
-        trials = await _together([self._tried(trial, len(started)) for trial, _ in started])
+            started.append((self._start_trial(found, cycle, "numeric", candidate), proposal))
+        trials = await _together([self._run_trial(trial, len(started)) for trial, _ in started])
         for trial, (_, proposal) in zip(trials, started, strict=True):
             self._space.tell(proposal, trial.loss if trial.counts else None)
         return trials
@@ -154,8 +154,8 @@ class Search:
         tried = [trial for trial in found.trials if (trial.cycle, trial.phase) == (cycle, "textual")]
         source = self._source(found, tried)
         axes = [self._texts[(len(tried) + place) % len(self._texts)] for place in range(size)]
-        started = [self._started(found, cycle, "textual", source.candidate, axis) for axis in axes]
-        trials = await _together([self._rewritten(trial, source, len(started)) for trial in started])
+        started = [self._start_trial(found, cycle, "textual", source.candidate, axis) for axis in axes]
+        trials = await _together([self._rewrite_and_run(trial, source, len(started)) for trial in started])
         self._attempts += [Attempt(summary=t.summary, loss=t.loss) for t in trials if t.error is None]
         return trials
 
@@ -167,7 +167,7 @@ class Search:
         better = [trial for trial in usable if trial.counts]
         return min([found.best, *better], key=lambda trial: trial.loss or 0.0)
 
-    def _started(
+    def _start_trial(
         self, found: Found, cycle: int, phase: Phase, candidate: Candidate, axis: str | None = None
     ) -> Trial:
         self._number += 1
@@ -181,7 +181,7 @@ class Search:
             baseline_loss=found.best.loss,
         )
 
-    async def _rewritten(self, trial: Trial, source: Trial, at_once: int) -> Trial:
+    async def _rewrite_and_run(self, trial: Trial, source: Trial, at_once: int) -> Trial:
         assert self._writer is not None, "without textual axes there is no such phase"
         assert trial.axis is not None, "a textual trial has an axis"
         attempts = self._attempts[-SHOWN_ATTEMPTS:]
@@ -190,9 +190,9 @@ class Search:
             return replace(trial, error=rewrite.error)
         texts = {**trial.candidate.texts, trial.axis: rewrite.text}
         candidate = replace(trial.candidate, texts=texts)
-        return await self._tried(replace(trial, candidate=candidate, summary=rewrite.summary), at_once)
+        return await self._run_trial(replace(trial, candidate=candidate, summary=rewrite.summary), at_once)
 
-    async def _tried(self, trial: Trial, at_once: int) -> Trial:
+    async def _run_trial(self, trial: Trial, at_once: int) -> Trial:
         measured = await self._bench.run(trial.id, trial.candidate, "train", at_once=at_once)
         return replace(
             trial, measured=measured, error=measured.error,
@@ -202,23 +202,25 @@ class Search:
     async def _challenge(self, found: Found, challenger: Trial) -> bool:
         """Accept the best candidate of a phase where the held-out cases agree."""
         tested = (
-            await self._decided(found, challenger) if self._block.holdout else _on_training(found, challenger)
+            await self._confirm_on_holdout(found, challenger)
+            if self._block.holdout
+            else _on_training(found, challenger)
         )
         found.trials[challenger.id - 1] = tested
-        if not tested.accepted:
+        if not tested.is_accepted:
             return False
-        self._levels.accepted()
+        self._levels.carry_over()
         if self._space is not None and tested.phase == "textual":
             self._space.shift((found.best.loss or 0.0) - (tested.loss or 0.0))
         found.best = tested
         return True
 
-    async def _decided(self, found: Found, challenger: Trial) -> Trial:
+    async def _confirm_on_holdout(self, found: Found, challenger: Trial) -> Trial:
         trials = [found.best, challenger]
         if self._block.parallel_trials > 1 and found.best.holdout is None:
-            before, after = await _together([self._held_out(trial, at_once=2) for trial in trials])
+            before, after = await _together([self._run_on_holdout(trial, at_once=2) for trial in trials])
         else:
-            before, after = [await self._held_out(trial) for trial in trials]
+            before, after = [await self._run_on_holdout(trial) for trial in trials]
         found.best = replace(found.best, holdout=before)
         if after.error is not None or before.error is not None:
             why = f"The held-out cases could not be measured: {after.error or before.error}."
@@ -234,7 +236,7 @@ class Search:
             decision = replace(decision, accepted=False, reason=f"On the held-out cases {over}.")
         return replace(challenger, holdout=after, decision=decision)
 
-    async def _held_out(self, trial: Trial, *, at_once: int = 1) -> Measured:
+    async def _run_on_holdout(self, trial: Trial, *, at_once: int = 1) -> Measured:
         if trial.holdout is not None:
             return trial.holdout
         return await self._bench.run(trial.id, trial.candidate, "holdout", at_once=at_once)
@@ -264,11 +266,11 @@ class _Course:
         self._min_delta = min_delta
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return self._limits.max_trials - self.tried
 
     @property
-    def ended(self) -> bool:
+    def is_over(self) -> bool:
         return bool(self.reason)
 
     def add(self, trial: Trial) -> None:
@@ -277,7 +279,7 @@ class _Course:
             self.best, self._misses = trial, 0
         else:
             self._misses += 1
-        if self.left <= 0:
+        if self.remaining <= 0:
             self.reason = f"max_trials ({self._limits.max_trials}) reached"
         elif self._misses >= self._limits.patience:
             self.reason = f"{self._misses} trials in a row were no better"

@@ -159,7 +159,7 @@ class NumericSpace:
         axis = self._axes[path]
         if axis.type == "categorical":
             return axis.range[raw]
-        return _rounded(raw, axis) if axis.type == "float" else raw
+        return _round(raw, axis) if axis.type == "float" else raw
 
     def _raw(self, point: Point) -> dict[str, Any] | None:
         """Return a point as the study knows it, None where it lies outside."""
@@ -201,7 +201,7 @@ def _size(axis: NumericAxis) -> int | None:
     return len(axis.range) if axis.type == "categorical" else axis.range[1] - axis.range[0] + 1
 
 
-def _rounded(value: float, axis: NumericAxis) -> float:
+def _round(value: float, axis: NumericAxis) -> float:
     low, high = axis.range
     digits = max(0, _DIGITS - math.floor(math.log10(high - low)))
     return float(min(max(round(value, digits), low), high))

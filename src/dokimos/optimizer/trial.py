@@ -66,7 +66,7 @@ class Trial:
         return self.measured.loss
 
     @property
-    def accepted(self) -> bool:
+    def is_accepted(self) -> bool:
         return self.decision is not None and self.decision.accepted
 
     @property
@@ -110,7 +110,7 @@ class Found:
     cycles: int = 0
 
     @property
-    def improved(self) -> bool:
+    def has_improved(self) -> bool:
         return self.best.id != 0
 
 
@@ -122,7 +122,7 @@ def trial_fields(trial: Trial) -> dict[str, Any]:
         "phase": trial.phase,
         "loss": trial.loss,
         "baseline_loss": trial.baseline_loss,
-        "accepted": trial.accepted,
+        "accepted": trial.is_accepted,
         "params": dict(trial.candidate.numbers),
         "textual_axis": trial.axis,
         "edit_summary": trial.summary or None,

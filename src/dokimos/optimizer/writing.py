@@ -65,14 +65,14 @@ class ModelWriter:
 
         async def work() -> Rewrite:
             with self.share(step, at_once) as budget:
-                return await self._rewritten(budget, trial, axis, source, attempts)
+                return await self._rewrite_in_scope(budget, trial, axis, source, attempts)
 
         rewrite = await self.journal.once(step, work, lambda tree: Rewrite(**tree))
         if rewrite.error is None:
-            self._seen(axis).add(rewrite.text)
+            self._texts_seen(axis).add(rewrite.text)
         return rewrite
 
-    async def _rewritten(
+    async def _rewrite_in_scope(
         self, budget: Budget | None, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]
     ) -> Rewrite:
         from dokimos.experiment.model_calls import ModelCalls
@@ -80,12 +80,12 @@ class ModelWriter:
 
         calls = ModelCalls(RunOptions(budget=budget))  # on the cassette of the environment, as runs are
         try:
-            asking = self._asked(calls.scope(0, None, parallelism=1), trial, axis, source, attempts)
+            asking = self._ask_for_rewrite(calls.scope(0, None, parallelism=1), trial, axis, source, attempts)
             return await asyncio.create_task(asking)  # in a context of its own, for the scope
         finally:
             calls.close(completed=True)
 
-    async def _asked(
+    async def _ask_for_rewrite(
         self, scope: RunScope, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]
     ) -> Rewrite:
         from dokimos.judges.ask import ask
@@ -102,13 +102,13 @@ class ModelWriter:
                     self.judge, prompt, Revision, check=lambda made: self._check(made, axis), sample=trial
                 )
             except JudgeReplyError as error:
-                return Rewrite(error=str(error), **_spent(usage))
+                return Rewrite(error=str(error), **_usage_fields(usage))
             except BudgetExceededError:
-                paid = {"run": None, **_spent(usage)}  # what is asked anew is paid for anew
+                paid = {"run": None, **_usage_fields(usage)}  # what is asked anew is paid for anew
                 self.journal.put(f"{CUT}text-{trial}", paid)
                 raise
-        new = _trimmed(revision.text, text)
-        return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_spent(usage))
+        new = _match_ending(revision.text, text)
+        return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_usage_fields(usage))
 
     def _check(self, made: Revision, axis: str) -> None:
         """Refuse a text that cannot be used, or was tried already."""
@@ -118,14 +118,14 @@ class ModelWriter:
             raise ValueError("text is empty")
         if len(text) > place.max_chars:
             raise ValueError(f"text has {len(text)} characters, and {place.max_chars} are allowed")
-        if text in {known.strip() for known in self._seen(axis)}:
+        if text in {known.strip() for known in self._texts_seen(axis)}:
             raise ValueError("this text was tried already; write another one")
         wanted, given = place.variables, variables_of(text) if place.file is None else frozenset()
         if wanted != given:
             names = ", ".join(sorted(wanted)) or "(it has none)"
             raise ValueError(f"the text has to keep its variables {names}, and no others")
 
-    def _seen(self, axis: str) -> set[str]:
+    def _texts_seen(self, axis: str) -> set[str]:
         return self._tried.setdefault(axis, {self.places[axis].text})
 
 
@@ -193,12 +193,12 @@ def _loss(loss: float | None) -> str:
     return "unknown" if loss is None else f"{loss:.4f}"
 
 
-def _trimmed(new: str, old: str) -> str:
+def _match_ending(new: str, old: str) -> str:
     """Return a text that ends as the old one does."""
     return new.strip() + ("\n" if old.endswith("\n") else "")
 
 
-def _spent(usage: Usage) -> dict[str, Any]:
+def _usage_fields(usage: Usage) -> dict[str, Any]:
     metrics = usage.metrics
     if metrics is None:
         return {"cost_usd": None, "tokens": None, "calls": usage.calls}

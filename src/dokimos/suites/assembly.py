@@ -21,7 +21,7 @@ class TurnMetrics:
     """Whether the tools were called that the turn expects, where it expects any."""
 
 
-def assembled(groups: Sequence[TurnMetrics], *, conversation: bool) -> tuple[Evaluator, ...]:
+def build_case_evaluators(groups: Sequence[TurnMetrics], *, conversation: bool) -> tuple[Evaluator, ...]:
     """Return the evaluators of a case.
 
     Metrics are told apart by their position among those of one name, so that two of a kind coexist; in a
@@ -29,15 +29,15 @@ def assembled(groups: Sequence[TurnMetrics], *, conversation: bool) -> tuple[Eva
     """
     parts: dict[str, list[TurnMetric]] = {}
     for group in groups:
-        for name, part in _named(group, conversation):
+        for name, part in _name_metrics(group, conversation):
             parts.setdefault(name, []).append(part)
     if not conversation:
         return tuple(part for (part,) in parts.values())
-    joined = [_joined(name, found) for name, found in parts.items()]
+    joined = [_join_turns(name, found) for name, found in parts.items()]
     return (TurnsAnswered(count=len(groups)), *joined)
 
 
-def _joined(name: str, parts: list[TurnMetric]) -> Evaluator:
+def _join_turns(name: str, parts: list[TurnMetric]) -> Evaluator:
     if TRAJECTORY_PATH in parts[0].inner.requires:
         return parts[-1]  # it looks at the conversation as a whole
     thresholds = {part.threshold for part in parts}
@@ -49,7 +49,7 @@ def _joined(name: str, parts: list[TurnMetric]) -> Evaluator:
     )
 
 
-def _named(group: TurnMetrics, conversation: bool) -> Iterator[tuple[str, TurnMetric]]:
+def _name_metrics(group: TurnMetrics, conversation: bool) -> Iterator[tuple[str, TurnMetric]]:
     seen: dict[str, int] = {}
     if group.tools is not None:
         name = group.tools.name

@@ -35,7 +35,7 @@ class Line:
     tone: str = ""
 
 
-def item_lines(
+def render_item(
     item: ItemResult, signs: Signs, *, run: int | None = None, verbose: bool = False
 ) -> Iterator[Line]:
     """Yield the block of one test."""
@@ -43,19 +43,19 @@ def item_lines(
     yield Line(f'Test: "{item.key}"{repeat}')
     turns = item.actual_outputs.get(TURNS)
     if isinstance(turns, Sequence) and not isinstance(turns, str):
-        yield from _turn_lines(turns, verbose)
+        yield from _render_turns(turns, verbose)
     else:
         yield Line(f'  Input: "{one_line(item.example.input or "", LONGEST)}"')
         if verbose and item.actual_output is not None:
             yield Line(f'  Reply: "{one_line(item.actual_output, LONGEST)}"')
     if item.error is not None:
-        yield Line(f"  {signs.failed} Agent error: {_located(item.error, item.error_detail)}", "bad")
-    yield from _tool_lines(item, signs)
-    yield from _metric_lines(item, signs)
-    yield _verdict(item)
+        yield Line(f"  {signs.failed} Agent error: {_with_location(item.error, item.error_detail)}", "bad")
+    yield from _render_tool_calls(item, signs)
+    yield from _render_metrics(item, signs)
+    yield _render_verdict(item)
 
 
-def summary_lines(result: ExperimentResult) -> Iterator[Line]:
+def render_summary(result: ExperimentResult) -> Iterator[Line]:
     """Yield what came of all tests, in one line."""
     summary = result.summary
     notes = [f"{summary.errored} errored"] if summary.errored else []
@@ -69,40 +69,40 @@ def summary_lines(result: ExperimentResult) -> Iterator[Line]:
     if skipped:
         notes.append(f"{len(skipped)} left out")
     if result.status is not RunStatus.COMPLETED:
-        notes += [*_not_run(result), result.status.in_words]
+        notes += [*_format_not_run(result), result.status.in_words]
     text = ", ".join([f"{summary.passed} passed, {summary.failed - summary.errored} failed", *notes])
     good = summary.passed or summary.informational
     yield Line(text, "bad" if summary.failed else "good" if good else "doubtful")
 
 
-def _not_run(result: ExperimentResult) -> list[str]:
+def _format_not_run(result: ExperimentResult) -> list[str]:
     planned = (result.provenance.dataset_size or 0) * result.run_count
     left = planned - result.summary.total
     return [f"{left} not run"] if left > 0 else []
 
 
-def skipped_lines(skipped: Mapping[str, Any], signs: Signs) -> Iterator[Line]:
+def render_skipped(skipped: Mapping[str, Any], signs: Signs) -> Iterator[Line]:
     """Yield the tests that were left out, with why."""
     for name, reason in skipped.items():
         yield Line(f'{signs.none} "{name}" left out: {reason}', "doubtful")
 
 
-def not_run_lines(names: Iterable[str], signs: Signs) -> Iterator[Line]:
+def render_not_run(names: Iterable[str], signs: Signs) -> Iterator[Line]:
     """Yield the cases that were not reached before the run stopped."""
     for name in names:
         yield Line(f'{signs.none} "{name}" not run', "doubtful")
 
 
-def _turn_lines(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
+def _render_turns(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
     for number, turn in enumerate(turns, 1):
         yield Line(f'  Turn {number}: "{one_line(str(turn.get("input", "")), LONGEST)}"')
         if turn.get(TURN_ERROR) is not None:
-            yield Line(f"    error: {_located(str(turn[TURN_ERROR]), turn_error_detail(turn))}", "bad")
+            yield Line(f"    error: {_with_location(str(turn[TURN_ERROR]), turn_error_detail(turn))}", "bad")
         elif verbose:
             yield Line(f'    Reply: "{one_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
 
 
-def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
+def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
     found = item.result(EXPECTED_TOOLS)
     calls = item.actual_outputs.get("toolCalls") or ()
     names = [call["name"] if isinstance(call, Mapping) else call.name for call in calls]
@@ -113,20 +113,20 @@ def _tool_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
     if found is not None and found.success is False:
         yield Line(f"    {one_line(found.reason, LONGEST)}", "bad")
     if found is not None and found.error is not None:
-        yield Line(f"    error: {_located(found.error, found.error_detail)}", "doubtful")
+        yield Line(f"    error: {_with_location(found.error, found.error_detail)}", "doubtful")
 
 
-def _metric_lines(item: ItemResult, signs: Signs) -> Iterator[Line]:
+def _render_metrics(item: ItemResult, signs: Signs) -> Iterator[Line]:
     shown = [result for result in item.eval_results if _is_shown(result)]
     if shown:
         yield Line("  Metrics:")
     for result in shown:
-        yield Line(f"    {_sign(result, signs)} {_measured(result, signs)}", _tone(result))
+        yield Line(f"    {_sign(result, signs)} {_format_metric(result, signs)}", _tone(result))
         if result.success is False and result.reason:
             yield Line(f"        {one_line(result.reason, LONGEST)}", "bad")
 
 
-def _located(error: str, detail: ErrorDetail | None) -> str:
+def _with_location(error: str, detail: ErrorDetail | None) -> str:
     return with_place(one_line(error, LONGEST), detail)
 
 
@@ -136,9 +136,11 @@ def _is_shown(result: EvalResult) -> bool:
     return result.name != _TURNS_ANSWERED or result.success is False
 
 
-def _measured(result: EvalResult, signs: Signs) -> str:
+def _format_metric(result: EvalResult, signs: Signs) -> str:
     if result.error is not None:
-        return f"{result.name}: error: {_located(shorten(result.problem, LONGEST), result.error_detail)}"
+        return (
+            f"{result.name}: error: {_with_location(shorten(result.problem, LONGEST), result.error_detail)}"
+        )
     if result.skipped is not None:
         return f"{result.name}: skipped: {result.skipped}"
     none = "—" if signs.none == "–" else signs.none
@@ -162,7 +164,7 @@ def _tone(result: EvalResult | None) -> str:
     return {True: "good", False: "bad", None: ""}[result.success]
 
 
-def _verdict(item: ItemResult) -> Line:
+def _render_verdict(item: ItemResult) -> Line:
     word, tone = _VERDICTS[item.outcome]
     took = item.metrics.latency_ms if item.metrics else None
     seconds = f" ({duration(took)})" if took is not None and took >= 1000 else ""

@@ -20,7 +20,7 @@ _SHORT_FORMS: Final[dict[str, dict[str, tuple[dict[str, Any], ...]]]] = {
 """What a key takes beside its own form: it is read into that form, which pydantic's schema does not know."""
 
 
-def described(schema: dict[str, Any], root: type[Block]) -> dict[str, Any]:
+def add_descriptions(schema: dict[str, Any], root: type[Block]) -> dict[str, Any]:
     """Return the schema of `root` with the strings below its fields as descriptions."""
     kinds = {kind.__name__: kind for kind in _kinds(Block)}
     _describe(schema, root)

@@ -70,10 +70,10 @@ class Document:
 
     def place(self, steps: Steps) -> Place:
         """Return the place of a value, or of what is nearest above it."""
-        known = self.known(steps)
+        known = self.drop_unknown(steps)
         return self.places.get(known) or Place(self.file, 1, 1)
 
-    def known(self, steps: Steps) -> Steps:
+    def drop_unknown(self, steps: Steps) -> Steps:
         """Return the steps without those that are not in the file, such as the names of alternatives."""
         found: Steps = ()
         for step in steps:
@@ -83,7 +83,7 @@ class Document:
 
     def problem(self, steps: Steps, message: str, *, missing: str = "") -> Problem:
         """Return a problem at a value."""
-        known = self.known(steps)
+        known = self.drop_unknown(steps)
         shown = path_text((*known, missing) if missing else known)
         return Problem(message + case_named(self.value, known), self.place(known), shown)
 
@@ -226,22 +226,22 @@ class _Reader:
             text = substitute(text, self._lookup, lambda message: self._complain(node, steps, message))
             if text != node.value and not is_plain:
                 return text
-            node = self._resolved(node, text) if text != node.value else node
+            node = self._resolve_tag(node, text) if text != node.value else node
         tag = node.tag
         if tag not in (STR, NULL) and tag.startswith("tag:yaml.org,") and _is_text(steps):
             return text
-        value: Any = text if tag == STR else self._constructed(node, text, steps)
+        value: Any = text if tag == STR else self._construct(node, text, steps)
         if is_plain and text[:1] in _OLD_FIRST:
             self._note_source(node, text, value, steps)
         return value
 
-    def _resolved(self, node: Any, text: str) -> Any:
+    def _resolve_tag(self, node: Any, text: str) -> Any:
         import yaml
 
         tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
         return yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
 
-    def _constructed(self, node: Any, text: str, steps: Steps) -> Any:
+    def _construct(self, node: Any, text: str, steps: Steps) -> Any:
         import yaml
 
         try:
@@ -288,12 +288,12 @@ def _is_untyped(steps: Steps) -> bool:
     return bool(free) and not (free == {"params"} and {"metrics", "evaluations"} & set(steps))
 
 
-def merged(upper: Mapping[Any, Any], lower: Mapping[Any, Any]) -> dict[Any, Any]:
+def deep_merge(upper: Mapping[Any, Any], lower: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return two maps merged at every level; the upper one wins."""
     result = dict(lower)
     for key, value in upper.items():
         below = result.get(key)
         if isinstance(value, Mapping) and isinstance(below, Mapping):
-            value = merged(value, below)
+            value = deep_merge(value, below)
         result[key] = value
     return result

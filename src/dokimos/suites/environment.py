@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.document import Document, merged, read_yaml
+from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.problems import Place, Problem, Steps
 from dokimos.suites.variables import Lookup
 
@@ -34,7 +34,7 @@ def dotenv_values(folder: Path) -> dict[str, str]:
     for place in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
         path = place / ".env"
         if path.is_file():
-            found = {**parsed_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
+            found = {**parse_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
         else:
             files_read.note_missing(path)
     return found
@@ -82,7 +82,7 @@ def settings_for(folder: Path, lookup: Lookup) -> Settings:
         places = {**document.places, **places}
         if isinstance(document.value, Mapping):
             problems += _unknown_keys(document)
-            values = merged(values, document.value)
+            values = deep_merge(values, document.value)
         elif document.value is not None:
             problems.append(document.problem((), "the configuration must be a map"))
     return Settings(values, tuple(problems), places)
@@ -148,17 +148,17 @@ def _home() -> list[Path]:
         return []
 
 
-def parsed_dotenv(text: str) -> dict[str, str]:
+def parse_dotenv(text: str) -> dict[str, str]:
     """Return the variables that the text of a `.env` file sets."""
     values = {}
     for line in text.splitlines():
         found = _ASSIGNMENT.fullmatch(line)
         if found is not None:
-            values[found[1]] = _unquoted(found[2])
+            values[found[1]] = _unquote(found[2])
     return values
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if text[:1] in ("'", '"'):
         end = text.find(text[0], 1)
         if end > 0:

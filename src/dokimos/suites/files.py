@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from dokimos.core.contexts import NAMES, as_list
 from dokimos.core.slips import resemblance_of
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.document import Document, merged, read_yaml
+from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.problems import Place, Problem, Steps
 from dokimos.suites.variables import Lookup
@@ -54,10 +54,10 @@ def with_settings(document: Document, settings: Settings, from_environment: Mapp
             if block.get(key) is None:
                 block[key] = value
     configured = settings.values.get("execution")
-    layers = merged(configured if isinstance(configured, Mapping) else {}, from_environment)
+    layers = deep_merge(configured if isinstance(configured, Mapping) else {}, from_environment)
     own = suite.get("execution")
     if layers and (own is None or isinstance(own, Mapping)):
-        suite["execution"] = merged(own or {}, layers)
+        suite["execution"] = deep_merge(own or {}, layers)
         for steps, place in settings.places.items():
             if steps[:1] == ("execution",):
                 document.places.setdefault(steps, place)
@@ -102,7 +102,7 @@ def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> Non
         document.graft(other)
         document.places |= own
         document.sources |= own_sources
-        document.value = merged(document.value, other.value)
+        document.value = deep_merge(document.value, other.value)
 
 
 def _read_cases(document: Document, lookup: Lookup) -> None:

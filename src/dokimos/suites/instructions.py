@@ -52,7 +52,7 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
 def prompt_of(content: str) -> Prompt:
     """Take front matter off a text. Raises `ConfigurationError` where it is no map, or nothing is left."""
     found = _FRONT_MATTER.match(content)
-    front_matter = _parsed(found[1]) if found else {}
+    front_matter = _parse_front_matter(found[1]) if found else {}
     text = content[found.end() :].strip() if found else content.strip()
     if not text:
         raise ConfigurationError("there are no instructions in it")
@@ -67,7 +67,7 @@ def mark_of(text: str) -> str:
     return f"auto-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_front_matter(text: str) -> dict[str, Any]:
     import yaml
 
     try:

@@ -72,7 +72,7 @@ def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Su
     Raises:
         ConfigurationError: with everything that is wrong with it.
     """
-    file, problems = _checked(document)
+    file, problems = _check(document)
     if file is None:
         refuse(problems)
         raise AssertionError("a file without problems is valid")
@@ -83,15 +83,15 @@ def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Su
         raise
 
 
-def validated(document: Document) -> SuiteFile:
+def validate_document(document: Document) -> SuiteFile:
     """Check the values of a suite. Raises `ConfigurationError` with everything that is wrong with them."""
-    file, problems = _checked(document)
+    file, problems = _check(document)
     refuse(problems)
     assert file is not None, "a file without problems is valid"
     return file
 
 
-def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
+def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     """Return a valid file and what is wrong with the values that it was made from.
 
     Something harmless stands in it for each case, metric or tool at fault, so that the rest can be checked,
@@ -112,23 +112,23 @@ def _checked(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
             faults = error.errors()
         else:
             return (None if document.problems else file), problems
-        if texts := _wanted_texts(document, faults, sources):
+        if texts := _find_text_values(document, faults, sources):
             value = with_values(value, texts)
             continue
         problems += [_problem(document, fault) for fault in faults]
-        mended = without_faults(value, [document.known(tuple(fault["loc"])) for fault in faults])
+        mended = without_faults(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
         if document.problems or mended == value:
             return None, problems
         value = mended
 
 
-def _wanted_texts(
+def _find_text_values(
     document: Document, faults: Iterable[ErrorDetails], sources: dict[Steps, str]
 ) -> dict[Steps, str]:
     """Return numbers as they are written, for the fields that want a text; each is taken once."""
     from dokimos.suites.metric_schema import TEXT_WANTED
 
-    wanted = [document.known(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED]
+    wanted = [document.drop_unknown(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED]
     return {steps: sources.pop(steps) for steps in wanted if steps in sources}
 
 
@@ -180,7 +180,9 @@ class _Compiler:
             cases=cases,
             application=application,
             timeout=timeout,
-            agent=_shown(self._file.agent) if self._file.agent else getattr(application, "label", ""),
+            agent=_describe_agent(self._file.agent)
+            if self._file.agent
+            else getattr(application, "label", ""),
             identity=getattr(application, "identity", ""),
             answers_elsewhere=_answers_elsewhere(self._file.agent, application),
             about=getattr(application, "about", {}),
@@ -227,7 +229,7 @@ class _Compiler:
         from dokimos.suites.targets import application_of
 
         if self._file.agent is None:
-            return self._declared(timeout)
+            return self._build_agent(timeout)
         self._warn_of_declaration()
         try:
             return application_of(self._file.agent, self._folder, timeout)
@@ -235,7 +237,7 @@ class _Compiler:
             self._problems.append(self._document.problem(("agent", "callable"), str(error)))
             return None
 
-    def _declared(self, timeout: float) -> Any:
+    def _build_agent(self, timeout: float) -> Any:
         from dokimos.suites.declared.building import AgentBuilder
 
         builder = AgentBuilder(self._document, self._file, self._warn)
@@ -301,7 +303,7 @@ class _Compiler:
             index=number,
             input=turn.input,
             ground_truth=turn.ground_truth,
-            contexts=turn.retrieved,
+            contexts=turn.all_contexts,
             files=tuple(files),
             named_files=tuple(named),
             turn_config=turn.turn_config,
@@ -312,17 +314,17 @@ class _Compiler:
     def _evaluators(
         self, case: TestCase, turns: Sequence[TurnPlan], steps: Steps, places: Sequence[Steps]
     ) -> tuple[Evaluator, ...]:
-        from dokimos.suites.assembly import TurnMetrics, assembled
+        from dokimos.suites.assembly import TurnMetrics, build_case_evaluators
 
         groups = []
         for turn, plan, place in zip(case.steps, turns, places, strict=True):
-            chosen, where = self._chosen(case, turn, steps, place)
+            chosen, where = self._select_metrics(case, turn, steps, place)
             built = [self._metric(metric, (*where, index)) for index, metric in enumerate(chosen)]
             tools = self._tools(turn, place)
             groups.append(TurnMetrics(plan, [metric for metric in built if metric is not None], tools))
-        return assembled(groups, conversation=case.turns is not None)
+        return build_case_evaluators(groups, conversation=case.turns is not None)
 
-    def _chosen(
+    def _select_metrics(
         self, case: TestCase, turn: Turn, steps: Steps, place: Steps
     ) -> tuple[Sequence[Metric], Steps]:
         if case.turns is not None and turn.evaluations is not None:
@@ -358,16 +360,18 @@ class _Compiler:
         from dokimos.suites.tools import ToolsCalled
 
         for place, message in faults_of(turn, self._tool_names):
-            self._problems.append(self._document.problem(self._document.known((*steps, *place)), message))
+            self._problems.append(
+                self._document.problem(self._document.drop_unknown((*steps, *place)), message)
+            )
         for place, message in warnings_of(turn, self._tool_names):
             self._warn(f"{self._document.place((*steps, *place))}: {message}")
         return ToolsCalled.of(turn.expected_tools, turn.forbidden_tools)
 
     @cached_property
     def _tool_names(self) -> Sequence[str] | None:
-        from dokimos.suites.tool_check import declared_names
+        from dokimos.suites.tool_check import list_tool_names
 
-        return declared_names(self._file)
+        return list_tool_names(self._file)
 
 
 def _skip_reason(skip: bool | str) -> str | None:
@@ -386,7 +390,7 @@ def _answers_elsewhere(agent: Agent | None, application: Any) -> bool:
     return bool(application.plan.servers) if agent is None else agent.function is None
 
 
-def _shown(agent: Agent | None) -> str:
+def _describe_agent(agent: Agent | None) -> str:
     """Return what tells one agent from another, without its headers."""
     if agent is None:
         return ""

@@ -44,11 +44,11 @@ class Block(BaseModel):
         try:
             return handler(value)
         except ValidationError as error:
-            details = [cls._hinted(detail) for detail in error.errors()]
+            details = [cls._explain_error(detail) for detail in error.errors()]
             raise ValidationError.from_exception_data(cls.__name__, details) from None
 
     @classmethod
-    def _hinted(cls, detail: Any) -> InitErrorDetails:
+    def _explain_error(cls, detail: Any) -> InitErrorDetails:
         """Return a fault in our own words, so that each level above tells it as it is."""
         message, kind = f"this {requirement(detail, cls._bounds(detail))}", detail["type"]
         if told := detail.get("ctx", {}).get("told"):

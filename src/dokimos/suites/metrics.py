@@ -128,7 +128,7 @@ def build_metric(
         case StandardMetric():
             legacy = _legacy(metric)
             if legacy is not None:
-                return _replaced(metric, legacy, judges, folder)
+                return _build_deprecated(metric, legacy, judges, folder)
             embeds = metric.metric == EMBEDDING_SIMILARITY
             return _embedding_similarity(metric, judges, folder) if embeds else _standard(metric, source)
         case GEvalMetric():
@@ -138,7 +138,7 @@ def build_metric(
         case CodeMetric():
             return _code(metric, folder)
         case EvaluatorMetric():
-            return _registered(metric, judges, folder, source)
+            return _build_registered(metric, judges, folder, source)
     raise ConfigurationError(f"there is no metric of the type {type(metric).__name__}.")
 
 
@@ -248,7 +248,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     return BuiltMetric(evaluator=evaluator, name=name, metric=metric, decides=True)
 
 
-def _registered(metric: EvaluatorMetric, judges: Judges, folder: Path, source: Source) -> BuiltMetric:
+def _build_registered(metric: EvaluatorMetric, judges: Judges, folder: Path, source: Source) -> BuiltMetric:
     kind = find(metric.evaluator)
     params = {**restore_written_text(metric.evaluator, metric.params, source), **_common(metric)}
     if metric.threshold is not None:
@@ -272,15 +272,15 @@ def _with_code(params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     loaded = dict(params)
     for key in ("function", "arguments"):
         if key in loaded:
-            loaded[key] = _loaded(loaded[key], folder)
+            loaded[key] = _load_code(loaded[key], folder)
     if isinstance(tools := loaded.get("tools"), list):
-        loaded["tools"] = [_loaded(tool, folder) for tool in tools]
+        loaded["tools"] = [_load_code(tool, folder) for tool in tools]
     if isinstance(of_tools := loaded.get("tool_arguments"), Mapping):
-        loaded["tool_arguments"] = {name: _loaded(each, folder) for name, each in of_tools.items()}
+        loaded["tool_arguments"] = {name: _load_code(each, folder) for name, each in of_tools.items()}
     return loaded
 
 
-def _loaded(value: Any, folder: Path) -> Any:
+def _load_code(value: Any, folder: Path) -> Any:
     is_place = isinstance(value, str) and _PLACE.fullmatch(value)
     return load_callable(value, folder) if is_place else value
 
@@ -299,7 +299,9 @@ def _legacy(metric: StandardMetric) -> dict[str, Any] | None:
     return None
 
 
-def _replaced(metric: StandardMetric, block: Mapping[str, Any], judges: Judges, folder: Path) -> BuiltMetric:
+def _build_deprecated(
+    metric: StandardMetric, block: Mapping[str, Any], judges: Judges, folder: Path
+) -> BuiltMetric:
     shown = {**block} if metric.threshold is None else {**block, "threshold": metric.threshold}
     kept = {
         key: getattr(metric, key)

@@ -35,7 +35,7 @@ def load_callable(reference: str, folder: Path) -> Any:
     """
     place, _, attribute = reference.rpartition(":")
     if not may_import():
-        return _looked_for(reference, place, attribute, folder)
+        return _find_without_import(reference, place, attribute, folder)
     with _loading, _paths(folder):
         try:
             module = _file(folder / place) if place.endswith(".py") else importlib.import_module(place)
@@ -55,7 +55,7 @@ def load_callable(reference: str, folder: Path) -> Any:
     return found
 
 
-def _looked_for(reference: str, place: str, attribute: str, folder: Path) -> Any:
+def _find_without_import(reference: str, place: str, attribute: str, folder: Path) -> Any:
     """Return what stands for something that is there; nothing of it is run."""
     try:
         if place.endswith(".py"):

@@ -23,7 +23,9 @@ class OldReading:
     path: str
 
     def __str__(self) -> str:
-        readings = f"{self.text} is {_shown(self.now)}, and was {_shown(self.before)} in YAML 1.1"
+        readings = (
+            f"{self.text} is {_format_value(self.now)}, and was {_format_value(self.before)} in YAML 1.1"
+        )
         return f"{self.place}: {self.path}: {readings}"
 
 
@@ -38,5 +40,5 @@ def warning_of(readings: Sequence[OldReading]) -> str:
     return "\n    ".join([f"{first}. Suites are read as YAML 1.2. {advice}", *others])
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"the text {value!r}" if isinstance(value, str) else json.dumps(value)

@@ -94,7 +94,7 @@ class OptimizerBudget(Block):
     max_calls: Annotated[int, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _limited(self) -> OptimizerBudget:
+    def _require_limit(self) -> OptimizerBudget:
         if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
             raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
         return self

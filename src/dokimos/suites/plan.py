@@ -47,7 +47,7 @@ class TurnPlan:
 
     def view(self, case: EvalTestCase, outputs: Mapping[str, Any]) -> EvalTestCase:
         """Return the turn as a case of its own, for its evaluators."""
-        retrieved = self.retrieved(outputs)
+        retrieved = self.find_contexts(outputs)
         known = {} if retrieved is None else {CONTEXTS: retrieved}
         about: dict[str, Any] = {"caseName": self.case_name, "turnIndex": self.index}
         about |= {"turnConfig": dict(self.turn_config), "files": list(self.files)}
@@ -70,7 +70,7 @@ class TurnPlan:
         """
         return [_content(file) for file in self.files]
 
-    def retrieved(self, outputs: Mapping[str, Any]) -> list[Any] | None:
+    def find_contexts(self, outputs: Mapping[str, Any]) -> list[Any] | None:
         """Return what was retrieved: as the suite says, else as the agent does, else None."""
         if self.contexts:
             return [*self.contexts]
@@ -111,9 +111,11 @@ class CasePlan:
         if files:
             inputs["files"] = files
         tags = {"tags": list(self.tags)} if self.tags else {}
-        return Example(inputs, self._expected(), metadata={**self.metadata, "case": self.id, **tags}, id=id)
+        return Example(
+            inputs, self._ground_truths(), metadata={**self.metadata, "case": self.id, **tags}, id=id
+        )
 
-    def _expected(self) -> dict[str, Any]:
+    def _ground_truths(self) -> dict[str, Any]:
         truths = [turn.ground_truth for turn in self.turns]
         if all(truth is None for truth in truths):
             return {}
@@ -134,7 +136,7 @@ def turn_outputs(case: EvalTestCase, plan: TurnPlan, *, conversation: bool) -> M
     return outputs if tools is None else {TOOLS: tools, **outputs}
 
 
-def failed_turn(text: str, error: str, detail: ErrorDetail | None = None) -> dict[str, Any]:
+def build_failed_turn(text: str, error: str, detail: ErrorDetail | None = None) -> dict[str, Any]:
     """Return the outputs of a turn without a reply."""
     known = {} if detail is None else {TURN_ERROR_DETAIL: jsonable(detail)}
     return {INPUT: text, TURN_ERROR: error, **known}

@@ -67,7 +67,7 @@ class ExpectedTool(Block):
     """How the name is compared; a substring lets prefixes such as `mcp__server__` pass."""
 
 
-def _named_tool(value: Any) -> Any:
+def _expand_tool_name(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -78,7 +78,7 @@ def _tool_list(value: Any) -> Any:
 class ExpectedTools(Block):
     """The tools that have to be called in a turn; a bare list is `tools`."""
 
-    tools: list[Annotated[ExpectedTool, BeforeValidator(_named_tool)]] = Field(default_factory=list)
+    tools: list[Annotated[ExpectedTool, BeforeValidator(_expand_tool_name)]] = Field(default_factory=list)
     exact: bool = False
     """Whether there may be no other calls."""
     ordered: bool = False
@@ -120,7 +120,7 @@ class RetrievedContexts(Block):
         return {CONTEXTS if key in _OTHER_NAMES else key: part for key, part in value.items()}
 
     @property
-    def retrieved(self) -> tuple[str, ...] | None:
+    def all_contexts(self) -> tuple[str, ...] | None:
         """The texts under either name, None where there are none."""
         return tuple(self.contexts or self.retrieval_context or ()) or None
 
@@ -252,7 +252,7 @@ class BudgetBlock(Block):
     max_calls: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
-    def _limited(self) -> BudgetBlock:
+    def _require_limit(self) -> BudgetBlock:
         if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
             raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
         return self
@@ -328,7 +328,7 @@ class SuiteFile(Block):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a suite file, for editors."""
-    from dokimos.suites.described import described
+    from dokimos.suites.described import add_descriptions
 
-    schema = described(SuiteFile.model_json_schema(by_alias=True), SuiteFile)
+    schema = add_descriptions(SuiteFile.model_json_schema(by_alias=True), SuiteFile)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -15,14 +15,14 @@ class Settled(Score):
     result: EvalResult = field(kw_only=True)
 
 
-def settled(result: EvalResult) -> Settled:
+def resolve_score(result: EvalResult) -> Settled:
     """Return a result in the form that `score` returns."""
     return Settled(0.0 if result.score is None else result.score, result=result)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettlingEvaluator(Evaluator):
-    """The base of evaluators whose `score` may return `settled(result)`."""
+    """The base of evaluators whose `score` may return `resolve_score(result)`."""
 
     def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
         return outcome.result if isinstance(outcome, Settled) else super()._result(outcome)

@@ -52,12 +52,12 @@ class Suite:
     """What the file says that is out of date or has no effect."""
 
     @property
-    def runnable(self) -> tuple[CasePlan, ...]:
+    def cases_to_run(self) -> tuple[CasePlan, ...]:
         """The cases that are not marked as skip."""
         return tuple(case for case in self.cases if case.skip is None)
 
     @property
-    def skipped(self) -> tuple[CasePlan, ...]:
+    def cases_to_skip(self) -> tuple[CasePlan, ...]:
         """The cases that are left out."""
         return tuple(case for case in self.cases if case.skip is not None)
 
@@ -67,10 +67,10 @@ class Suite:
         Raises:
             ConfigurationError: when there is no case to run.
         """
-        if not self.runnable:
+        if not self.cases_to_run:
             raise ConfigurationError(f"{self.path} has no test cases to run.")
-        by_id = {example.id: case for case in self.runnable for example in case.examples()}
-        examples = [example for case in self.runnable for example in case.examples()]
+        by_id = {example.id: case for case in self.cases_to_run for example in case.examples()}
+        examples = [example for case in self.cases_to_run for example in case.examples()]
         return Experiment(
             Dataset(examples, name=self.name, description=self.description),
             SuiteTask(
@@ -99,8 +99,8 @@ class Suite:
 
     def _metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"suite": self.path.name, "agent": self.agent, **self.about}
-        if self.skipped:
-            metadata["skipped"] = {case.id: case.skip for case in self.skipped}
+        if self.cases_to_skip:
+            metadata["skipped"] = {case.id: case.skip for case in self.cases_to_skip}
         return metadata
 
 

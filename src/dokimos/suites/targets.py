@@ -164,7 +164,7 @@ def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple
         ConfigurationError: where a parameter cannot be filled.
     """
     parameters = read_parameters(partial(function, None) if method else function)
-    first, taken = parameters.first, _taken_first(parameters)
+    first, taken = parameters.first, _part_for_first(parameters)
     if first is None:
         if parameters.is_known and not parameters.takes_something:
             raise ConfigurationError(f"{reference!r} takes nothing; its first parameter gets the input.")
@@ -184,7 +184,7 @@ def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple
     return (taken,) if positional else (), named
 
 
-def _taken_first(parameters: Parameters) -> str:
+def _part_for_first(parameters: Parameters) -> str:
     """Return which part a first parameter gets that is not called like one."""
     return EXAMPLE if parameters.takes_example else INPUT
 
@@ -282,7 +282,7 @@ class Command:
             raise AgentError(f"the command {self.arguments[0]} printed no JSON: {error}") from None
 
 
-def told(value: Any) -> Any:
+def normalize_outputs(value: Any) -> Any:
     """Return what an application gave in the form that a task returns.
 
     A map with `output` is a map of outputs, in either spelling of their keys; any other is the output.

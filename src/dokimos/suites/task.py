@@ -25,8 +25,8 @@ from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.calling import resolve
 from dokimos.runtime.reply_time import reply_limit
 from dokimos.suites.fatal_graders import fatal_graders
-from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan, failed_turn
-from dokimos.suites.targets import Application, Reply, Request, told
+from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan, build_failed_turn
+from dokimos.suites.targets import Application, Reply, Request, normalize_outputs
 
 MOST_FAILURES: Final = 2
 """So many turns in a row without a reply end a conversation."""
@@ -143,7 +143,7 @@ class _Session:
         first: Exception | None = None
         for turn in case.turns:
             if stop is not None:
-                turns.append(failed_turn(turn.input, stop))
+                turns.append(build_failed_turn(turn.input, stop))
                 continue
             try:
                 result = await self.ask(turn, example)
@@ -154,13 +154,13 @@ class _Session:
                 first = first or error
                 stop = NOT_SENT if failures >= MOST_FAILURES else None
                 metrics += getattr(error, "metrics", None) or CallMetrics()
-                turns.append(failed_turn(turn.input, error_text(error), ErrorDetail.of(error)))
+                turns.append(build_failed_turn(turn.input, error_text(error), ErrorDetail.of(error)))
             else:
                 metrics += result.metrics or CallMetrics()
                 if result.error is not None:
                     failures += 1
                     stop = NOT_SENT if failures >= MOST_FAILURES else None
-                    failed = failed_turn(turn.input, result.error, result.error_detail)
+                    failed = build_failed_turn(turn.input, result.error, result.error_detail)
                     turns.append({**failed, **self._take_tools(result.outputs), **failed})
                     continue
                 failures = 0
@@ -213,7 +213,7 @@ def _example_of(turn: TurnPlan, example: Example) -> Example:
 def _complete(result: TaskResult) -> TaskResult:
     """Return a reply with its outputs under their usual names."""
     value = result.outputs
-    known = told(dict(value))
+    known = normalize_outputs(dict(value))
     if not isinstance(known, TaskResult):
         return TaskResult(known, result.metrics, error=result.error, error_detail=result.error_detail)
     measured = result.metrics or CallMetrics()

@@ -19,7 +19,7 @@ TOOL_SEARCH: Final = "search_tools"
 _MOST_SHOWN: Final = 20
 
 
-def declared_names(file: SuiteFile) -> tuple[str, ...] | None:
+def list_tool_names(file: SuiteFile) -> tuple[str, ...] | None:
     """Return what a declared agent's tools are called, None where only a run tells."""
     tools = file.tools
     is_open = any(isinstance(tool, McpTool) or is_stand_in(tool.name) for tool in tools)

@@ -46,7 +46,7 @@ class FunctionTool(ToolBlock):
     """Seconds that a call may take."""
 
     @model_validator(mode="after")
-    def _named(self) -> FunctionTool:
+    def _require_location(self) -> FunctionTool:
         if self.file is None and ":" not in self.function:
             raise ValueError("a function is in a file:, or is named as module:attribute.")
         return self

@@ -24,7 +24,7 @@ from dokimos.judges.run_scope import current_scope, evaluator_timeout
 from dokimos.runtime.concurrency import call_in_thread
 from dokimos.runtime.scoring_threads import call_within
 from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_error_detail, turn_outputs
-from dokimos.suites.settled import Settled, SettlingEvaluator, settled
+from dokimos.suites.settled import Settled, SettlingEvaluator, resolve_score
 
 TRAJECTORY_PATH = "outputs.trajectory"
 FILES_PATH = f"metadata.{FILE_CONTENTS}"
@@ -69,14 +69,14 @@ class TurnMetric(SettlingEvaluator):
     @property
     def is_skipped(self) -> bool:
         """Whether it is known in advance that the case is not evaluated, whatever the agent replies."""
-        needs_truth = self.needs_truth or "expected_output" in self._required
+        needs_truth = self.needs_truth or "expected_output" in self._requirements
         return self.disabled or (needs_truth and self.turn.ground_truth is None)
 
     def info(self) -> EvaluatorInfo:
         return replace(self.inner.info(), name=self.name, threshold=self.threshold)
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
-        return self._waited(case) if self.is_async else settled(self.result(case))
+        return self._score_async(case) if self.is_async else resolve_score(self.result(case))
 
     async def evaluate_early(self, case: EvalTestCase) -> EvalResult:
         """Evaluate the turn while its conversation goes on; it is not evaluated again at the end."""
@@ -92,13 +92,13 @@ class TurnMetric(SettlingEvaluator):
             return known
         view, reason = self._view(case)
         if view is None:
-            return self._skipped(reason)
+            return self._skip(reason)
         if self._reads_files:
             try:
                 view = _with_files(view, self.turn.file_contents())
             except DokimosError as error:
                 return self._unreadable(error)
-        return self._told(self.inner.evaluate(view))
+        return self._apply_settings(self.inner.evaluate(view))
 
     async def result_async(self, case: EvalTestCase) -> EvalResult:
         """Evaluate a case; an evaluation that errors is repeated as often as asked for."""
@@ -107,7 +107,7 @@ class TurnMetric(SettlingEvaluator):
             return known
         view, reason = self._view(case)
         if view is None:
-            return self._skipped(reason)
+            return self._skip(reason)
         if self._reads_files:
             try:
                 view = _with_files(view, await call_in_thread(self.turn.file_contents))
@@ -118,7 +118,7 @@ class TurnMetric(SettlingEvaluator):
             if result.error is None or result.error_kind in (CONTESTED, UNAVAILABLE):  # not until it pleases
                 break
             result = await self._attempt(view)
-        return self._told(result)
+        return self._apply_settings(result)
 
     def _take_early(self, case: EvalTestCase) -> EvalResult | None:
         reply, result = self._early.pop((case.run_index, case.id), (None, None))
@@ -128,8 +128,8 @@ class TurnMetric(SettlingEvaluator):
         outputs = turn_outputs(case, self.turn, conversation=self.conversation)
         return None if outputs is None else text_form(outputs.get(OUTPUT))
 
-    async def _waited(self, case: EvalTestCase) -> Settled:
-        return settled(await self.result_async(case))
+    async def _score_async(self, case: EvalTestCase) -> Settled:
+        return resolve_score(await self.result_async(case))
 
     async def _attempt(self, view: EvalTestCase) -> EvalResult:
         if self.timeout is None:
@@ -153,7 +153,7 @@ class TurnMetric(SettlingEvaluator):
         outputs = turn_outputs(case, self.turn, conversation=self.conversation)
         if outputs is None:
             return None, "The agent gave no reply in this turn."
-        required = self._required
+        required = self._requirements
         if TRAJECTORY_PATH in required:
             return case, ""
         needs_truth = self.needs_truth or "expected_output" in required
@@ -161,27 +161,27 @@ class TurnMetric(SettlingEvaluator):
             return None, "There is no ground truth."
         if self._reads_files and not self.turn.files:
             return None, "There is no context: the turn has no files."
-        if self.needs_context and self.turn.retrieved(outputs) is None:
+        if self.needs_context and self.turn.find_contexts(outputs) is None:
             return None, "There are no contexts: neither the suite nor the agent gives any."
         return self.turn.view(case, outputs), ""
 
     @property
-    def _required(self) -> tuple[str, ...]:
+    def _requirements(self) -> tuple[str, ...]:
         return tuple(self.inner.evaluation_params or self.inner.requires)
 
     @property
     def _reads_files(self) -> bool:
-        return FILES_PATH in self._required
+        return FILES_PATH in self._requirements
 
-    def _skipped(self, reason: str) -> EvalResult:
+    def _skip(self, reason: str) -> EvalResult:
         return EvalResult(self.name, threshold=self.threshold, skipped=reason)
 
     def _unreadable(self, error: DokimosError) -> EvalResult:
-        return self._told(EvalResult(self.name, error=error_text(error)))
+        return self._apply_settings(EvalResult(self.name, error=error_text(error)))
 
-    def _told(self, result: EvalResult) -> EvalResult:
+    def _apply_settings(self, result: EvalResult) -> EvalResult:
         if result.parts:
-            return join_parts(self.name, map(self._told_part, result.parts))
+            return join_parts(self.name, map(self._apply_settings_to_part, result.parts))
         counts = self.threshold is not None or self.decides
         return replace(
             result,
@@ -192,7 +192,7 @@ class TurnMetric(SettlingEvaluator):
             decides=True if result.error is not None and self.gives_verdicts else None,
         )
 
-    def _told_part(self, part: EvalResult) -> EvalResult:
+    def _apply_settings_to_part(self, part: EvalResult) -> EvalResult:
         """Return one of several scores of the evaluator, which keeps the threshold of its own."""
         counts = part.threshold is not None or self.decides
         return replace(
@@ -239,20 +239,20 @@ class ConversationMetric(SettlingEvaluator):
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         if self.is_async:
-            return self._waited(case)
-        return settled(self._rolled_up([part.result(case) for part in self.parts]))
+            return self._score_async(case)
+        return resolve_score(self._roll_up([part.result(case) for part in self.parts]))
 
-    async def _waited(self, case: EvalTestCase) -> Settled:
+    async def _score_async(self, case: EvalTestCase) -> Settled:
         results = await asyncio.gather(*(part.result_async(case) for part in self.parts))
-        return settled(self._rolled_up(results))
+        return resolve_score(self._roll_up(results))
 
-    def _rolled_up(self, results: list[EvalResult]) -> EvalResult:
+    def _roll_up(self, results: list[EvalResult]) -> EvalResult:
         keys = list(dict.fromkeys(part.key for result in results for part in result.parts if part.key))
         if keys:
-            return join_parts(self.name, [self._part_rolled_up(key, results) for key in keys])
-        return self._rolled_up_one(results)
+            return join_parts(self.name, [self._roll_up_part(key, results) for key in keys])
+        return self._roll_up_one(results)
 
-    def _part_rolled_up(self, key: str, results: list[EvalResult]) -> EvalResult:
+    def _roll_up_part(self, key: str, results: list[EvalResult]) -> EvalResult:
         """Return one of several scores over the turns; a turn that lacks it, or all of them, has no part."""
         missing = EvalResult(self.name, skipped=f"There is no score {key!r}.")
         found = [
@@ -261,13 +261,13 @@ class ConversationMetric(SettlingEvaluator):
         ]
         thresholds = (result.threshold for result in found if result.part_of is not None)
         return replace(
-            self._rolled_up_one(found),
+            self._roll_up_one(found),
             name=f"{self.name}.{key}",
             part_of=self.name,
             threshold=next(thresholds, None),
         )
 
-    def _rolled_up_one(self, results: list[EvalResult]) -> EvalResult:
+    def _roll_up_one(self, results: list[EvalResult]) -> EvalResult:
         failed = any(result.success is False for result in results)
         errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
         told = EvalResult(
@@ -282,9 +282,9 @@ class ConversationMetric(SettlingEvaluator):
         if errors and (not failed or any(result.errors_item for result in results)):
             details = (result.error_detail for result in results)
             return replace(told, error="; ".join(errors), error_detail=next(filter(None, details), None))
-        return self._averaged(told, results, errors)
+        return self._average(told, results, errors)
 
-    def _averaged(self, told: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
+    def _average(self, told: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
         scores = [result.score for result in results if result.score is not None]
         if not scores:
             return replace(told, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
@@ -343,5 +343,5 @@ class TurnsAnswered(SettlingEvaluator):
         value = (self.count - len(errors)) / self.count
         if not errors:
             reason = "The agent replied in every turn."
-            return settled(EvalResult(self.name, value, success=True, reason=reason, decides=False))
-        return settled(EvalResult(self.name, value, success=False, reason="; ".join(errors)))
+            return resolve_score(EvalResult(self.name, value, success=True, reason=reason, decides=False))
+        return resolve_score(EvalResult(self.name, value, success=False, reason="; ".join(errors)))

@@ -89,7 +89,7 @@ def test_the_phases_of_a_cycle_share_its_level():
 
 def test_what_was_accepted_hands_its_level_on_and_the_rest_is_spent():
     levels = Levels(0.05, 2)
-    levels.accepted()
+    levels.carry_over()
     levels.end_cycle()
 
     assert levels.next == pytest.approx(0.0125)
@@ -103,7 +103,7 @@ def test_the_levels_of_all_tests_that_accept_nothing_never_exceed_alpha(course):
     for cycle in course:
         for accepts in cycle:
             if accepts:
-                levels.accepted()
+                levels.carry_over()
             else:
                 spent += levels.next
         levels.end_cycle()

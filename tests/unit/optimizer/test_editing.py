@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.editing import edited, scalar_text
+from dokimos.optimizer.editing import edit_yaml, scalar_text
 from dokimos.suites.document import read_yaml
 from dokimos.suites.value_paths import with_values
 
@@ -36,47 +36,47 @@ quoted: 'one line'   # kept
 
 
 def test_only_the_line_of_the_value_differs():
-    after = edited(BLOCK, {("tools", 0, "top_k"): 9})
+    after = edit_yaml(BLOCK, {("tools", 0, "top_k"): 9})
 
     assert changed_lines(BLOCK, after) == [("  top_k: 4", "  top_k: 9")]
 
 
 def test_a_value_between_braces_is_changed_in_its_place():
-    after = edited(BLOCK, {("tools", 1, "top_k"): 9})
+    after = edit_yaml(BLOCK, {("tools", 1, "top_k"): 9})
 
     assert changed_lines(BLOCK, after) == [("- {name: sums, top_k: 2}", "- {name: sums, top_k: 9}")]
 
 
 def test_several_values_are_changed_at_once():
-    after = edited(BLOCK, {("tools", 0, "top_k"): 9, ("quoted",): "two", ("tools", 1, "name"): "a, b: c"})
+    after = edit_yaml(BLOCK, {("tools", 0, "top_k"): 9, ("quoted",): "two", ("tools", 1, "name"): "a, b: c"})
 
     assert yaml.safe_load(after)["tools"] == [{"name": "docs", "top_k": 9}, {"name": "a, b: c", "top_k": 2}]
     assert "quoted: two   # kept" in after
 
 
 def test_a_block_of_text_stays_a_block_and_what_stands_around_it_stays():
-    after = edited(BLOCK, {("instructions", "inline"): "First.\n\n  Second.\n"})
+    after = edit_yaml(BLOCK, {("instructions", "inline"): "First.\n\n  Second.\n"})
 
     assert "  inline: |\n    First.\n\n      Second.\n\n  # about the tools\n" in after
     assert yaml.safe_load(after)["instructions"]["inline"] == "First.\n\n  Second.\n"
 
 
 def test_a_line_becomes_a_block_where_the_new_text_has_several():
-    after = edited("a:\n  b: one line\n", {("a", "b"): "one\ntwo"})
+    after = edit_yaml("a:\n  b: one line\n", {("a", "b"): "one\ntwo"})
 
     assert after == "a:\n  b: |-\n    one\n    two\n"
 
 
 def test_a_comment_behind_a_value_never_becomes_a_part_of_it():
-    after = edited(BLOCK, {("quoted",): "one\ntwo"})
+    after = edit_yaml(BLOCK, {("quoted",): "one\ntwo"})
 
     assert after.endswith('quoted: "one\\ntwo"   # kept\n')
     commented = "a: |  # why\n  one\n  two\nb: 1\n"
-    assert edited(commented, {("a",): "three\n"}) == "a: |  # why\n  three\nb: 1\n"
+    assert edit_yaml(commented, {("a",): "three\n"}) == "a: |  # why\n  three\nb: 1\n"
 
 
 def test_a_missing_key_is_added_to_its_map():
-    after = edited(BLOCK, {("tools", 0, "min_score"): 0.5, ("tools", 1, "min_score"): 0.25})
+    after = edit_yaml(BLOCK, {("tools", 0, "min_score"): 0.5, ("tools", 1, "min_score"): 0.25})
 
     assert yaml.safe_load(after)["tools"] == [
         {"min_score": 0.5, "name": "docs", "top_k": 4},
@@ -94,11 +94,11 @@ def test_a_missing_key_is_added_to_its_map():
     ],
 )
 def test_a_missing_key_is_added_behind_the_anchor_of_its_map(source, after):
-    assert edited(source, {("a", "new"): 2}) == after
+    assert edit_yaml(source, {("a", "new"): 2}) == after
 
 
 def test_a_block_in_a_map_with_an_anchor_is_indented_like_its_neighbours():
-    after = edited("a: &x\n  k: 1\n  t: one\n", {("a", "t"): "one\ntwo\n"})
+    after = edit_yaml("a: &x\n  k: 1\n  t: one\n", {("a", "t"): "one\ntwo\n"})
 
     assert after == "a: &x\n  k: 1\n  t: |\n    one\n    two\n"
 
@@ -106,7 +106,7 @@ def test_a_block_in_a_map_with_an_anchor_is_indented_like_its_neighbours():
 def test_lines_that_end_in_the_way_of_windows_go_on_to():
     source = BLOCK.replace("\n", "\r\n")
 
-    after = edited(source, {("instructions", "inline"): "A\nB\n", ("tools", 0, "x"): 1})
+    after = edit_yaml(source, {("instructions", "inline"): "A\nB\n", ("tools", 0, "x"): 1})
 
     assert after.replace("\r\n", "").count("\n") == 0
 
@@ -126,18 +126,18 @@ def test_variables_in_a_text_are_read_as_they_are_written():
 )
 def test_what_stands_behind_an_alias_cannot_be_changed_alone(source, steps):
     with pytest.raises(ConfigurationError, match="stands behind an alias"):
-        edited(source, {steps: 2})
+        edit_yaml(source, {steps: 2})
 
 
 def test_a_key_that_was_merged_in_is_written_where_it_counts():
-    after = edited("base: &b {k: 1}\nagent:\n  <<: *b\n  x: 1\n", {("agent", "k"): 2})
+    after = edit_yaml("base: &b {k: 1}\nagent:\n  <<: *b\n  x: 1\n", {("agent", "k"): 2})
 
     assert yaml.safe_load(after) == {"base": {"k": 1}, "agent": {"k": 2, "x": 1}}
 
 
 def test_a_map_that_is_not_there_is_not_made_up():
     with pytest.raises(ConfigurationError, match="does not stand in this file"):
-        edited(BLOCK, {("model", "temperature"): 1})
+        edit_yaml(BLOCK, {("model", "temperature"): 1})
 
 
 ODD = st.sampled_from("ab \n\t:#-'\"|{},é\u2028\x85")
@@ -154,14 +154,14 @@ PLACES = [
 
 @given(st.dictionaries(st.sampled_from(PLACES), SCALARS, min_size=1))
 def test_whatever_is_written_reads_back_and_nothing_else_changes(changes):
-    after = edited(BLOCK, changes)
+    after = edit_yaml(BLOCK, changes)
 
     assert yaml.safe_load(after) == with_values(yaml.safe_load(BLOCK), changes)
 
 
 @given(st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=3))
 def test_lists_and_maps_are_written_on_one_line(value):
-    assert yaml.safe_load(edited(BLOCK, {("quoted",): value}))["quoted"] == value
+    assert yaml.safe_load(edit_yaml(BLOCK, {("quoted",): value}))["quoted"] == value
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_lists_and_maps_are_written_on_one_line(value):
     ],
 )
 def test_what_is_written_reads_back_as_the_same_value_of_yaml_1_2(value, tmp_path):
-    after = edited("a: {b: x}\nc: y\n", {("a", "b"): value, ("c",): [value]})
+    after = edit_yaml("a: {b: x}\nc: y\n", {("a", "b"): value, ("c",): [value]})
 
     assert read_yaml(tmp_path / "a.yaml", {}.get, text=after).value == {"a": {"b": value}, "c": [value]}
     assert load_yaml(after) == yaml.safe_load(after)
 
 
 def test_a_key_is_found_and_written_as_what_it_is():
-    assert edited("012: a\nno: b\n", {(12,): "x", ("no",): "y"}) == "012: x\nno: y\n"
-    assert load_yaml(edited("a: {b: 1}", {("a", "no"): 2, ("a", "x: y"): 3})) == {
+    assert edit_yaml("012: a\nno: b\n", {(12,): "x", ("no",): "y"}) == "012: x\nno: y\n"
+    assert load_yaml(edit_yaml("a: {b: 1}", {("a", "no"): 2, ("a", "x: y"): 3})) == {
         "a": {"b": 1, "no": 2, "x: y": 3}
     }

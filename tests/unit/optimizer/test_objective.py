@@ -9,7 +9,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.running import measured_from, split_cases
+from dokimos.optimizer.running import parse_measured, split_cases
 from dokimos.suites import load_suite
 
 SUITE = """\
@@ -30,7 +30,7 @@ test_cases:
 def cases(tmp_path, monkeypatch):
     (tmp_path / "app.py").write_text("def answer(question):\n    return '60.94'\n")
     (tmp_path / "agent.yaml").write_text(SUITE)
-    return load_suite(tmp_path / "agent.yaml").runnable
+    return load_suite(tmp_path / "agent.yaml").cases_to_run
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def result(*items, **changes):
 
 
 def measured(cases, *items, **changes):
-    return Objective.of({"numeric": 1, "wer": 1}, cases).measured(result(*items, **changes))
+    return Objective.of({"numeric": 1, "wer": 1}, cases).measure(result(*items, **changes))
 
 
 def wer(cases):
@@ -178,7 +178,7 @@ def test_what_a_run_has_shown_reads_back_from_the_journal(cases):
 
     found = measured(cases, item("a", EvalResult("numeric", 0.5, reason="off")))
 
-    assert measured_from(jsonable(found)) == found
+    assert parse_measured(jsonable(found)) == found
     assert isinstance(found, Measured)
 
 

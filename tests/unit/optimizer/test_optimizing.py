@@ -45,7 +45,7 @@ def test_a_suite_that_nothing_improves_stays_as_it_is_to_the_letter(workshop):
 
     optimized = workshop.optimize(axis)
 
-    assert not optimized.found.improved
+    assert not optimized.found.has_improved
     assert optimized.best_file.read_bytes() == (workshop.path / "agent.yaml").read_bytes()
     assert "**No improvement**" in (optimized.folder / "report.md").read_text()
 
@@ -218,7 +218,7 @@ def test_a_value_with_which_the_application_fails_is_a_trial_without_result(work
 
     (trial,) = optimized.found.trials
     assert "the model is down" in trial.error
-    assert not optimized.found.improved
+    assert not optimized.found.has_improved
 
 
 def test_a_suite_whose_application_fails_as_it_is_ends_the_search(workshop):
@@ -247,7 +247,7 @@ def test_trials_at_once_give_a_search_that_can_be_gone_on_with_too(workshop):
 
     again = workshop.search(workshop.path / "agent.yaml", resume="latest")
     assert again.found.trials == optimized.found.trials
-    assert optimized.found.improved
+    assert optimized.found.has_improved
 
 
 def test_few_cases_are_warned_of_and_without_held_out_ones_the_training_cases_decide(workshop):
@@ -257,9 +257,9 @@ def test_few_cases_are_warned_of_and_without_held_out_ones_the_training_cases_de
     decided = workshop.optimize(cases=few, holdout=0)
 
     assert "3 held-out of 6 cases can never show that something is better" in " ".join(warned.warnings)
-    assert not warned.found.improved
+    assert not warned.found.has_improved
     assert "There are no held-out cases" in " ".join(decided.warnings)
-    assert decided.found.improved
+    assert decided.found.has_improved
 
 
 def test_variables_and_comments_stay_in_the_best_suite(workshop, monkeypatch):
@@ -288,7 +288,7 @@ def test_a_text_keeps_its_variables_and_they_are_filled_in_when_it_is_tried(work
     unchanged = workshop.search(path)
     monkeypatch.setenv("WORD", "exact")
 
-    assert not unchanged.found.improved
+    assert not unchanged.found.has_improved
     assert workshop.search(path).found.baseline.loss == 0.0
 
 
@@ -331,7 +331,7 @@ def test_a_byte_order_mark_stays_in_the_best_suite(workshop):
     optimized = workshop.search(path)
 
     best = optimized.best_file.read_bytes()
-    assert optimized.found.improved
+    assert optimized.found.has_improved
     assert best.startswith(codecs.BOM_UTF8 + b"# The suite of the sums.\n")
     assert best.count(codecs.BOM_UTF8) == 1
 

@@ -89,10 +89,10 @@ def test_what_the_suite_has_is_tried_first_and_never_again():
 def test_an_improvement_that_held_out_cases_confirm_is_accepted():
     found = searched(FakeBench(cooler), block())
 
-    assert found.improved
+    assert found.has_improved
     assert found.best.candidate.numbers["heat"] < 0.9
     assert found.best.decision.accepted
-    assert found.trials[found.best.id - 1].accepted
+    assert found.trials[found.best.id - 1].is_accepted
 
 
 def test_an_improvement_on_the_training_cases_alone_is_not_accepted():
@@ -100,7 +100,7 @@ def test_an_improvement_on_the_training_cases_alone_is_not_accepted():
 
     found = searched(bench, block())
 
-    assert not found.improved
+    assert not found.has_improved
     assert found.stopped == "cycle 0 accepted nothing"
     assert [split for split, _ in bench.ran].count("holdout") == 2
 
@@ -131,7 +131,7 @@ def test_a_phase_ends_after_its_trials_or_when_patience_is_lost():
 def test_an_improvement_of_no_more_than_min_delta_is_none():
     found = searched(FakeBench(cooler), block(min_delta=0.6))
 
-    assert not found.improved
+    assert not found.has_improved
     assert all(trial.decision is None for trial in found.trials)
 
 
@@ -223,7 +223,7 @@ def test_a_suite_that_cannot_be_measured_as_it_is_ends_the_search():
 def test_a_candidate_over_a_ceiling_is_not_accepted_however_good_it_is(settings, measured, why):
     found = searched(FakeBench(cooler, **measured), block(**settings))
 
-    assert not found.improved
+    assert not found.has_improved
     assert all(why in trial.infeasible for trial in found.trials)
 
 
@@ -241,7 +241,7 @@ def test_a_budget_that_ends_ends_the_search_with_what_was_accepted():
     found = searched(FakeBench(score), block(max_cycles=9, min_delta=0))
 
     assert found.stopped == "the budget is used up"
-    assert found.improved
+    assert found.has_improved
 
 
 def test_several_trials_run_at_once_and_give_the_same_as_one_after_the_other_would_with_them():
@@ -259,7 +259,7 @@ def test_without_held_out_cases_the_training_cases_decide():
 
     found = searched(bench, block(holdout=0))
 
-    assert found.improved
+    assert found.has_improved
     assert {split for split, _ in bench.ran} == {"train"}
 
 
@@ -293,6 +293,6 @@ def test_where_nothing_is_better_hardly_any_search_accepts_anything():
             return [float(draw.random() < 0.7) for _ in range(25)]
 
         settings = block(textual=["prompt"], seed=seed, textual_phase={"max_trials": 3, "patience": 3})
-        accepted += searched(FakeBench(by_chance), settings, FakeWriter()).improved
+        accepted += searched(FakeBench(by_chance), settings, FakeWriter()).has_improved
 
     assert accepted <= 6  # of 40, at 5 % each, more are seen once in a hundred times

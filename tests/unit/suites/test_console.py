@@ -1,11 +1,11 @@
 """How a result is told on a terminal."""
 
 from dokimos.reporting.console import Signs
-from dokimos.suites.console import item_lines, skipped_lines, summary_lines
+from dokimos.suites.console import render_item, render_skipped, render_summary
 
 
-def told(item, **options):
-    return [line.text for line in item_lines(item, Signs(), **options)]
+def rendered(item, **options):
+    return [line.text for line in render_item(item, Signs(), **options)]
 
 
 def test_a_test_is_told_in_the_documented_form(folder):
@@ -21,7 +21,7 @@ def test_a_test_is_told_in_the_documented_form(folder):
         """
     )
 
-    assert told(item) == [
+    assert rendered(item) == [
         'Test: "Exercise price"',
         '  Input: "60.94"',
         "  Tools called: [mcp__sums__subtract, lookup] ✓",
@@ -38,7 +38,7 @@ def test_reasons_of_failures_need_no_flag(folder):
         "test_cases: [{name: n, input: price, ground_truth: '5', expected_tools: [x]}]\n"
     )
 
-    lines = told(item)
+    lines = rendered(item)
 
     assert "    x was not called; called: nothing." in lines
     assert any("60.94 differs from the expected 5.0" in line for line in lines)
@@ -52,7 +52,7 @@ def test_errors_skips_and_what_only_informs_are_told_apart(folder):
         "test_cases: [{name: n, input: price, ground_truth: abc}]\n"
     )
 
-    lines = told(item, verbose=True)
+    lines = rendered(item, verbose=True)
 
     assert "    · F1 Score: 0.00 (threshold: —)" in lines
     assert "    – numeric: skipped: The metric is disabled." in lines
@@ -66,7 +66,7 @@ def test_the_turns_of_a_conversation_are_told(folder):
     item = folder.item("agent: bot:reply\ntest_cases: [{turns: [{input: a}, {input: b}]}]\n")
 
     problem = f"ZeroDivisionError: division by zero ({(folder.path / 'bot.py').as_posix()}:2 in reply)"
-    assert told(item) == [
+    assert rendered(item) == [
         'Test: "case 1"',
         '  Turn 1: "a"',
         '  Turn 2: "b"',
@@ -85,9 +85,9 @@ def test_the_summary_counts_what_is_neither_passed_nor_failed(folder):
         " {input: w, skip: later}]\n"
     )
 
-    assert [line.text for line in summary_lines(result)] == [
+    assert [line.text for line in render_summary(result)] == [
         "1 passed, 1 failed, 1 not evaluated, 1 left out"
     ]
-    assert [line.text for line in skipped_lines(result.metadata["skipped"], Signs())] == [
+    assert [line.text for line in render_skipped(result.metadata["skipped"], Signs())] == [
         '– "case 4" left out: later'
     ]

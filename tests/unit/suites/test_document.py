@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.suites.document import merged, read_yaml
+from dokimos.suites.document import deep_merge, read_yaml
 
 VARIABLES = {"HOST": "localhost", "COUNT": "3", "EVIL": "x: [1", "EMPTY": ""}
 
@@ -123,8 +123,8 @@ TREES = st.recursive(
 
 @given(upper=st.dictionaries(st.text("abc", min_size=1), TREES), lower=st.dictionaries(st.text("abc"), TREES))
 def test_what_is_above_wins_and_nothing_is_lost(upper, lower):
-    result = merged(upper, lower)
+    result = deep_merge(upper, lower)
 
     assert set(result) == set(upper) | set(lower)
-    assert merged(upper, result) == result
+    assert deep_merge(upper, result) == result
     assert all(result[key] == value for key, value in upper.items() if not isinstance(value, dict))

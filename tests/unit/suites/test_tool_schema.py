@@ -39,7 +39,7 @@ def test_every_kind_of_tool_loads(folder):
     assert [server.name for server in plan.servers] == ["sums", "web"]
     assert plan.environment_of(plan.servers[0])["PORT"] == "80"
     assert plan.environment_of(plan.servers[0])["DEBUG"] == "true"
-    assert plan.prompts[0].filled({"thing": "love"}) == "What is love?\n"
+    assert plan.prompts[0].render({"thing": "love"}) == "What is love?\n"
 
 
 @pytest.mark.parametrize(

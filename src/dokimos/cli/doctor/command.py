@@ -80,18 +80,18 @@ def table(findings: Sequence[Finding], columns: int) -> Iterator[str]:
         yield group
         for each in members:
             head = f"  {SIGNS[each.state]} {each.name:<{room}}  "
-            yield from _wrapped(head, f"{each.found}{' (needed)' if each.is_needed else ''}", width)
+            yield from _wrap(head, f"{each.found}{' (needed)' if each.is_needed else ''}", width)
             if each.remedy and each.state != "ok":
                 yield f"{REMEDY_INDENT}{each.remedy}"  # whole, so that it can be copied
     missing = [each.name for each in findings if each.is_missing]
     yield ""
     if missing:
-        yield from _wrapped("", f"Missing: {', '.join(missing)}.", width)
+        yield from _wrap("", f"Missing: {', '.join(missing)}.", width)
     else:
         yield "Nothing that is needed is missing."
 
 
-def _wrapped(head: str, text: str, width: int) -> list[str]:
+def _wrap(head: str, text: str, width: int) -> list[str]:
     if len(head) > width // 2:  # a long name has a line of its own
         return [head.rstrip(), *textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)]
     return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head]

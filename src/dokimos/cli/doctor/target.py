@@ -58,11 +58,11 @@ def _fault(target: str, error: DokimosError) -> Finding:
 
 def _look_into_suite(target: str, needs: Needs) -> None:
     from dokimos.suites.environment import export_dotenv
-    from dokimos.suites.loader import load_suite, read_document, validated
+    from dokimos.suites.loader import load_suite, read_document, validate_document
 
     export_dotenv(Path(target).resolve().parent)
     document = read_document(target)
-    agent = validated(document).agent
+    agent = validate_document(document).agent
     if agent is not None and agent.url is not None:
         needs.urls.append(agent.url)
     suite = load_suite(target)

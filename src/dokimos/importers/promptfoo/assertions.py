@@ -14,8 +14,8 @@ from dokimos.importers.promptfoo.files import data_of, text_of
 from dokimos.importers.promptfoo.notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
 from dokimos.importers.promptfoo.providers import model_block
-from dokimos.importers.promptfoo.shapes import ASSERTION, checked
-from dokimos.importers.promptfoo.templates import rendered
+from dokimos.importers.promptfoo.shapes import ASSERTION, check_shape
+from dokimos.importers.promptfoo.templates import render
 
 Block = dict[str, Any]
 NOT: Final = "not-"
@@ -65,7 +65,7 @@ def _metrics(assertion: Any, case: Case) -> list[Block]:
     if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
         case.notes.lose(f"{assertion!r:.80}: it is no assertion")
         return []
-    checked(assertion, ASSERTION, f"the assertion {assertion['type']}")
+    check_shape(assertion, ASSERTION, f"the assertion {assertion['type']}")
     if assertion["type"] == "assert-set":
         if assertion.get("threshold") not in (None, 1, 1.0):
             case.notes.change("assert-set: all of its assertions have to hold now, not only a share of them")
@@ -75,7 +75,7 @@ def _metrics(assertion: Any, case: Case) -> list[Block]:
         return []
     if assertion.get("metric"):
         named = "display_name" if metric["type"] == "evaluator" else "name"
-        metric[named] = rendered(str(assertion["metric"]), case.variables, case.notes)
+        metric[named] = render(str(assertion["metric"]), case.variables, case.notes)
     return [metric]
 
 
@@ -112,9 +112,9 @@ def _read(value: Any, case: Case) -> Any:
             case.notes.lose(f"{value}: there is no such file")
             return None
         if path.suffix == ".txt":
-            return rendered(text_of(path).strip(), case.variables, case.notes)
+            return render(text_of(path).strip(), case.variables, case.notes)
         return data_of(path)
-    return value if _is_program(value) else rendered(value, case.variables, case.notes)
+    return value if _is_program(value) else render(value, case.variables, case.notes)
 
 
 def _is_program(value: Any) -> bool:
@@ -231,7 +231,7 @@ def _python(given: _Given) -> Block | None:
     )
 
 
-def _judged(given: _Given, block: Block) -> Block | None:
+def _with_judge(given: _Given, block: Block) -> Block | None:
     """Give a metric its judge; a negated one has no counterpart."""
     if given.negated:
         return given.lose("there is no negated form of a judged metric")
@@ -248,7 +248,7 @@ def _rubric(given: _Given) -> Block | None:
         return given.lose("it has no criteria")
     criteria = given.value if isinstance(given.value, str) else "\n".join(map(str, given.value))
     name = " ".join(criteria.split())[:60]
-    return _judged(given, {
+    return _with_judge(given, {
         "type": "geval", "name": name, "criteria": criteria,
         "evaluation_params": ["input", "actual_output"], "threshold": given.threshold(_HALF),
     })  # fmt: skip
@@ -257,7 +257,9 @@ def _rubric(given: _Given) -> Block | None:
 def _factuality(given: _Given) -> Block | None:
     if not given.case.expects(given.value, given.kind):
         return None
-    return _judged(given, {"type": "evaluator", "name": "correctness", "threshold": given.threshold(_HALF)})
+    return _with_judge(
+        given, {"type": "evaluator", "name": "correctness", "threshold": given.threshold(_HALF)}
+    )
 
 
 def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Given], Block | None]:
@@ -266,7 +268,7 @@ def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Give
             return None
         if metric != "answer_relevancy" and given.case.context is None:
             return given.lose("the test has no variable called context")
-        return _judged(given, {"type": "rag", "metric_type": metric, "threshold": given.threshold(usual)})
+        return _with_judge(given, {"type": "rag", "metric_type": metric, "threshold": given.threshold(usual)})
 
     return convert
 

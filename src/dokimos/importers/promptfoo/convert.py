@@ -14,7 +14,7 @@ from dokimos.importers.promptfoo.notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
 from dokimos.importers.promptfoo.providers import model_block, target_of
 from dokimos.importers.promptfoo.reading import Prompt, Reader
-from dokimos.importers.promptfoo.templates import nested, rendered, rendered_text
+from dokimos.importers.promptfoo.templates import render, render_text, resolve_nested
 
 NEUTRAL: Final = "Reply to the message."
 FALLBACK_JUDGE: Final = {"provider": "openai", "name": "gpt-5-mini"}
@@ -68,7 +68,7 @@ class _Conversion:
                 self.notes.change(
                     "the prompt is the input; a declared agent needs instructions, so it has neutral ones"
                 )
-        shared = _shared_metrics(cases)
+        shared = _extract_shared_metrics(cases)
         if shared or (self.needs_judge and "model" not in suite):
             evaluations: dict[str, Any] = {}
             if self.needs_judge and "model" not in suite:
@@ -87,7 +87,7 @@ class _Conversion:
         return {"parallel_test_cases": given} if isinstance(given, int) and given > 0 else {}
 
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
-        options, variables = test.get("options") or {}, nested(test["vars"])
+        options, variables = test.get("options") or {}, resolve_nested(test["vars"])
         self._note_losses(test, options)
         state = Case(variables, self.notes, self.programs, self.reader.folder, judge=self._judge(options))
         state.context = _context(variables)
@@ -107,7 +107,7 @@ class _Conversion:
         case |= {key: value for key, value in given.items() if value}
         case["evaluations"] = metrics
         if any(metric["type"] == "code" for metric in metrics):
-            case["turn_config"] = {"vars": rendered(dict(variables), {}, Notes())}
+            case["turn_config"] = {"vars": render(dict(variables), {}, Notes())}
         return {**case, **self._about(test)}
 
     def _note_losses(self, test: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class _Conversion:
         if tags is not None:
             about["tags"] = [str(tag) for tag in (tags if isinstance(tags, list) else [tags]) if tag]
         if metadata:
-            about["metadata"] = rendered(metadata, test["vars"], self.notes)
+            about["metadata"] = render(metadata, test["vars"], self.notes)
         repeat = (self.reader.config.get("evaluateOptions") or {}).get("repeat")
         return {**about, "repeats": repeat} if isinstance(repeat, int) and repeat > 1 else about
 
@@ -138,19 +138,16 @@ class _Conversion:
         known = {**(self.reader.config.get("defaultVars") or {}), **variables}
         around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
         if not self.prompt.messages:
-            return rendered_text(around[0] + self.prompt.text + around[1], known, self.notes)
+            return render_text(around[0] + self.prompt.text + around[1], known, self.notes)
         said = [
-            (str(one["role"]), rendered_text(_content(one), known, self.notes))
-            for one in self.prompt.messages
+            (str(one["role"]), render_text(_content(one), known, self.notes)) for one in self.prompt.messages
         ]
         system = "\n\n".join(text for role, text in said if role in ("system", "developer"))
         rest = [(role, text) for role, text in said if role not in ("system", "developer")]
-        asked = _joined(rest, self.notes)
+        asked = _join_messages(rest, self.notes)
         if system and not self._instruct(system):
             asked = f"{system}\n\n{asked}"
-        return (
-            rendered_text(around[0], known, self.notes) + asked + rendered_text(around[1], known, self.notes)
-        )
+        return render_text(around[0], known, self.notes) + asked + render_text(around[1], known, self.notes)
 
     def _instruct(self, system: str) -> bool:
         """Take a system message for the instructions, which are the same for all cases."""
@@ -214,7 +211,7 @@ def _file_name(stem: str, label: str, taken: Mapping[str, Any]) -> str:
     return f"{name}-{number + 1}.yaml" if f"{name}.yaml" in taken else f"{name}.yaml"
 
 
-def _shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _extract_shared_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Take the metrics out of the cases where they all have the same ones."""
     if not cases or any(case["evaluations"] != cases[0]["evaluations"] for case in cases):
         return []
@@ -257,7 +254,7 @@ def _content(message: Mapping[str, Any]) -> str:
     return str(content)
 
 
-def _joined(said: list[tuple[str, str]], notes: Notes) -> str:
+def _join_messages(said: list[tuple[str, str]], notes: Notes) -> str:
     if len(said) == 1:
         return said[0][1]
     if said:

@@ -35,7 +35,7 @@ def python_assertion(
             "test": {"vars": variables},
             "config": config or {},
         }
-        return _graded(check(ctx.agent_response, context), threshold, negate=negate)
+        return _to_grader_result(check(ctx.agent_response, context), threshold, negate=negate)
 
     return grade
 
@@ -108,7 +108,7 @@ def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
     return found
 
 
-def _graded(outcome: Any, threshold: float | None, *, negate: bool) -> GraderResult:
+def _to_grader_result(outcome: Any, threshold: float | None, *, negate: bool) -> GraderResult:
     reason = None
     number = plain_number(outcome)
     if isinstance(outcome, Mapping):

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from dokimos.importers.promptfoo.notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
-from dokimos.importers.promptfoo.shapes import ENDPOINT, PROVIDER, checked
-from dokimos.importers.promptfoo.templates import escaped, rendered
+from dokimos.importers.promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
+from dokimos.importers.promptfoo.templates import escape, render
 
 _MODES: Final = frozenset(
     {"chat", "responses", "completion", "messages", "completions", "embedding", "embeddings"}
@@ -76,7 +76,7 @@ def _parts(provider: Any) -> tuple[str, Mapping[str, Any], str]:
     name, block = "", provider
     if "id" not in provider and len(provider) == 1:
         ((name, block),) = provider.items()
-    block = checked(block or {}, PROVIDER, f"the provider {name}".rstrip())
+    block = check_shape(block or {}, PROVIDER, f"the provider {name}".rstrip())
     return str(block.get("id", name)), block.get("config") or {}, str(block.get("label") or "")
 
 
@@ -87,7 +87,7 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
         if key in _SETTINGS:
             block[_SETTINGS[key]] = value
         elif key in _ADDRESSES:
-            address = str(rendered(str(value), {}, notes))
+            address = str(render(str(value), {}, notes))
             block["base_url"] = (
                 address if "://" in address or address.startswith("${") else f"https://{address}"
             )
@@ -104,7 +104,7 @@ def _settings(name: str, config: Mapping[str, Any], notes: Notes) -> dict[str, A
 
 def _key(value: str, notes: Notes) -> dict[str, Any]:
     """Return a key that is named; one that stands there is not written down again."""
-    text = str(rendered(value, {}, notes))
+    text = str(render(value, {}, notes))
     if _VARIABLE.fullmatch(text):
         return {"api_key": text}
     notes.lose("an apiKey that stands in the file: keys belong into the environment")
@@ -118,7 +118,7 @@ def _application(
         return {"agent": _endpoint(str(config.get("url") or name), config, notes)}
     if name.startswith("exec:"):
         notes.change("an exec provider: the program reads the prompt from its standard input")
-        return {"agent": {"command": escaped(name.removeprefix("exec:").strip())}}
+        return {"agent": {"command": escape(name.removeprefix("exec:").strip())}}
     program = name.removeprefix("python:").removeprefix("file://")
     if ".py" in program and (name.startswith(("python:", "file://")) or program.endswith(".py")):
         notes.change("a Python provider: it runs in the process of the suite")
@@ -127,10 +127,10 @@ def _application(
 
 
 def _endpoint(url: str, config: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    checked(config, ENDPOINT, f"the provider {url}")
-    agent: dict[str, Any] = {"url": rendered(url, {}, notes)}
+    check_shape(config, ENDPOINT, f"the provider {url}")
+    agent: dict[str, Any] = {"url": render(url, {}, notes)}
     if config.get("headers"):
-        agent["headers"] = {key: rendered(str(value), {}, notes) for key, value in config["headers"].items()}
+        agent["headers"] = {key: render(str(value), {}, notes) for key, value in config["headers"].items()}
     if config.get("body") or config.get("request"):
         notes.change("an http provider: its body is the JSON of suites, {input, messages, session_id}")
     transform = config.get("transformResponse") or config.get("responseParser")

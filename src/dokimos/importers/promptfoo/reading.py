@@ -16,7 +16,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.importers.promptfoo.assertions import KNOWN
 from dokimos.importers.promptfoo.files import data_of, text_of
 from dokimos.importers.promptfoo.notes import Notes
-from dokimos.importers.promptfoo.shapes import CONFIG, SCENARIO, TEST, checked, number
+from dokimos.importers.promptfoo.shapes import CONFIG, SCENARIO, TEST, check_shape, number
 
 FILE: Final = "file://"
 DEFAULT_PROVIDER: Final = "openai:gpt-5-mini"
@@ -48,7 +48,7 @@ class Reader:
 
     def prompts(self) -> list[Prompt]:
         """Return the prompts; without any, the variable `prompt` is the prompt."""
-        given = self._included(self.config.get("prompts", "{{prompt}}"))
+        given = self._include(self.config.get("prompts", "{{prompt}}"))
         if isinstance(given, Mapping) and not {"raw", "id"} & set(given):
             given = [{"id": name, "label": label} for name, label in given.items()]
         entries = given if isinstance(given, list) else [given]
@@ -56,13 +56,13 @@ class Reader:
 
     def providers(self) -> list[Any]:
         """Return the providers; without any, the usual one."""
-        given = self._included(self.config.get("providers") or self.config.get("targets") or DEFAULT_PROVIDER)
-        included = [self._included(one) for one in (given if isinstance(given, list) else [given])]
+        given = self._include(self.config.get("providers") or self.config.get("targets") or DEFAULT_PROVIDER)
+        included = [self._include(one) for one in (given if isinstance(given, list) else [given])]
         return [one for entry in included for one in (entry if isinstance(entry, list) else [entry])]
 
     def tests(self) -> list[dict[str, Any]]:
         """Return all tests with the defaults put under them, one for each combination of listed values."""
-        default = checked(self._included(self.config.get("defaultTest") or {}), TEST, "defaultTest")
+        default = check_shape(self._include(self.config.get("defaultTest") or {}), TEST, "defaultTest")
         found = [*self._tests(self.config.get("tests") or []), *self._scenarios()]
         merged = [self._with_files(_over(default, test)) for test in found]
         return [test for one in merged for test in self._spread(one)]
@@ -71,7 +71,7 @@ class Reader:
         tree = self._data(path)
         if not isinstance(tree, dict) or not {"prompts", "providers", "tests", "scenarios"} & set(tree):
             raise ConfigurationError(f"{path} is no configuration of promptfoo: it has no prompts or tests.")
-        return checked(tree, CONFIG, str(path))
+        return check_shape(tree, CONFIG, str(path))
 
     def _data(self, path: Path) -> Any:
         return self._table(path) if path.suffix == ".csv" else data_of(path)
@@ -85,7 +85,7 @@ class Reader:
     def _place(self, reference: str) -> Path:
         return self.folder / reference.removeprefix(FILE)
 
-    def _included(self, value: Any) -> Any:
+    def _include(self, value: Any) -> Any:
         """Return the content of a data file that stands in the place of a value."""
         if isinstance(value, str) and value.startswith(FILE) and value.endswith(_DATA):
             return self._data(self._place(value))
@@ -126,7 +126,7 @@ class Reader:
 
     def _entry(self, entry: Any) -> Iterator[dict[str, Any]]:
         if isinstance(entry, dict) and "path" not in entry:
-            yield checked(entry, TEST, "a test")
+            yield check_shape(entry, TEST, "a test")
             return
         name = str(entry["path"] if isinstance(entry, dict) else entry)
         if not name.endswith(_DATA) or "://" in name.removeprefix(FILE):
@@ -140,8 +140,8 @@ class Reader:
 
     def _scenarios(self) -> list[dict[str, Any]]:
         made = []
-        for scenario in self._included(self.config.get("scenarios") or []):
-            block = checked(self._included(scenario), SCENARIO, "a scenario")
+        for scenario in self._include(self.config.get("scenarios") or []):
+            block = check_shape(self._include(scenario), SCENARIO, "a scenario")
             configs = self._tests(block.get("config") or [{}])
             tests = self._tests(block.get("tests") or [{}])
             made += [_over(config, test) for config, test in product(configs, tests)]
@@ -150,7 +150,7 @@ class Reader:
     def _with_files(self, test: dict[str, Any]) -> dict[str, Any]:
         """Return a test whose variables hold what the files that they name do; pictures become inputs."""
         variables, files = {}, []
-        given = checked(self._included(test.get("vars") or {}), {}, "vars of a test")
+        given = check_shape(self._include(test.get("vars") or {}), {}, "vars of a test")
         for name, value in given.items():
             is_file = isinstance(value, str) and value.startswith(FILE)
             if is_file and value.lower().endswith(_BLOB):

@@ -24,30 +24,30 @@ _ENV: Final = "env."
 MOST_PASSES: Final = 5
 
 
-def rendered(value: Any, variables: Mapping[str, Any], notes: Notes) -> Any:
+def render(value: Any, variables: Mapping[str, Any], notes: Notes) -> Any:
     """Return a value with the templates in all its texts filled in, ready to stand in a suite."""
     if isinstance(value, str):
-        return rendered_text(value, variables, notes)
+        return render_text(value, variables, notes)
     if isinstance(value, Mapping):
-        return {str(key): rendered(entry, variables, notes) for key, entry in value.items()}
+        return {str(key): render(entry, variables, notes) for key, entry in value.items()}
     if isinstance(value, list):
-        return [rendered(entry, variables, notes) for entry in value]
+        return [render(entry, variables, notes) for entry in value]
     return value
 
 
-def rendered_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
+def render_text(text: str, variables: Mapping[str, Any], notes: Notes) -> str:
     """Return a text with its templates filled in; `env.NAME` becomes a variable of the suite."""
     if "{%" in text:
         notes.lose("a template with {% ... %} is left as it is")
-        return escaped(text)
+        return escape(text)
     parts, end = [], 0
     for hole in _HOLE.finditer(text):
-        parts += [escaped(text[end : hole.start()]), _filled(hole, variables, notes)]
+        parts += [escape(text[end : hole.start()]), _fill(hole, variables, notes)]
         end = hole.end()
-    return "".join([*parts, escaped(text[end:])])
+    return "".join([*parts, escape(text[end:])])
 
 
-def nested(variables: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return variables with those filled in that others name."""
     found = dict(variables)
     for _ in range(MOST_PASSES):
@@ -63,36 +63,36 @@ def _with_others(value: Any, variables: Mapping[str, Any]) -> Any:
         return value
 
     def fill(hole: re.Match[str]) -> str:
-        known = _looked_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
+        known = _look_up(hole[1], variables) if _NAME.fullmatch(hole[1]) else None
         return known if isinstance(known, str) and known != value else hole[0]
 
     return _HOLE.sub(fill, value)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text in which a suite sees no variable of its own."""
     return text.replace("${", "$${")
 
 
-def _filled(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
+def _fill(hole: re.Match[str], variables: Mapping[str, Any], notes: Notes) -> str:
     name, *filters = (part.strip() for part in hole[1].split("|"))
     if name.startswith(_ENV) and not filters:
         return f"${{{name.removeprefix(_ENV)}:-}}"
     unknown = [one for one in filters if one not in _FILTERS]
     if not _NAME.fullmatch(name) or unknown:
         notes.lose(f"the template {hole[0]} is left as it is")
-        return escaped(hole[0])
-    value = _looked_up(name, variables)
+        return escape(hole[0])
+    value = _look_up(name, variables)
     if value is None:
         notes.lose(f"the template {hole[0]} has no value and is left empty")
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     for one in filters:
         text = _FILTERS[one](text)
-    return escaped(text)
+    return escape(text)
 
 
-def _looked_up(name: str, variables: Mapping[str, Any]) -> Any:
+def _look_up(name: str, variables: Mapping[str, Any]) -> Any:
     value: Any = variables
     for step in _STEP.findall(name):
         if isinstance(value, Mapping):

@@ -86,11 +86,11 @@ class DeclaredAgent:
         loop = asyncio.get_running_loop()
         starting = self._backends.get(loop)
         if starting is None or _is_used_up(starting, worked=loop in self._worked):
-            starting = self._backends[loop] = loop.create_task(self._started())
+            starting = self._backends[loop] = loop.create_task(self._start_backend())
         return await asyncio.shield(starting)
 
-    async def _started(self) -> Backend:
-        backend = await (await call_in_thread(_made, self.plan)).start()
+    async def _start_backend(self) -> Backend:
+        backend = await (await call_in_thread(_build_backend, self.plan)).start()
         self._worked.add(asyncio.get_running_loop())
         return backend
 
@@ -103,7 +103,7 @@ def _is_used_up(starting: asyncio.Task[Backend], *, worked: bool) -> bool:
 
 
 @collection_held_back()
-def _made(plan: AgentPlan) -> Backend:
+def _build_backend(plan: AgentPlan) -> Backend:
     """Import what is needed, in a thread: it takes seconds, in which Ctrl-C has to be heard."""
     require("pydantic_ai", EXTRA)
     from dokimos.suites.declared.backend import Backend

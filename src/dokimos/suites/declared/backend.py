@@ -79,7 +79,7 @@ class Backend:
         try:
             await opened
             for search in self._searches:
-                await search.opened()
+                await search.open()
         except asyncio.CancelledError:
             self._keeper.cancel()
             raise
@@ -136,9 +136,9 @@ class Backend:
         if isinstance(error, AgentError) and not isinstance(error, ServerGone):
             return error
         told = str(error) if isinstance(error, DokimosError) else error_text(error)
-        return AgentError(f"its tools cannot be used: {told}{self.said_by_servers()}")
+        return AgentError(f"its tools cannot be used: {told}{self.read_server_logs()}")
 
-    def said_by_servers(self) -> str:
+    def read_server_logs(self) -> str:
         """Return the end of what servers have written to their standard error."""
         said = []
         for path in sorted(Path(self._logs.name).glob("*.log")):
@@ -207,7 +207,7 @@ class Conversation:
             text = f"no reply after {most} calls of the model (execution.max_turns)"
         else:
             text = str(error) if isinstance(error, DokimosError) else error_text(error)
-        said = self.backend.said_by_servers() if isinstance(error, ServerGone) else ""
+        said = self.backend.read_server_logs() if isinstance(error, ServerGone) else ""
         return AgentError(f"{text}{said}", metrics=spent)
 
 

@@ -11,7 +11,7 @@ from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.runtime.static_imports import may_import
 from dokimos.suites.declared.application import DeclaredAgent
 from dokimos.suites.declared.inputs import DOWNLOAD_SECONDS, FILE_SECONDS, Files
-from dokimos.suites.declared.models import Endpoint, needed_key
+from dokimos.suites.declared.models import Endpoint, find_key_variable
 from dokimos.suites.declared.plan import (
     MOST_TURNS,
     AgentPlan,
@@ -76,7 +76,7 @@ class AgentBuilder:
         """Return the environment variables that must hold keys, each with what needs it."""
         models = [self._file.model, *(t.model for t in self._file.tools if isinstance(t, PromptTool))]
         for block in models:
-            needed = None if block is None else needed_key(block)
+            needed = None if block is None else find_key_variable(block)
             if needed is not None:
                 yield needed
 
@@ -90,10 +90,10 @@ class AgentBuilder:
         return self._file.model
 
     def _plan(self, timeout: float) -> AgentPlan | None:
-        prompt = self._looked_up(("instructions", "file"), self._instructions)
-        endpoint = self._looked_up(("model",), lambda: Endpoint.of(self._model))
-        shape = self._looked_up(("response_format",), self._response_schema)
-        found = [self._looked_up(("tools", index), self._tool_at(index)) for index in self._indices()]
+        prompt = self._look_up(("instructions", "file"), self._instructions)
+        endpoint = self._look_up(("model",), lambda: Endpoint.of(self._model))
+        shape = self._look_up(("response_format",), self._response_schema)
+        found = [self._look_up(("tools", index), self._tool_at(index)) for index in self._indices()]
         if prompt is None or endpoint is None or self.problems:
             return None
         self._warn_of_login()
@@ -108,7 +108,7 @@ class AgentBuilder:
             response_schema=shape,
             timeout=timeout,
             max_turns=self._most_turns(),
-            blocks=self._shown_tools(),
+            blocks=self._dump_tools(),
         )
         self._check_search(plan)
         return plan
@@ -124,7 +124,7 @@ class AgentBuilder:
     def _indices(self) -> range:
         return range(len(self._file.tools))
 
-    def _looked_up(self, steps: Steps, look: Callable[[], T]) -> T | None:
+    def _look_up(self, steps: Steps, look: Callable[[], T]) -> T | None:
         try:
             return look()
         except ConfigurationError as error:
@@ -190,7 +190,7 @@ class AgentBuilder:
                 return given
         return MOST_TURNS
 
-    def _shown_tools(self) -> str:
+    def _dump_tools(self) -> str:
         """Return the tools as the file has them; secrets are masked by their type."""
         return json.dumps([tool.model_dump(mode="json") for tool in self._file.tools], sort_keys=True)
 

@@ -51,7 +51,7 @@ class Files:
         shown = file.get("url") or Path(file["path"]).name
         try:
             with tempfile.TemporaryDirectory(prefix="dokimos-") as folder:
-                path = Path(file["path"]) if "path" in file else await self._downloaded(file, Path(folder))
+                path = Path(file["path"]) if "path" in file else await self._fetch_to_file(file, Path(folder))
                 async with asyncio.timeout(self.file_timeout):
                     return await call_in_thread(self._read, path, file, shown)
         except TimeoutError:
@@ -71,7 +71,7 @@ class Files:
         described = f" ({file['description']})" if file.get("description") else ""
         return f"File: {shown}{described}\n\n{text}"
 
-    async def _downloaded(self, file: Mapping[str, Any], folder: Path) -> Path:
+    async def _fetch_to_file(self, file: Mapping[str, Any], folder: Path) -> Path:
         """Fetch a file into a folder, or take it from an earlier download."""
         url = str(file["url"])
         if self.cache_dir is not None and file.get("cache") is not False:
@@ -79,7 +79,7 @@ class Files:
         ending = Path(urlsplit(url).path).suffix
         target = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}{ending}"
         if not target.exists():
-            data = await fetched(url, self.download_timeout)
+            data = await download(url, self.download_timeout)
             folder.mkdir(parents=True, exist_ok=True)
             partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
             partial.write_bytes(data)
@@ -94,7 +94,7 @@ def _text_of(path: Path, file: Mapping[str, Any]) -> str:
     return to_text(path, kind=file["type"], **part)
 
 
-async def fetched(url: str, seconds: float) -> bytes:
+async def download(url: str, seconds: float) -> bytes:
     """Download a file. Raises `AgentError` where that fails, takes too long or yields too much."""
     import aiohttp
 

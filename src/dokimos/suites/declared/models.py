@@ -69,7 +69,7 @@ class Endpoint:
         return _MODELS[self.provider](self)
 
 
-def needed_key(block: ModelBlock) -> tuple[str, str] | None:
+def find_key_variable(block: ModelBlock) -> tuple[str, str] | None:
     """Return the environment variable that has to hold the key of a model, and what needs it."""
     judge = judge_of(block)
     variable = None if judge.api_key is not None else judge.key_variable()

@@ -18,7 +18,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 from dokimos.suites.declared.models import Endpoint
-from dokimos.suites.environment import parsed_dotenv
+from dokimos.suites.environment import parse_dotenv
 from dokimos.suites.instructions import Prompt
 from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import near
@@ -62,7 +62,7 @@ class PlannedFunction:
             ConfigurationError: where it is not there, or its arguments cannot be described to a model.
         """
         function = load_callable(block.reference, folder)
-        schema = None if block.parameters is None else checked_schema(block.parameters)
+        schema = None if block.parameters is None else parse_argument_schema(block.parameters)
         if schema is None:
             _check_signature(function, block.reference)
         return cls(
@@ -91,7 +91,7 @@ class PlannedPrompt:
     def of(cls, block: PromptTool, folder: Path) -> PlannedPrompt:
         """Read the template. Raises `ConfigurationError` where a blank in it has no parameter."""
         template = block.template or _read(folder / str(block.file))
-        schema = checked_schema(block.parameters)
+        schema = parse_argument_schema(block.parameters)
         known = schema.get("properties", {})
         for blank in BLANK.findall(template):
             if blank not in known:
@@ -105,7 +105,7 @@ class PlannedPrompt:
             is_deferred=bool(block.defer_loading),
         )
 
-    def filled(self, given: Mapping[str, Any]) -> str:
+    def render(self, given: Mapping[str, Any]) -> str:
         """Return the prompt with its blanks filled in."""
         return BLANK.sub(lambda blank: text_form(given.get(blank[1])) or "", self.template)
 
@@ -124,7 +124,7 @@ class PlannedSearch:
         """What the model calls it; documents of one name are told apart from what is found in them."""
         return search_name(self.block.name)
 
-    async def opened(self) -> Collection:
+    async def open(self) -> Collection:
         """Open the documents; what is not in the cache yet is read and embedded."""
         from dokimos.suites.retrieval.tool import open_collection
 
@@ -133,7 +133,7 @@ class PlannedSearch:
         )
 
 
-def told(passages: Sequence[Passage]) -> str:
+def render_passages(passages: Sequence[Passage]) -> str:
     """Return what the model is told of passages."""
     if not passages:
         return "Nothing was found."
@@ -192,7 +192,7 @@ def environment_of(server: McpTool, folder: Path) -> dict[str, str]:
     """Return the variables of a server in a folder. Raises `ConfigurationError` without its `env_file`."""
     found: dict[str, str] = {}
     if server.env_file is not None:
-        found |= parsed_dotenv(_read(folder / server.env_file))
+        found |= parse_dotenv(_read(folder / server.env_file))
     found |= {name: value.get_secret_value() for name, value in server.env.items()}
     return {"PATH": os.environ.get("PATH", ""), **found}
 
@@ -241,7 +241,7 @@ def _is_context(kind: Any) -> bool:
     return str(getattr(get_origin(kind) or kind, "__module__", "")).startswith("pydantic_ai.")
 
 
-def checked_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def parse_argument_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of arguments. Raises `ConfigurationError` where it is none."""
     try:
         schema = parameters_schema(parameters)
@@ -273,17 +273,21 @@ def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict
     if not isinstance(schema, dict) or not (schema.get("type") == "object" or "properties" in schema):
         raise ConfigurationError("the response format must be the JSON Schema of an object (type: object).")
     check_json_schema(schema)
-    whole = {key: _inlined(part, schema, ("#",)) for key, part in schema.items() if key not in _DEFINITIONS}
+    whole = {
+        key: _inline_references(part, schema, ("#",))
+        for key, part in schema.items()
+        if key not in _DEFINITIONS
+    }
     return {"type": "object", **whole}
 
 
-def _inlined(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+def _inline_references(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any:
     """Return a part of a schema without references; `above` are those that it stands under."""
     if isinstance(part, list):
-        return [_inlined(each, whole, above) for each in part]
+        return [_inline_references(each, whole, above) for each in part]
     if not isinstance(part, Mapping):
         return part
-    inner = {key: _inlined(each, whole, above) for key, each in part.items()}
+    inner = {key: _inline_references(each, whole, above) for key, each in part.items()}
     reference = part.get("$ref")
     if not isinstance(reference, str):
         return inner
@@ -293,11 +297,11 @@ def _inlined(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any
             f"the response format contains itself ({reference}), and no model can be held to a form without "
             "an end; write it out as deep as you need it."
         )
-    found = _inlined(_pointed_at(reference, whole), whole, (*above, reference))
+    found = _inline_references(_resolve_pointer(reference, whole), whole, (*above, reference))
     return {**found, **inner} if isinstance(found, Mapping) else found
 
 
-def _pointed_at(reference: str, whole: Any) -> Any:
+def _resolve_pointer(reference: str, whole: Any) -> Any:
     """Return what a JSON Pointer such as `#/$defs/price` refers to."""
     found = whole
     start, *steps = reference.split("/")

@@ -103,7 +103,7 @@ class _Call:
         if self.endpoint.missing_key is not None:
             raise AgentError(f"{self.endpoint.name} needs a key: set {self.endpoint.missing_key}.")
         response = await self._response()
-        return JudgeReply(_written(response), metrics_of(response))
+        return JudgeReply(_serialize_response(response), metrics_of(response))
 
     async def _response(self) -> ModelResponse:
         """Ask the model, again where its endpoint does not answer, as a judge's is."""
@@ -127,7 +127,7 @@ class _Call:
     def _pause(self, error: Exception, retries: Retries) -> float:
         """Return the seconds until the next attempt. Raises what is wrong where there is none."""
         kind = classify_failure(error)
-        text = _told(error, self.endpoint.key)
+        text = _describe_error(error, self.endpoint.key)
         if kind is FailureKind.UNREACHABLE:
             text = redact(reason_of(error))
         if kind is FailureKind.DENIED:
@@ -162,15 +162,15 @@ def _cost(response: ModelResponse) -> float | None:
         return None
 
 
-def _written(response: ModelResponse) -> str:
+def _serialize_response(response: ModelResponse) -> str:
     (tree,) = _REPLIES.dump_python([response], mode="json")
     kept = {key: tree[key] for key in _KEPT if tree.get(key) is not None}
-    kept["parts"] = [_given(part) for part in kept["parts"]]
+    kept["parts"] = [_drop_none(part) for part in kept["parts"]]
     kept["usage"] = {key: count for key, count in kept["usage"].items() if count}
     return json.dumps(kept, ensure_ascii=False)
 
 
-def _given(part: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_none(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a part says; the rest of it is None anyway."""
     return {key: value for key, value in part.items() if value is not None}
 
@@ -180,6 +180,6 @@ def _read(text: str) -> ModelResponse:
     return response
 
 
-def _told(error: Exception, key: str | None) -> str:
+def _describe_error(error: Exception, key: str | None) -> str:
     """Return what went wrong, without the key: some servers repeat it."""
     return redact(error_text(error), [Secret(key)] if key else ())

@@ -27,7 +27,7 @@ from dokimos.suites.declared.plan import (
     PlannedFunction,
     PlannedPrompt,
     PlannedSearch,
-    told,
+    render_passages,
 )
 from dokimos.suites.declared.recorded import Meter, RecordedModel
 from dokimos.suites.tool_schema import McpTool
@@ -52,10 +52,10 @@ class Searched:
         self.planned = planned
         self._collection: Collection | None = None
 
-    async def opened(self) -> Collection:
+    async def open(self) -> Collection:
         """Open the documents, or return them."""
         if self._collection is None:
-            self._collection = await self.planned.opened()
+            self._collection = await self.planned.open()
         return self._collection
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Deps:
         known = dict.fromkeys((*calls, *self.retrieved))
         return [text for call in known for text in self.retrieved.get(call, ())]
 
-    def recorded(self, model: Model, endpoint: Endpoint) -> RecordedModel:
+    def wrap_model(self, model: Model, endpoint: Endpoint) -> RecordedModel:
         """Return another model whose calls are part of this reply."""
         return RecordedModel(model, endpoint, self.meter, sample=self.sample)
 
@@ -189,29 +189,29 @@ def _prompt(planned: PlannedPrompt) -> Tool[Deps]:
     async def ask(ctx: RunContext[Deps], **given: Any) -> str:
         from pydantic_ai.direct import model_request
 
-        model = ctx.deps.model if own is None else ctx.deps.recorded(*own)
-        request = ModelRequest.user_text_prompt(planned.filled(given))
+        model = ctx.deps.model if own is None else ctx.deps.wrap_model(*own)
+        request = ModelRequest.user_text_prompt(planned.render(given))
         settings: Any = dict(model.endpoint.settings)
         response = await model_request(model, [request], model_settings=settings)
         return response.text or ""
 
-    tool = _described(ask, planned.name, planned.description, planned.schema)
+    tool = _build_tool(ask, planned.name, planned.description, planned.schema)
     tool.defer_loading = planned.is_deferred
     return tool
 
 
 def _search(found: Searched) -> Tool[Deps]:
     async def search(ctx: RunContext[Deps], query: str) -> str:
-        passages = await (await found.opened()).search(query)
+        passages = await (await found.open()).search(query)
         ctx.deps.keep(ctx.tool_call_id, [passage.text for passage in passages])
-        return told(passages)
+        return render_passages(passages)
 
-    tool = _described(search, found.planned.name, found.planned.block.description, QUERY_SCHEMA)
+    tool = _build_tool(search, found.planned.name, found.planned.block.description, QUERY_SCHEMA)
     tool.defer_loading = bool(found.planned.block.defer_loading)
     return tool
 
 
-def _described(
+def _build_tool(
     function: Callable[..., Awaitable[str]], name: str, description: str | None, schema: Mapping[str, Any]
 ) -> Tool[Deps]:
     return Tool.from_schema(

@@ -32,7 +32,7 @@ class Chunk:
     """The headings above it, the outermost first."""
 
     @property
-    def shown(self) -> str:
+    def full_text(self) -> str:
         """The text below the path of its headings."""
         path = heading_path(self.headings)
         return f"{path}\n\n{self.text}" if path and self.text else path or self.text
@@ -43,7 +43,7 @@ def heading_path(headings: tuple[str, ...]) -> str:
     return PATH_SEPARATOR.join(headings)
 
 
-def estimated_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return about how many tokens a model makes of a text: one for four letters, or a sign."""
     return len(_TOKEN.findall(text))
 
@@ -66,7 +66,7 @@ def chunks_of(text: str, *, limit: int, overlap: int = 0, size: Size = len) -> l
     return [chunk for chunk in chunks if chunk]
 
 
-def sections_of(text: str, *, limit: int, overlap: int = 0, size: Size = estimated_tokens) -> list[Chunk]:
+def sections_of(text: str, *, limit: int, overlap: int = 0, size: Size = estimate_tokens) -> list[Chunk]:
     """Cut a Markdown text at its headings, and long sections further; each chunk keeps the headings above it.
 
     A chunk with the path of its headings is at most `limit`; a path that takes up more than half of that is
@@ -150,7 +150,7 @@ def _sections(text: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
     """Yield the path of headings and the text below it, and whether a deeper heading follows."""
     path: list[tuple[int, str]] = []
     body: list[str] = []
-    for level, title, line in _headed(text):
+    for level, title, line in _find_headings(text):
         if level == 0:
             body.append(line)
             continue
@@ -164,7 +164,7 @@ def _titles(path: list[tuple[int, str]]) -> tuple[str, ...]:
     return tuple(title for _, title in path if title)
 
 
-def _headed(text: str) -> Iterator[tuple[int, str, str]]:
+def _find_headings(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield each line with the level of its heading, 0 where it is none; code is no heading."""
     fence = ""
     for line in text.splitlines(keepends=True):

@@ -70,9 +70,9 @@ def to_text(
             case "excel" | "powerpoint":
                 return _office(path, data, wanted, pages, sheet, range)
             case "html":
-                return _html(path, decoded(path, data))
+                return _html(path, decode_text(path, data))
             case _:
-                return decoded(path, data)
+                return decode_text(path, data)
     except DokimosError:
         raise
     except Exception as error:  # readers of damaged files fail in every way there is
@@ -95,7 +95,7 @@ def kind_of(path: Path, kind: str | None = None) -> Kind:
     return cast("Kind", found or "text")
 
 
-def decoded(path: Path, data: bytes) -> str:
+def decode_text(path: Path, data: bytes) -> str:
     """Return the text of a file: UTF-8, UTF-16 or -32 with a mark at the start, else Windows-1252."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -162,13 +162,15 @@ def _pdf(path: Path, pages: Sequence[int] | None) -> str:
         except pypdf.errors.DependencyError as error:
             raise DocumentError(f"it is encrypted: {error}", path=path) from error
         count = len(reader.pages)
-        texts = [reader.pages[number - 1].extract_text() for number in chosen(path, pages, count, "page")]
+        texts = [
+            reader.pages[number - 1].extract_text() for number in select_pages(path, pages, count, "page")
+        ]
     if not any(map(str.strip, texts)):
         raise DocumentError("its pages have no text; it may be a scan.", path=path)
     return "\n\n".join(text.strip() for text in texts)
 
 
-def chosen(path: Path, pages: Sequence[int] | None, count: int, noun: str) -> Sequence[int]:
+def select_pages(path: Path, pages: Sequence[int] | None, count: int, noun: str) -> Sequence[int]:
     """Return the numbers of the pages to read. Raises `DocumentError` for one that is not there."""
     if pages is None:
         return range(1, count + 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.retrieval.chunking import Chunk, chunks_of, estimated_tokens, heading_path, sections_of
+from dokimos.suites.retrieval.chunking import Chunk, chunks_of, estimate_tokens, heading_path, sections_of
 from dokimos.suites.retrieval.convert import KIND_OF, to_text
 from dokimos.suites.retrieval.records import Record, records_of
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
@@ -32,14 +32,14 @@ class Entry:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def shown(self) -> str:
+    def full_text(self) -> str:
         """The text with the headings above it and the fields that belong to it: what a model is given."""
         parts = [heading_path(self.headings), self.text, _lines(self.metadata)]
         return "\n\n".join(part for part in parts if part)
 
-    def searched(self, *, with_headings: bool) -> str:
+    def search_text(self, *, with_headings: bool) -> str:
         """Return what is embedded and what words are looked for in."""
-        return Chunk(self.text, self.headings).shown if with_headings or not self.text else self.text
+        return Chunk(self.text, self.headings).full_text if with_headings or not self.text else self.text
 
 
 def source_files(source: str, folder: Path) -> list[Path]:
@@ -111,7 +111,7 @@ def _chunks(block: HierarchicalDocumentTool, text: str) -> list[Chunk]:
     if block.chunking_strategy == "structure":
         return sections_of(text, limit=limit, overlap=overlap)
     return [
-        Chunk(part) for part in chunks_of(text, limit=limit, overlap=overlap, size=estimated_tokens)
+        Chunk(part) for part in chunks_of(text, limit=limit, overlap=overlap, size=estimate_tokens)
     ]  # fmt: skip
 
 

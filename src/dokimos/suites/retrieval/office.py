@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, fromstring
 
 from dokimos.errors import DocumentError
-from dokimos.suites.retrieval.convert import chosen
+from dokimos.suites.retrieval.convert import select_pages
 
 _RELATED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _RANGE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d+)(?::\$?([A-Z]{1,3})\$?(\d+))?", re.IGNORECASE)
@@ -53,7 +53,7 @@ def slides_text(path: Path, pages: Sequence[int] | None) -> str:
     with zipfile.ZipFile(path) as archive:
         found = {int(match[1]): name for name in archive.namelist() if (match := _SLIDE.fullmatch(name))}
         names = [found[number] for number in sorted(found)]
-        numbers = chosen(path, pages, len(names), "slide")
+        numbers = select_pages(path, pages, len(names), "slide")
         texts = [_slide(_xml(archive, names[number - 1])) for number in numbers]
     return "\n\n".join(f"## Slide {number}\n\n{text}" for number, text in zip(numbers, texts, strict=True))
 
@@ -63,7 +63,7 @@ class _Workbook:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self._texts = [_joined(item) for item in _all(self._part("xl/sharedStrings.xml"), "si")]
+        self._texts = [_join_text(item) for item in _all(self._part("xl/sharedStrings.xml"), "si")]
         self._dates = _date_styles(self._part("xl/styles.xml"))
         targets = {
             relation.get("Id"): relation.get("Target", "")
@@ -91,7 +91,7 @@ class _Workbook:
     def _text(self, cell: Element) -> str:
         kind = cell.get("t")
         if kind == "inlineStr":
-            return _joined(cell)
+            return _join_text(cell)
         value = next((part.text or "" for part in _all(cell, "v")), "")
         if kind == "s":
             return self._texts[int(value)]
@@ -169,7 +169,7 @@ def _column(letters: str) -> int:
     return number
 
 
-def _joined(element: Element) -> str:
+def _join_text(element: Element) -> str:
     return "".join(part.text or "" for part in _all(element, "t"))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from dokimos.core.jsonable import text_form
 from dokimos.errors import DocumentError
 from dokimos.suites.problems import near
-from dokimos.suites.retrieval.convert import content_of, decoded
+from dokimos.suites.retrieval.convert import content_of, decode_text
 from dokimos.suites.retrieval.schema import VectorstoreTool
 
 _JSON: Final = (".json",)
@@ -79,14 +79,14 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def _object(path: Path, line: str, number: int) -> Mapping[str, Any]:
-    tree = _parsed(path, line, f"line {number}")
+    tree = _parse_json(path, line, f"line {number}")
     if not isinstance(tree, Mapping):
         raise DocumentError(f"line {number} is no JSON object.", path=path)
     return tree
 
 
 def _objects(path: Path, block: VectorstoreTool) -> list[Mapping[str, Any]] | None:
-    tree = _parsed(path, _text(path), "it")
+    tree = _parse_json(path, _text(path), "it")
     for step in block.record_path.split(".") if block.record_path else ():
         if not isinstance(tree, Mapping) or step not in tree:
             known = list(tree) if isinstance(tree, Mapping) else []
@@ -102,7 +102,7 @@ def _objects(path: Path, block: VectorstoreTool) -> list[Mapping[str, Any]] | No
     return None
 
 
-def _parsed(path: Path, text: str, what: str) -> Any:
+def _parse_json(path: Path, text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -110,7 +110,7 @@ def _parsed(path: Path, text: str, what: str) -> Any:
 
 
 def _text(path: Path) -> str:
-    return decoded(path, content_of(path))
+    return decode_text(path, content_of(path))
 
 
 def _check_fields(path: Path, block: VectorstoreTool, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -131,19 +131,21 @@ def _record(row: Mapping[str, Any], number: int, block: VectorstoreTool) -> Reco
     id = row.get(block.id_field) if block.id_field else number
     named = block.vector_fields is None or block.record_prefix is not None
     return Record(
-        id=_shown(id),
+        id=_format_value(id),
         text=block.field_separator.join(
-            f"{block.record_prefix or ''}{name}: {_shown(row[name])}" if named else _shown(row[name])
+            f"{block.record_prefix or ''}{name}: {_format_value(row[name])}"
+            if named
+            else _format_value(row[name])
             for name in searched
             if row.get(name) not in (None, "")
         ),
         metadata={
-            f"{block.meta_prefix or ''}{name}": _shown(row[name])
+            f"{block.meta_prefix or ''}{name}": _format_value(row[name])
             for name in carried
             if row.get(name) not in (None, "")
         },
     )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return text_form(value) or ""

@@ -56,7 +56,7 @@ class RetrievalTool(ToolBlock):
     without_effect: ClassVar[tuple[str, ...]] = ()
     """Keys that are accepted for old files."""
 
-    def ignored(self) -> list[str]:
+    def list_ignored_keys(self) -> list[str]:
         """Name the keys that the file gives or switches on and that have no effect here."""
         database = self.database
         local = isinstance(database, Database) and database.provider in (IN_MEMORY, "sqlite-vec")

@@ -72,7 +72,7 @@ class PassageFile:
         _provide_distance(self._database)
 
     @classmethod
-    def begun(cls, path: Path, entries: Iterable[Entry], *, with_headings: bool) -> PassageFile:
+    def create(cls, path: Path, entries: Iterable[Entry], *, with_headings: bool) -> PassageFile:
         """Start a file with all passages, none of which has a vector yet."""
         file = cls(path, writable=True)
         try:
@@ -86,12 +86,14 @@ class PassageFile:
         with self._database as database:
             database.executescript(_TABLES)
             for number, entry in enumerate(entries, 1):
-                searched = _storable(entry.searched(with_headings=with_headings))
+                searched = _storable(entry.search_text(with_headings=with_headings))
                 row = (number, _storable(entry.source), json.dumps(entry.headings), _storable(entry.text),
                        _storable(json.dumps(dict(entry.metadata), ensure_ascii=False)), searched,
                        digest_of(searched))  # fmt: skip
                 database.execute("INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
-                words = _spaced("\n".join((*entry.headings, entry.text, *map(str, entry.metadata.values()))))
+                words = _space_out(
+                    "\n".join((*entry.headings, entry.text, *map(str, entry.metadata.values())))
+                )
                 database.execute(
                     "INSERT INTO words (rowid, content) VALUES (?, ?)", (number, _storable(words))
                 )
@@ -109,7 +111,7 @@ class PassageFile:
         """Return what is embedded, of all passages."""
         return [text for (text,) in self._all("SELECT searched FROM passage ORDER BY id")]
 
-    def unembedded(self, count: int) -> list[tuple[int, str]]:
+    def list_unembedded(self, count: int) -> list[tuple[int, str]]:
         """Return the numbers and texts of the first passages that have no vector yet."""
         return self._all("SELECT id, searched FROM passage WHERE vector IS NULL ORDER BY id LIMIT ?", count)
 
@@ -130,7 +132,7 @@ class PassageFile:
 
     def matching(self, query: str, count: int, *, phrase: bool = False) -> list[Found]:
         """Return the passages with the most telling words of a query, or with all of it as one phrase."""
-        words = _WORD.findall(_spaced(query))
+        words = _WORD.findall(_space_out(query))
         if not words:
             return []
         wanted = (
@@ -183,7 +185,7 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _spaced(text: str) -> str:
+def _space_out(text: str) -> str:
     return _UNSPACED.sub(r" \1 ", text)
 
 

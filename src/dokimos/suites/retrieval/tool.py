@@ -74,7 +74,7 @@ class Collection:
             return []
         count = top_k or self.block.top_k
         least = self.block.least_score or 0.0
-        found = await self._ranked(query, count)
+        found = await self._rank(query, count)
         kept = [each for each in found[:count] if each.score >= least]
         return await call_in_thread(lambda: [self._passage(each) for each in kept])
 
@@ -82,18 +82,18 @@ class Collection:
         """Close the file."""
         self._file.close()
 
-    async def _ranked(self, query: str, count: int) -> list[Found]:
+    async def _rank(self, query: str, count: int) -> list[Found]:
         if self._mode != "hybrid":
-            return await self._ranking(self._mode, query, count)
+            return await self._rank_by(self._mode, query, count)
         block = self.block
         assert isinstance(block, HierarchicalDocumentTool)
         rankings = {
-            mode: (weight, await self._ranking(mode, query, max(CANDIDATES, 5 * count)))
+            mode: (weight, await self._rank_by(mode, query, max(CANDIDATES, 5 * count)))
             for mode, weight in _weights(block, self._embedder).items()
         }
-        return fused(list(rankings.values()), k=block.rrf_k)
+        return fuse_rankings(list(rankings.values()), k=block.rrf_k)
 
-    async def _ranking(self, mode: SearchMode, query: str, count: int) -> list[Found]:
+    async def _rank_by(self, mode: SearchMode, query: str, count: int) -> list[Found]:
         if mode != "semantic":
             by_words = partial(self._file.matching, query, count, phrase=mode == "exact")
             return _of_the_best(await call_in_thread(by_words))
@@ -109,7 +109,7 @@ class Collection:
 
     def _passage(self, found: Found) -> Passage:
         entry = self._file.entry(found.id)
-        return Passage(entry.shown, entry.source, entry.headings, found.score, entry.metadata)
+        return Passage(entry.full_text, entry.source, entry.headings, found.score, entry.metadata)
 
 
 async def open_collection(
@@ -141,7 +141,7 @@ async def open_collection(
         async with one_at_a_time_async(path.with_suffix(".lock")):
             if not path.exists():
                 await _build(path, series, block, files, folder, embedder)
-    file = await call_in_thread(_opened, path)
+    file = await call_in_thread(_open_file, path)
     if embedder is not None:
         try:
             await _share(file, embedder)
@@ -151,7 +151,7 @@ async def open_collection(
     return Collection(block, file, embedder, warnings_of(block, embedder))
 
 
-def _opened(path: Path) -> PassageFile:
+def _open_file(path: Path) -> PassageFile:
     file = PassageFile(path)
     try:
         len(file)
@@ -173,7 +173,7 @@ def mode_of(block: AnyRetrievalTool, embedder: Embedder | None) -> SearchMode:
     return "keyword" if embedder is None and block.search_mode == "semantic" else block.search_mode
 
 
-def fused(rankings: Sequence[tuple[float, Sequence[Found]]], *, k: int) -> list[Found]:
+def fuse_rankings(rankings: Sequence[tuple[float, Sequence[Found]]], *, k: int) -> list[Found]:
     """Join weighted rankings by the reciprocals of their ranks; 1.0 is the first place in all of them.
 
     Cormack, Clarke and Buettcher, "Reciprocal rank fusion", SIGIR 2009.
@@ -212,7 +212,7 @@ async def _build(
 ) -> None:
     """Make the file of a collection, whole or not at all."""
     unfinished = path.with_suffix(".partial")
-    file = await call_in_thread(_begun, unfinished, block, files, folder)
+    file = await call_in_thread(_create_or_continue, unfinished, block, files, folder)
     with contextlib.ExitStack() as stack:
         stack.callback(file.close)
         if embedder is not None:
@@ -224,7 +224,7 @@ async def _build(
     _forget_old(path, series)
 
 
-def _begun(path: Path, block: AnyRetrievalTool, files: list[Path], folder: Path) -> PassageFile:
+def _create_or_continue(path: Path, block: AnyRetrievalTool, files: list[Path], folder: Path) -> PassageFile:
     """Go on with what a killed process has left, or start anew."""
     if path.exists():
         file = PassageFile(path, writable=True)
@@ -235,11 +235,11 @@ def _begun(path: Path, block: AnyRetrievalTool, files: list[Path], folder: Path)
     path.unlink(missing_ok=True)
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
     contextual = getattr(block, "contextual_embeddings", False)
-    return PassageFile.begun(path, entries_of(block, files, folder), with_headings=contextual)
+    return PassageFile.create(path, entries_of(block, files, folder), with_headings=contextual)
 
 
 async def _embed_all(file: PassageFile, embedder: Embedder, stores: Sequence[CallStore]) -> None:
-    while rows := await call_in_thread(file.unembedded, EMBEDDED_AT_ONCE):
+    while rows := await call_in_thread(file.list_unembedded, EMBEDDED_AT_ONCE):
         vectors = await embed(embedder, [text for _, text in rows], stores=stores)
         if file.dimensions not in (None, len(vectors[0])):
             raise ConfigurationError(
@@ -300,7 +300,7 @@ def _mark(data: bytes) -> str:
 
 def warnings_of(block: AnyRetrievalTool, embedder: Embedder | None) -> list[str]:
     """Say what of a tool's block has no effect, or not the one that is asked for."""
-    found = [f"the tool {block.name}: {key} has no effect." for key in block.ignored()]
+    found = [f"the tool {block.name}: {key} has no effect." for key in block.list_ignored_keys()]
     if embedder is None and needs_vectors(block):
         found.append(
             f"the tool {block.name} searches by words alone, since no embedder is named; give "

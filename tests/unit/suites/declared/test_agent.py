@@ -401,7 +401,7 @@ class FakeBackend:
 def backends(monkeypatch, declare, *made):
     """Return what an agent of these backends gives to as many cases, or why it gives none."""
     left = list(made)
-    monkeypatch.setattr(application, "_made", lambda plan: left.pop(0))
+    monkeypatch.setattr(application, "_build_backend", lambda plan: left.pop(0))
     agent = declare(CASE).application
 
     async def given():

@@ -138,11 +138,11 @@ def test_reading_has_a_limit_in_time(tmp_path, monkeypatch, wait_until):
 def downloads(monkeypatch):
     asked = []
 
-    async def fetched(url, seconds):
+    async def download(url, seconds):
         asked.append(url)
         return PNG
 
-    monkeypatch.setattr(inputs, "fetched", fetched)
+    monkeypatch.setattr(inputs, "download", download)
     return asked
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dokimos.suites.retrieval.chunking import (
     Chunk,
     chunks_of,
-    estimated_tokens,
+    estimate_tokens,
     heading_path,
     sections_of,
 )
@@ -58,10 +58,10 @@ def test_chunks_with_overlap_hold_all_of_the_text_in_order(text, limit, overlap)
 
 @given(texts | prose, st.integers(1, 30))
 def test_tokens_limit_chunks_too(text, limit):
-    chunks = chunks_of(text, limit=limit, size=estimated_tokens)
+    chunks = chunks_of(text, limit=limit, size=estimate_tokens)
 
     assert without_space("".join(chunks)) == without_space(text)
-    assert all(estimated_tokens(chunk) <= limit for chunk in chunks)
+    assert all(estimate_tokens(chunk) <= limit for chunk in chunks)
 
 
 @given(headings, st.integers(20, 80), st.integers(0, 10))
@@ -79,8 +79,8 @@ def test_sections_keep_every_word_below_its_headings(text, limit, overlap):
             for word in line.split():
                 assert word in found
     for chunk in chunks:
-        path = min(estimated_tokens(heading_path(chunk.headings)), limit // 2)
-        assert path + estimated_tokens(chunk.text) <= limit
+        path = min(estimate_tokens(heading_path(chunk.headings)), limit // 2)
+        assert path + estimate_tokens(chunk.text) <= limit
 
 
 def test_paragraphs_are_kept_whole_where_they_fit():
@@ -120,7 +120,7 @@ def test_a_heading_above_another_is_no_chunk_but_a_last_one_is():
     chunks = sections_of("# Guide\n## Install\nRun it.\n## Licence\n", limit=100)
 
     assert [chunk.headings for chunk in chunks] == [("Guide", "Install"), ("Guide", "Licence")]
-    assert chunks[1].shown == "Guide > Licence"
+    assert chunks[1].full_text == "Guide > Licence"
 
 
 def test_a_comment_in_code_is_no_heading():
@@ -141,8 +141,8 @@ def test_headings_are_read_as_markdown_has_them(line, heading):
 
 
 def test_a_chunk_is_shown_below_its_path():
-    assert Chunk("text", ("A", "B")).shown == "A > B\n\ntext"
-    assert Chunk("text").shown == "text"
+    assert Chunk("text", ("A", "B")).full_text == "A > B\n\ntext"
+    assert Chunk("text").full_text == "text"
     assert heading_path(()) == ""
 
 

@@ -65,8 +65,8 @@ def test_every_key_of_the_reference_is_accepted():
 
     assert store.vector_fields == ("title", "content")
     assert (store.least_score, law.least_score) == (0.3, 0.1)
-    assert store.ignored() == ["database"]
-    assert law.ignored() == [
+    assert store.list_ignored_keys() == ["database"]
+    assert law.list_ignored_keys() == [
         "database", "keyword_index", "document_domain", "max_subsection_depth", "context_max_tokens",
         "context_concurrency", "context_model", "extract_definitions", "enable_reranking", "reranker_model",
     ]  # fmt: skip
@@ -78,13 +78,13 @@ def test_the_usual_values_are_those_of_the_reference():
 
     assert (store.chunk_size, store.chunk_overlap, store.top_k, store.search_mode) == (512, 0, 5, "semantic")
     assert (law.max_chunk_tokens, law.chunk_overlap, law.top_k, law.search_mode) == (800, 50, 10, "hybrid")
-    assert store.ignored() == law.ignored() == []
+    assert store.list_ignored_keys() == law.list_ignored_keys() == []
 
 
 def test_a_local_database_is_nothing_to_complain_about():
     block = {"name": "kb", "source": "docs", "database": {"provider": "in-memory"}}
 
-    assert VectorstoreTool.model_validate(block).ignored() == []
+    assert VectorstoreTool.model_validate(block).list_ignored_keys() == []
 
 
 @pytest.mark.parametrize(

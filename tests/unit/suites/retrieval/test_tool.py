@@ -12,7 +12,7 @@ from dokimos.judges.run_scope import RunScope, enter_scope
 from dokimos.suites.retrieval import store, tool
 from dokimos.suites.retrieval.schema import VectorstoreTool
 from dokimos.suites.retrieval.store import Found, PassageFile
-from dokimos.suites.retrieval.tool import fused, open_collection
+from dokimos.suites.retrieval.tool import fuse_rankings, open_collection
 
 PETS = {
     "docs/cats.md": "# Cats\n\nCats purr when they are content.\n\n## Food\n\nCats eat fish and chicken.\n",
@@ -115,7 +115,7 @@ def test_rankings_are_joined_by_the_reciprocals_of_their_ranks():
     first = [Found(1, 0.9), Found(2, 0.8)]
     second = [Found(2, 5.0), Found(3, 1.0)]
 
-    joined = fused([(0.5, first), (0.5, second)], k=60)
+    joined = fuse_rankings([(0.5, first), (0.5, second)], k=60)
 
     best = 1 / 61
     assert [each.id for each in joined] == [2, 1, 3]
@@ -280,11 +280,11 @@ def test_records_carry_their_fields(library):
 
 
 def test_many_who_open_a_collection_at_once_build_it_once(pets):
-    async def opened(times):
+    async def open_at_once(times):
         keys = {"embedder": pets.embedder, "cache_dir": pets.cache}
         return await asyncio.gather(*(open_collection(KB, pets.path, **keys) for _ in range(times)))
 
-    collections = asyncio.run(opened(8))
+    collections = asyncio.run(open_at_once(8))
 
     assert len({collection.path for collection in collections}) == 1
     assert len(pets.embedder.texts) == 3
