@@ -122,7 +122,7 @@ class HttpJudge(ABC):
             ("headers", {name: Secret(value) for name, value in self.headers.items()}),
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
-            ("_forms", {}),
+            ("_templates", {}),
         ):
             object.__setattr__(self, name, value)
 
