@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dokimos.experiment.experiment import evaluate as evaluate
     from dokimos.experiment.experiment import evaluate_async as evaluate_async
     from dokimos.experiment.merging import merge_results as merge_results
-    from dokimos.experiment.options import RunOptions as RunOptions
+    from dokimos.experiment.run_options import RunOptions as RunOptions
     from dokimos.experiment.task import Task as Task
     from dokimos.exporters.base import export as export
     from dokimos.exporters.base import render as render
@@ -98,7 +98,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Reporter": "reporting.protocol",
     "RunComparison": "comparison.diff",
     "RunHandle": "reporting.protocol",
-    "RunOptions": "experiment.options",
+    "RunOptions": "experiment.run_options",
     "RunResult": "core.results",
     "RunStatus": "core.results",
     "Score": "core.results",

@@ -18,7 +18,7 @@ from dokimos.errors import EndpointDownError
 from dokimos.evaluators import EmbeddingSimilarity, ExactMatch
 from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.experiment import model_calls
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.base import export
 from dokimos.http import backoff
 from dokimos.http.breaker import Breaker, Breakers, forget_outages

@@ -143,8 +143,8 @@ def run(*arguments):
 
 
 def latest():
-    from dokimos.experiment.folders import find_run, runs_root
-    from dokimos.experiment.store import load_run
+    from dokimos.experiment.run_folders import find_run, runs_root
+    from dokimos.experiment.run_loading import load_run
 
     return load_run(find_run("latest", runs_root(None)))
 

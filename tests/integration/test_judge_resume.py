@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 from dokimos.judges.run_call_store import RunCallStore
 
 ITEMS = 16

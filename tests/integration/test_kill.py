@@ -17,8 +17,8 @@ import pytest
 from dokimos.core.jsonable import jsonable
 from dokimos.core.results import ExperimentResult
 from dokimos.errors import RunLockedError
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
+from dokimos.experiment.run_lock import RunLock
 
 ITEMS = 40
 PARALLELISM = 4
@@ -162,7 +162,7 @@ def test_a_killed_run_repeats_only_what_was_in_flight_and_ends_in_the_same_resul
 LOCKED = """
 import sys
 from pathlib import Path
-from dokimos.experiment.lock import RunLock
+from dokimos.experiment.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 print("locked", flush=True)
 input()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.experiment.store import list_runs, load_run
+from dokimos.experiment.run_loading import list_runs, load_run
 from dokimos.optimizer.optimizing import optimize_suite
 
 SERVERS = Path(__file__).parents[1] / "servers"

@@ -20,9 +20,9 @@ from dokimos.errors import DatasetError, RunLockedError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.folders import list_run_folders, runs_root
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.store import list_runs, load_run
+from dokimos.experiment.run_folders import list_run_folders, runs_root
+from dokimos.experiment.run_loading import list_runs, load_run
+from dokimos.experiment.run_lock import RunLock
 
 
 @pytest.fixture(autouse=True)

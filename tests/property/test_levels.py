@@ -11,7 +11,7 @@ from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunRe
 from dokimos.core.summary import RunSummary, Tally
 from dokimos.errors import EvalAssertionError
 from dokimos.evaluators.llm.base import aggregate_scores
-from dokimos.experiment.wanted import parse_wanted
+from dokimos.experiment.required_levels import parse_levels
 from dokimos.testing.assertions import assert_scores
 
 DECIMALS = st.sampled_from((10, 20, 25, 50, 100, 1000))
@@ -64,8 +64,8 @@ def test_its_own_mean_as_level_is_reached_and_the_next_hundredth_is_not(runs, lo
         level = Fraction(hundredths, 100)
         reached = exact <= level if lower else exact >= level
         for spec in (f"E={float(level)}", f"E={hundredths}%"):
-            [wanted] = parse_wanted([spec])
-            assert (wanted.miss(result) is None) == reached
+            [wanted] = parse_levels([spec])
+            assert (wanted.explain_miss(result) is None) == reached
         assert (result.average_score("E") >= float(level)) == (exact >= level)
         assert passes(lambda at: assert_scores(result, {"E": at}), float(level)) == reached
 
@@ -77,9 +77,9 @@ def test_a_pass_rate_reaches_the_level_that_its_counts_reach(runs):
     assert result.pass_rate == float(exact)
     for hundredths in range(101):
         reached = exact >= Fraction(hundredths, 100)
-        [percent], [share] = parse_wanted([f"{hundredths}%"]), parse_wanted([str(hundredths / 100)])
+        [percent], [share] = parse_levels([f"{hundredths}%"]), parse_levels([str(hundredths / 100)])
         assert percent == share
-        assert (percent.miss(result) is None) == reached
+        assert (percent.explain_miss(result) is None) == reached
         assert passes(lambda at: assert_scores(result, pass_rate=at), hundredths / 100) == reached
 
 

@@ -20,7 +20,7 @@ def changes_since(previous: Path, result: ExperimentResult) -> Iterator[str]:
     from dokimos.comparison.comparing import compare_runs
     from dokimos.comparison.snapshot import Snapshot
     from dokimos.errors import DokimosError
-    from dokimos.experiment.store import load_run
+    from dokimos.experiment.run_loading import load_run
 
     try:
         comparison = compare_runs(Snapshot.of(load_run(previous)), Snapshot.of(result))

@@ -103,7 +103,7 @@ def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None
     """Return the estimate, and the run of the sample where one had to be run."""
     from dokimos.cli.run import build_experiment
     from dokimos.experiment.estimate import estimate_run
-    from dokimos.experiment.folders import find_run, runs_root
+    from dokimos.experiment.run_folders import find_run, runs_root
 
     experiment = build_experiment(target, settings)
     chosen = _marks(experiment)
@@ -132,9 +132,9 @@ def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None
 
 
 def _marks(experiment: Experiment) -> list[str]:
-    from dokimos.experiment.part import hashed_examples
+    from dokimos.experiment.run_part import hash_examples
 
-    marks = [mark for _, mark in hashed_examples(experiment.dataset)]
+    marks = [mark for _, mark in hash_examples(experiment.dataset)]
     shard = experiment.options.shard
     return marks if shard is None else marks[shard[0] - 1 :: shard[1]]
 
@@ -147,10 +147,10 @@ def _earlier_results(
 
     from dokimos.cli.loop import runs_of
     from dokimos.errors import DokimosError
-    from dokimos.experiment.identity import Identity
-    from dokimos.experiment.journal import read_manifest
     from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
-    from dokimos.experiment.store import load_run
+    from dokimos.experiment.run_identity import Identity
+    from dokimos.experiment.run_journal import read_manifest
+    from dokimos.experiment.run_loading import load_run
 
     now = Identity.of(experiment)
     for folder in islice(runs_of(target, root), MOST_RUNS):
@@ -221,7 +221,7 @@ def _run_sample(
 ) -> ExperimentResult:
     """Run the first, the middle and the last item for real."""
     from dokimos.cli.run import carry_out
-    from dokimos.experiment.part import Part
+    from dokimos.experiment.run_part import Part
 
     places = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
     part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[place] for place in places))

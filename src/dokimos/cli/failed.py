@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
     from dokimos.core.results import ExperimentResult, ItemResult
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.failed import FailedSelection, LastStates
+    from dokimos.experiment.failed_items import FailedSelection, LastStates
 
 MOST_NAMED: Final = 10
 
@@ -29,8 +29,8 @@ def choose_failed(
         ConfigurationError: where items failed, and none of them is chosen now.
     """
     from dokimos.cli.run import select_rows
-    from dokimos.experiment.failed import last_states, select_failed
-    from dokimos.experiment.folders import runs_root
+    from dokimos.experiment.failed_items import last_states, select_failed
+    from dokimos.experiment.run_folders import runs_root
 
     folder = Path(settings.extra["failed"])
     last = last_states(folder, runs_root(settings.extra.get("run_dir")))
@@ -83,7 +83,7 @@ def _be(count: int) -> str:
 
 def _has_ended_early(folder: Path) -> bool:
     from dokimos.core.results import RunStatus
-    from dokimos.experiment.store import last_record
+    from dokimos.experiment.run_loading import last_record
 
     outcome = last_record(folder / "journal.jsonl")
     return outcome is None or outcome.get("status") not in (RunStatus.COMPLETED, RunStatus.BROKEN)
@@ -108,7 +108,7 @@ def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: s
 
 def _culprits_now(result: ExperimentResult) -> dict[int, tuple[str, ...]]:
     """Return by which evaluators each item fails, by its place among the chosen ones."""
-    from dokimos.experiment.failed import culprits_of
+    from dokimos.experiment.failed_items import culprits_of
 
     repeats: dict[int, list[ItemResult]] = {}
     for item in result.item_results:

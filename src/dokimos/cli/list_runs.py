@@ -11,7 +11,7 @@ from dokimos.cli.echo import echo
 from dokimos.cli.options import run_dir_option
 
 if TYPE_CHECKING:
-    from dokimos.experiment.store import RunListing
+    from dokimos.experiment.run_loading import RunListing
     from dokimos.reporting.tables import Table
 
 KEPT: Final = 20
@@ -27,17 +27,17 @@ KEPT: Final = 20
 @run_dir_option
 def list_runs(prune: bool, keep: int | None, run_dir: str | None) -> int:
     """List the runs kept here, the newest last; delete old ones."""
-    from dokimos.experiment import store
-    from dokimos.experiment.folders import runs_root
+    from dokimos.experiment import run_loading
+    from dokimos.experiment.run_folders import runs_root
 
     if keep is not None and not prune:
         raise click.UsageError("--keep needs --prune.")
     root = runs_root(run_dir)
-    listings = store.list_runs(root)
+    listings = run_loading.list_runs(root)
     if prune:
         kept = KEPT if keep is None else keep
         old = [listing.folder for listing in listings[: max(0, len(listings) - kept)]]
-        deleted = store.prune_runs(old)
+        deleted = run_loading.prune_runs(old)
         echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
         return 0
     if not listings:

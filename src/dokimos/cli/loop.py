@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dokimos.cli.run import RunSettings
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.failed import FailedSelection
+    from dokimos.experiment.failed_items import FailedSelection
     from dokimos.experiment.reuse import EarlierOutputs
 
 NEWEST: Final = "newest"
@@ -136,8 +136,8 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
 
 def _previous_run(target: str, settings: RunSettings) -> Path | None:
     """Return the newest whole run of a target."""
-    from dokimos.experiment.folders import runs_root
-    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.run_folders import runs_root
+    from dokimos.experiment.run_journal import read_manifest
 
     folders = runs_of(target, runs_root(settings.extra.get("run_dir")))
     return next((folder for folder in folders if not read_manifest(folder).get("part")), None)
@@ -166,7 +166,7 @@ def _check_failed(settings: RunSettings) -> None:
 def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_suites: bool) -> Path:
     from dokimos.cli.run import is_suite
     from dokimos.errors import ConfigurationError
-    from dokimos.experiment.folders import find_run, runs_root
+    from dokimos.experiment.run_folders import find_run, runs_root
 
     root = runs_root(settings.extra.get("run_dir"))
     if failed != NEWEST:
@@ -191,8 +191,8 @@ def runs_of(target: str | None, root: Path) -> Iterator[Path]:
     """
     from dokimos.cli.targets import absolute_target
     from dokimos.errors import JournalError
-    from dokimos.experiment.folders import list_run_folders
-    from dokimos.experiment.journal import JOURNAL_FILE, read_manifest
+    from dokimos.experiment.run_folders import list_run_folders
+    from dokimos.experiment.run_journal import JOURNAL_FILE, read_manifest
 
     wanted = None if target is None else absolute_target(target)
     for folder in reversed(list_run_folders(root)):
@@ -210,7 +210,7 @@ def runs_of(target: str | None, root: Path) -> Iterator[Path]:
 
 
 def _launch_of(folder: Path) -> Any:
-    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.run_journal import read_manifest
 
     return read_manifest(folder).get("launch")
 
@@ -232,8 +232,8 @@ def _find_reusable_outputs(
         return None
     from itertools import islice
 
-    from dokimos.experiment.folders import find_run, runs_root
     from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
+    from dokimos.experiment.run_folders import find_run, runs_root
 
     root = runs_root(extra.get("run_dir"))
     asked = extra.get("reuse")
@@ -286,8 +286,8 @@ def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked
 
 def _nothing_changed(target: str, failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
     from dokimos.cli.targets import absolute_target
-    from dokimos.experiment.identity import Identity
-    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.run_identity import Identity
+    from dokimos.experiment.run_journal import read_manifest
 
     run = next(one for one in earlier if one.folder == failed)
     now = Identity.of(experiment)

@@ -40,11 +40,11 @@ def merge(
     from dokimos.cli.options import check_outputs, check_volume, load_result_argument
     from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.experiment.merging import merge_results
-    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.experiment.required_levels import parse_levels
 
     check_volume(quiet, verbose)
     check_outputs(outputs)
-    wanted = parse_wanted(fail_under)
+    wanted = parse_levels(fail_under)
     merged = merge_results([load_result_argument(result, run_dir) for result in results])
     criteria = Criteria.of(wanted, allow_errors, of_this_run=False)
     return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(merged)

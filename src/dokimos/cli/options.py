@@ -141,7 +141,7 @@ def run_dir_option(command: F) -> F:
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete run ids, the newest first."""
-    from dokimos.experiment.folders import list_run_folders, runs_root
+    from dokimos.experiment.run_folders import list_run_folders, runs_root
 
     folders = list_run_folders(runs_root(ctx.params.get("run_dir")))
     return [folder.name for folder in reversed(folders) if folder.name.startswith(incomplete)]
@@ -190,8 +190,8 @@ def write_outputs(result: ExperimentResult, outputs: Sequence[str]) -> list[Path
 
 def load_result_argument(argument: str, run_dir: str | None = None) -> ExperimentResult:
     """Read a result given as a run id, a run folder or a JSON export."""
-    from dokimos.experiment.folders import find_run, runs_root
-    from dokimos.experiment.store import load_run
+    from dokimos.experiment.run_folders import find_run, runs_root
+    from dokimos.experiment.run_loading import load_run
 
     if Path(argument).is_file():
         from dokimos.exporters.json import load_result

@@ -18,7 +18,7 @@ from dokimos.core.unjudged import (
     is_allowed,
 )
 from dokimos.errors import ConfigurationError
-from dokimos.experiment.wanted import Wanted, compare
+from dokimos.experiment.required_levels import RequiredLevel, compare
 from dokimos.reporting.console import make_console, print_result, verdict_line
 
 
@@ -26,7 +26,7 @@ from dokimos.reporting.console import make_console, print_result, verdict_line
 class Criteria:
     """What a result has to be like for the exit status to be 0."""
 
-    levels: Sequence[Wanted] = ()
+    levels: Sequence[RequiredLevel] = ()
     allowed_errors: ErrorAllowance = 0
     every_item: bool = False
     """Whether each item has to pass where no level is asked for, as in suites."""
@@ -38,7 +38,7 @@ class Criteria:
     @classmethod
     def of(
         cls,
-        levels: Sequence[Wanted],
+        levels: Sequence[RequiredLevel],
         allow_errors: str | None,
         *,
         every_item: bool = False,

@@ -52,11 +52,11 @@ def rescore(
     from dokimos.cli.specs import build_evaluators
     from dokimos.core.results import RunStatus
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.experiment.required_levels import parse_levels
 
     check_volume(quiet, verbose)
     check_outputs(outputs)
-    wanted = parse_wanted(fail_under)
+    wanted = parse_levels(fail_under)
     evaluators = build_evaluators(specs)
     found = load_result_argument(result, run_dir)
     scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))

@@ -51,8 +51,8 @@ def resume(
     """
     from dokimos.cli.run import RunSettings, execute
     from dokimos.errors import ConfigurationError
-    from dokimos.experiment.folders import find_run, runs_root
-    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.run_folders import find_run, runs_root
+    from dokimos.experiment.run_journal import read_manifest
 
     folder = find_run(run, runs_root(run_dir))
     launch = read_manifest(folder).get("launch")

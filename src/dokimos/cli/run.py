@@ -30,7 +30,7 @@ from dokimos.cli.watched import check_watch, reporting_files
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.wanted import Wanted
+    from dokimos.experiment.required_levels import RequiredLevel
 
 
 _OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
@@ -181,13 +181,13 @@ def execute(
         )
     from dokimos.cli.outcome import Criteria, Presentation
     from dokimos.errors import DokimosError, RunInterrupted
-    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.experiment.required_levels import parse_levels
     from dokimos.runtime.opened_files import files_read
 
     files_read.start()
     check_volume(quiet, verbose)
     check_outputs(outputs)
-    wanted = parse_wanted(fail_under)
+    wanted = parse_levels(fail_under)
     loop = prepare_loop(target, settings)
     if loop is None:
         return 0
@@ -218,10 +218,10 @@ def carry_out(target: str, settings: RunSettings) -> ExperimentResult:
     return _run(target, settings, ())
 
 
-def _run(target: str, settings: RunSettings, wanted: Sequence[Wanted]) -> ExperimentResult:
+def _run(target: str, settings: RunSettings, wanted: Sequence[RequiredLevel]) -> ExperimentResult:
     from dokimos.cli.targets import absolute_target, evaluation_file
-    from dokimos.experiment.part import Part
     from dokimos.experiment.record import Launch
+    from dokimos.experiment.run_part import Part
     from dokimos.runtime.opened_files import files_read
 
     experiment = build_experiment(target, settings)
@@ -339,7 +339,7 @@ def select_rows(dataset: Any, settings: RunSettings) -> Any:
     """Return the rows that the settings ask for. Raises `ConfigurationError` where none is left."""
     from dokimos.cli.specs import example_filter
     from dokimos.errors import ConfigurationError
-    from dokimos.experiment.part import Part, subset_of
+    from dokimos.experiment.run_part import Part, subset_of
 
     if settings.filters or settings.limit is not None:
         keep = example_filter(settings.filters)

@@ -36,7 +36,7 @@ def show(
     """
     from dokimos.cli.options import check_volume, load_result_argument
     from dokimos.cli.outcome import Criteria, Presentation
-    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.experiment.required_levels import parse_levels
 
     if item is not None and (fail_under or quiet or verbose):
         raise click.UsageError("--item shows one item; --fail-under, -q and -v are about the whole result.")
@@ -47,7 +47,7 @@ def show(
     if item is not None:
         _show_item(found, item, as_json=as_json)
         return 0
-    criteria = Criteria.of(parse_wanted(fail_under), None, of_this_run=False)
+    criteria = Criteria.of(parse_levels(fail_under), None, of_this_run=False)
     presentation = Presentation(criteria=criteria, quiet=quiet, verbose=verbose)
     if fail_under:
         return presentation.show(found)

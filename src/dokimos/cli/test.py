@@ -197,12 +197,12 @@ def execute_suite(
     from dokimos.cli.outcome import Criteria
     from dokimos.cli.run import carry_out
     from dokimos.errors import DokimosError, RunInterrupted
-    from dokimos.experiment.wanted import parse_wanted
+    from dokimos.experiment.required_levels import parse_levels
     from dokimos.runtime.opened_files import files_read
 
     files_read.start()
     _check_outputs(outputs, format_)
-    criteria = Criteria.of(parse_wanted(fail_under), settings.allow_errors, every_item=True, strict=strict)
+    criteria = Criteria.of(parse_levels(fail_under), settings.allow_errors, every_item=True, strict=strict)
     suite = _load(target, settings)
     if not suite.cases_to_run:
         echo("No tests to execute.")
@@ -258,7 +258,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
 
 
 def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
-    from dokimos.experiment.left_out import NOT_RUN
+    from dokimos.experiment.fail_fast import NOT_RUN
     from dokimos.reporting.console import ASCII_SIGNS, Signs
     from dokimos.reporting.worst_items import first_tracebacks
     from dokimos.suites.console import render_item, render_not_run, render_skipped, render_summary
@@ -292,7 +292,7 @@ def _echo(lines: Iterable[Line]) -> None:
 
 def _status(result: ExperimentResult, criteria: Criteria) -> int:
     from dokimos.cli.outcome import check_problems, exit_status
-    from dokimos.experiment.wanted import compare
+    from dokimos.experiment.required_levels import compare
 
     misses, problems = compare(criteria.levels, result)
     for miss in misses:

@@ -30,7 +30,7 @@ def view(suite: str | None, run_dir: str | None, output: str | None, no_browser:
     """
     from dokimos.cli.options import check_writable
     from dokimos.dashboard.page import dashboard
-    from dokimos.experiment.folders import runs_root
+    from dokimos.experiment.run_folders import runs_root
     from dokimos.exporters.base import write_report
 
     root = runs_root(run_dir)

@@ -125,9 +125,9 @@ class FileStates:
 
 
 def _content(path: str) -> str:
-    from dokimos.experiment.code_record import content_mark
+    from dokimos.experiment.code_record import hash_content
 
-    return content_mark(path)
+    return hash_content(path)
 
 
 @dataclass

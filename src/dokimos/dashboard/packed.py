@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import JsonValue
 from dokimos.dashboard.overview import overview_of, verdicts_of
-from dokimos.experiment.journal import JOURNAL_FILE, MANIFEST_FILE
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_journal import JOURNAL_FILE, MANIFEST_FILE
+from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.html_data import Packer
 from dokimos.exporters.items import items_of, tag_keys
 from dokimos.version import __version__

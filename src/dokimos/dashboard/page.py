@@ -15,7 +15,7 @@ from dokimos.core.markup import Html, data_element, foreign, join, tag, text_ele
 from dokimos.dashboard.overview import Verdicts, drop_since
 from dokimos.dashboard.packed import PackedRun, pack_run
 from dokimos.errors import DokimosError
-from dokimos.experiment.folders import list_run_folders
+from dokimos.experiment.run_folders import list_run_folders
 from dokimos.exporters.html import ITEM_SCRIPTS
 from dokimos.exporters.html_page import asset, bundled, page
 

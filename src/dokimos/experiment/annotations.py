@@ -14,9 +14,9 @@ _MOST_DEPTH: Final = 20
 
 
 def annotation_names(
-    annotation: Any, wanted: type, names: frozenset[str], namespace: Mapping[str, Any]
+    annotation: Any, target: type, names: frozenset[str], namespace: Mapping[str, Any]
 ) -> bool:
-    """Say whether an annotation is `wanted` or a subclass of it, alone, generic, annotated or in a union.
+    """Say whether an annotation is `target` or a subclass of it, alone, generic, annotated or in a union.
 
     Args:
         annotation: A type, or the text of one.
@@ -24,12 +24,12 @@ def annotation_names(
         names: What it may be called where a text cannot be looked up, as under `TYPE_CHECKING`.
         namespace: Where a text is looked up.
     """
-    return _Search(wanted, names, namespace).matches(annotation, 0)
+    return _Search(target, names, namespace).matches(annotation, 0)
 
 
 class _Search:
-    def __init__(self, wanted: type, names: frozenset[str], namespace: Mapping[str, Any]) -> None:
-        self._wanted = wanted
+    def __init__(self, target: type, names: frozenset[str], namespace: Mapping[str, Any]) -> None:
+        self._target = target
         self._names = names
         self._namespace = namespace
 
@@ -40,12 +40,12 @@ class _Search:
         if isinstance(text, str):
             return self._text_matches(text, depth)
         if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-            return self._is_wanted(annotation)
+            return self._is_target(annotation)
         return any(self.matches(part, depth + 1) for part in _parts(annotation))
 
-    def _is_wanted(self, kind: type) -> bool:
+    def _is_target(self, kind: type) -> bool:
         try:
-            return issubclass(kind, self._wanted)
+            return issubclass(kind, self._target)
         except TypeError:  # a class with a metaclass of its own
             return False
 

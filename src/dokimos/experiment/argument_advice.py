@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.text import format_list, plain_message
-from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, written
+from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, format_header
 
 _OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
 _SUBSCRIPT: Final = ("indices must be integers", "is not subscriptable", "object is not a mapping")
@@ -34,7 +34,7 @@ def _advice_on_example(error: BaseException, task: Any) -> str | None:
         return None
     return (
         "The task was called with the whole example; to be called with its input, write "
-        f"{written(task, 'question')}, or mark it with takes_input."
+        f"{format_header(task, 'question')}, or mark it with takes_input."
     )
 
 
@@ -46,7 +46,7 @@ def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, 
         return None
     return (
         f"The task was called with the input {arguments.key!r}, of type {kind}; to be called with the whole "
-        f"example, write {written(task, 'example: Example')}, or mark it with takes_example."
+        f"example, write {format_header(task, 'example: Example')}, or mark it with takes_example."
     )
 
 
@@ -57,8 +57,8 @@ def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any
     keys = [key for key in inputs if str(key).isidentifier()]
     return (
         f"The task was called with a mapping of the inputs {format_list(list(inputs))}; name its parameters "
-        f"like them, {written(task, ', '.join(keys[:3]))}, or take the whole example, "
-        f"{written(task, 'example: Example')}."
+        f"like them, {format_header(task, ', '.join(keys[:3]))}, or take the whole example, "
+        f"{format_header(task, 'example: Example')}."
     )
 
 

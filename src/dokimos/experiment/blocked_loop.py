@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from dokimos.evaluators import base
-from dokimos.experiment import calls
+from dokimos.experiment import task_calls
 from dokimos.experiment.task import task_attribute
 from dokimos.runtime.terminal_text import print_line
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.run_options import RunOptions
 
 EXIT_BLOCKED: Final = 3
 """The status of a command whose run broke, as the command line has it."""
@@ -28,7 +28,7 @@ def block_limits(plan: Experiment, options: RunOptions) -> dict[str, float]:
     reply = options.timeout
     if reply is None:
         reply = task_attribute(plan.task, "time_limit")
-    limits = {calls.__file__: reply, base.__file__: options.evaluator_timeout}
+    limits = {task_calls.__file__: reply, base.__file__: options.evaluator_timeout}
     return {file: seconds for file, seconds in limits.items() if seconds is not None}
 
 

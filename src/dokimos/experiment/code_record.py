@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from dokimos.core.jsonable import WIRE_CONFIG
-from dokimos.experiment.evaluation_code import answering_part, names_data_set
+from dokimos.experiment.evaluation_code import extract_answering_code, names_data_set
 from dokimos.runtime.opened_files import FilesRead, files_read
 from dokimos.version import __version__
 
@@ -30,13 +30,13 @@ WHOLE_BYTES: Final = 20_000_000
 COARSE_NS: Final = 2_000_000_000
 """How late a file system that keeps whole seconds may say that a file has changed."""
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-_OF_THE_SHELL: Final = frozenset({
+_SHELL_VARIABLES: Final = frozenset({
     "COLUMNS", "HOME", "HOSTNAME", "LINES", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM",
     "USER", "_",
 })  # fmt: skip
 """Variables that only count where the code names them as they are written."""
 _SYSTEM: Final = tuple(f"/{name}/" for name in ("proc", "sys", "dev", "run", "etc", "usr", "lib", "bin"))
-_NOT_OURS: Final = frozenset({
+_TOOL_FOLDERS: Final = frozenset({
     ".dokimos", ".git", ".hg", ".venv", ".tox", ".nox", ".cache", ".mypy_cache", ".pytest_cache",
     ".ruff_cache", "node_modules",
 })  # fmt: skip
@@ -67,41 +67,41 @@ class CodeRecord:
         """Record what this process has read since it began to note it; None where it has not."""
         if not files.started_ns:
             return None
-        asked = _asked_alone(files)
-        found = [path for path in project_files(files) if path not in asked]
-        code = [*found, *_rewritten_files(files, found)]
-        code += [*_absent_files(files, found), *_listed_folders(files, found)]
+        row_files = _find_row_files(files)
+        read_files = [path for path in project_files(files) if path not in row_files]
+        code = [*read_files, *_find_rewritten_files(files, read_files)]
+        code += [*_find_absent_files(files, read_files), *_find_listed_folders(files, read_files)]
         if files.is_full or len(code) > MOST_FILES:
             return None
-        evaluation, graders = _evaluation_of(files, code), _graders_of(files, code)
+        evaluation, graders = _find_evaluation_file(files, code), _find_graders(files, code)
         code = [path for path in code if path not in graders]
-        data = [*asked, *graders]
-        modified = [path for path in (*found, *data) if _changed_since(path, files.started_ns)]
+        data = [*row_files, *graders]
+        modified = [path for path in (*read_files, *data) if _has_changed_since(path, files.started_ns)]
         return cls(
-            code=_hashes(code, evaluation),
+            code=_hash_files(code, evaluation),
             evaluation=evaluation,
-            data=_hashes(data),
-            environment=_environment(code),
+            data=_hash_files(data),
+            environment=_hash_environment(code),
             edited=tuple(dict.fromkeys(modified)),
             programs=tuple(files.programs),
         )
 
     def code_changes(self) -> list[str]:
         """Name what an application is made of and has changed since, nothing if it is the same."""
-        changed = [*self.edited, *_differing(self.code, self.evaluation)]
-        if not changed and self.environment != _environment(self.code):
+        changed = [*self.edited, *_find_changed_files(self.code, self.evaluation)]
+        if not changed and self.environment != _hash_environment(self.code):
             changed.append("the installed packages or variables of the environment")
         return list(dict.fromkeys(changed))
 
     def data_changes(self) -> list[str]:
         """Name data sets and suites that have changed since."""
-        return _differing(self.data)
+        return _find_changed_files(self.data)
 
 
 def project_files(files: FilesRead = files_read) -> list[str]:
     """Return the files of the user's own that were read and not written: modules, prompts, data."""
-    found = dict.fromkeys([*map(_source_of, list(files.read)), *_loaded_files(), *list(files.data)])
-    unwritten = [path for path in found if path not in files.written]
+    read_files = dict.fromkeys([*map(_source_of, list(files.read)), *_list_module_files(), *list(files.data)])
+    unwritten = [path for path in read_files if path not in files.written]
     code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
     roots = _roots(code)
     rest = [path for path in unwritten if not path.endswith(".py") and is_project_file(path, roots)]
@@ -111,23 +111,23 @@ def project_files(files: FilesRead = files_read) -> list[str]:
 def watched_paths(files: FilesRead = files_read) -> list[str]:
     """Return what a run depends on: project files, files that are not there, and folders that were listed."""
     code = project_files(files)
-    return sorted({*code, *_absent_files(files, code), *_listed_folders(files, code)})
+    return sorted({*code, *_find_absent_files(files, code), *_find_listed_folders(files, code)})
 
 
-def _loaded_files() -> list[str]:
+def _list_module_files() -> list[str]:
     """Return the files of all modules of this process."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return [file for file in files if file]
 
 
-def _asked_alone(files: FilesRead) -> list[str]:
+def _find_row_files(files: FilesRead) -> list[str]:
     """Return the data sets and suites of which the application knows nothing but the rows that it is asked.
 
     It knows more of those that it opens itself, or that another module loads than that of the experiment,
     or that it names.
     """
     evaluation = files.evaluation
-    is_named = evaluation is not None and names_data_set(_content_or_nothing(evaluation))
+    is_named = evaluation is not None and names_data_set(_read_or_empty(evaluation))
     return [
         path
         for path, modules in files.data.items()
@@ -137,29 +137,29 @@ def _asked_alone(files: FilesRead) -> list[str]:
     ]
 
 
-def _rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
+def _find_rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
     """Return the files of the project that were read and written: they count as the run has left them."""
     roots = _roots(code)
     return [path for path in list(files.written) if path in files.opened and is_project_file(path, roots)]
 
 
-def _absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
+def _find_absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
     """Return what was looked for in vain in the project: it may be there next time."""
     roots = tuple(root.rstrip(os.sep) + os.sep for root in _roots(code))
     sought = dict.fromkeys([*files.read, *files.listed, *files.missing])
     return [
         path
         for path in sought
-        if (path.startswith(roots) or (path in files.missing and not path.startswith(_elsewhere())))
+        if (path.startswith(roots) or (path in files.missing and not path.startswith(_system_folders())))
         and not path.startswith(_not_of_project())
         and path not in files.written
         and not path.endswith(".pyc")
-        and not _is_kept_apart(path)
+        and not _is_in_tool_folder(path)
         and not os.path.lexists(path)
     ]
 
 
-def _listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
+def _find_listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
     """Return the folders of which the names were read: another file in them may change the answers."""
     roots = {root.rstrip(os.sep) + os.sep for root in _roots(code)}
     return [
@@ -167,8 +167,8 @@ def _listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
         for path in list(files.listed)
         if os.path.isdir(path)
         and not path.startswith(_not_of_project())
-        and not _is_kept_apart(path)
-        and ((path + os.sep).startswith(tuple(roots)) or not (path + os.sep).startswith(_elsewhere()))
+        and not _is_in_tool_folder(path)
+        and ((path + os.sep).startswith(tuple(roots)) or not (path + os.sep).startswith(_system_folders()))
     ]
 
 
@@ -177,7 +177,7 @@ def _roots(code: Iterable[str]) -> set[str]:
     return {os.getcwd(), *(os.path.dirname(path) for path in code if path.endswith(".py"))}
 
 
-def _elsewhere() -> tuple[str, ...]:
+def _system_folders() -> tuple[str, ...]:
     return (*_SYSTEM, tempfile.gettempdir() + os.sep)
 
 
@@ -198,16 +198,16 @@ def is_project_file(path: str, roots: Iterable[str] = ()) -> bool:
     """
     if path.startswith(_not_of_project()) or not os.path.isfile(path):
         return False
-    if _is_kept_apart(path):
+    if _is_in_tool_folder(path):
         return False
     if path.endswith(".py") or path.startswith(tuple(root.rstrip(os.sep) + os.sep for root in roots)):
         return True
-    return not path.startswith(_elsewhere())
+    return not path.startswith(_system_folders())
 
 
-def _is_kept_apart(path: str) -> bool:
+def _is_in_tool_folder(path: str) -> bool:
     """Say whether a file is in a folder of tools; one in which the whole project lies is none."""
-    return bool(_NOT_OURS & (set(path.split(os.sep)) - set(os.getcwd().split(os.sep))))
+    return bool(_TOOL_FOLDERS & (set(path.split(os.sep)) - set(os.getcwd().split(os.sep))))
 
 
 @cache
@@ -215,21 +215,21 @@ def _not_of_project() -> tuple[str, ...]:
     """Folders of Python, of installed packages and of dokimos."""
     own = Path(__file__).resolve().parents[1]
     paths = sysconfig.get_paths()
-    places = {str(own), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
-    places.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    folders = {str(own), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    folders.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     # Of a virtual environment all, unless the project lies in it; "/usr" may hold the project, too.
     if sys.prefix != sys.base_prefix and not os.getcwd().startswith(sys.prefix.rstrip(os.sep) + os.sep):
-        places.add(sys.prefix)
-    return tuple(f"{place.rstrip(os.sep)}{os.sep}" for place in places)
+        folders.add(sys.prefix)
+    return tuple(f"{folder.rstrip(os.sep)}{os.sep}" for folder in folders)
 
 
-def _evaluation_of(files: FilesRead, code: Iterable[str]) -> str | None:
+def _find_evaluation_file(files: FilesRead, code: Iterable[str]) -> str | None:
     """Return the file of the experiment, unless another module imports it, and may use its rows."""
     path = files.evaluation
     return path if path is not None and not _is_imported(path, code) else None
 
 
-def _graders_of(files: FilesRead, code: Iterable[str]) -> set[str]:
+def _find_graders(files: FilesRead, code: Iterable[str]) -> set[str]:
     """Return the files that only grade: no module imports them, and the application is not in them."""
     return {
         path
@@ -243,28 +243,28 @@ def _is_imported(path: str, code: Iterable[str]) -> bool:
     name = re.escape(os.path.splitext(os.path.basename(path))[0].encode())
     importing = re.compile(rb"^\s*(from|import)\b.*\b" + name + rb"\b", re.MULTILINE)
     others = (other for other in code if other != path and other.endswith(".py"))
-    return any(importing.search(_content_or_nothing(other)) for other in others)
+    return any(importing.search(_read_or_empty(other)) for other in others)
 
 
-def _hashes(paths: Iterable[str], evaluation: str | None = None) -> dict[str, str]:
-    return {path: _mark(path, evaluation) for path in paths}
+def _hash_files(paths: Iterable[str], evaluation: str | None = None) -> dict[str, str]:
+    return {path: _hash_file(path, evaluation) for path in paths}
 
 
-def _mark(path: str, evaluation: str | None) -> str:
+def _hash_file(path: str, evaluation: str | None) -> str:
     """Return a hash of a file's content; of the experiment's own, of what bears upon the answers."""
     if path != evaluation:
-        return content_mark(path)
-    return hashlib.blake2b(answering_part(_content_or_nothing(path)), digest_size=8).hexdigest()
+        return hash_content(path)
+    return hashlib.blake2b(extract_answering_code(_read_or_empty(path)), digest_size=8).hexdigest()
 
 
-def _content_or_nothing(path: str) -> bytes:
+def _read_or_empty(path: str) -> bytes:
     try:
-        return _content(path)
+        return _read_file(path)
     except OSError:
         return b""
 
 
-def content_mark(path: str) -> str:
+def hash_content(path: str) -> str:
     """Return a hash of a file's content, or of a folder's names; empty where it cannot be read.
 
     It tells files that can be executed from those that cannot: who starts one gets an error of the other.
@@ -278,7 +278,7 @@ def content_mark(path: str) -> str:
             return f"{status.st_size}-{status.st_mtime_ns}"
         # Not `open`: a look at a file must not count as one of the application's.
         executable = "x" if status.st_mode & 0o111 else ""
-        return hashlib.blake2b(_content(path), digest_size=8).hexdigest() + executable
+        return hashlib.blake2b(_read_file(path), digest_size=8).hexdigest() + executable
     except OSError:
         return ""
 
@@ -288,17 +288,17 @@ def shown_names(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if not name.startswith((".", "__pycache__")))
 
 
-def _content(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
 
-def _differing(hashes: Mapping[str, str], evaluation: str | None = None) -> list[str]:
-    return [path for path, before in hashes.items() if _mark(path, evaluation) != before]
+def _find_changed_files(hashes: Mapping[str, str], evaluation: str | None = None) -> list[str]:
+    return [path for path, before in hashes.items() if _hash_file(path, evaluation) != before]
 
 
-def _changed_since(path: str, start_ns: int) -> bool:
+def _has_changed_since(path: str, start_ns: int) -> bool:
     try:
         status = os.stat(path)
     except OSError:
@@ -307,13 +307,13 @@ def _changed_since(path: str, start_ns: int) -> bool:
     return changed >= (start_ns if changed % 1_000_000_000 else start_ns - COARSE_NS)
 
 
-def _environment(code: Iterable[str]) -> str:
+def _hash_environment(code: Iterable[str]) -> str:
     words: set[str] = set()
     for path in code:
         if path.endswith(".py"):
-            words.update(name.decode() for name in _NAME.findall(_content_or_nothing(path)))
+            words.update(name.decode() for name in _NAME.findall(_read_or_empty(path)))
     variables = {name: value for name, value in os.environ.items() if _is_named(name, words)}
-    parts: list[Any] = [sys.version, __version__, _installed(), sorted(variables.items())]
+    parts: list[Any] = [sys.version, __version__, _list_installed_packages(), sorted(variables.items())]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
@@ -321,17 +321,17 @@ def _is_named(variable: str, words: Set[str]) -> bool:
     """Say whether code names a variable: as it is, in small letters as settings classes do, or its prefix."""
     if variable in words:
         return True
-    if variable in _OF_THE_SHELL:
+    if variable in _SHELL_VARIABLES:
         return False
-    ends = [place for place, letter in enumerate(variable, 1) if letter == "_"]
+    ends = [end for end, letter in enumerate(variable, 1) if letter == "_"]
     prefixes = (variable[:end] for end in ends if end > 1)
     return variable.lower() in words or any(prefix in words for prefix in prefixes)
 
 
-def _installed() -> list[str]:
+def _list_installed_packages() -> list[str]:
     """Return the installed distributions with their versions, as their folders are called."""
-    found: set[str] = set()
-    for place in sys.path:
-        if place.endswith(("site-packages", "dist-packages")) and os.path.isdir(place):
-            found.update(name for name in os.listdir(place) if name.endswith(".dist-info"))
-    return sorted(found)
+    names: set[str] = set()
+    for folder in sys.path:
+        if folder.endswith(("site-packages", "dist-packages")) and os.path.isdir(folder):
+            names.update(name for name in os.listdir(folder) if name.endswith(".dist-info"))
+    return sorted(names)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.text import pluralize
-from dokimos.experiment.calls import TaskCaller
-from dokimos.experiment.failures import EVERYTHING_ERRORED, describe_located_error
-from dokimos.experiment.left_out import first_failure_message
+from dokimos.experiment.fail_fast import first_failure_message
+from dokimos.experiment.item_errors import EVERYTHING_ERRORED, describe_located_error
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
 from dokimos.experiment.record import RunRecord
+from dokimos.experiment.task_calls import TaskCaller
 
 
 @dataclass(frozen=True, slots=True)

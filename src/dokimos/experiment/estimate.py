@@ -78,10 +78,10 @@ def estimate_run(
         seen=len(seen),
         source=result.run_id or result.name,
         calls=None if calls is None or not result.total_count else round(calls / result.total_count * items),
-        tokens=scaled([sum(one.tokens or 0 for one in cost) for cost in costs if cost], items),
+        tokens=scale_mean([sum(one.tokens or 0 for one in cost) for cost in costs if cost], items),
         cost_usd=_cost(costs, items),
         seconds=_duration(seen, seconds, items, parallelism),
-        unpriced=_unpriced(costs),
+        unpriced=_find_unpriced_models(costs),
         is_task_measured=any(_is_measured(item.metrics) for item in seen),
         errored=len(result.item_results) - len(seen),
         spent_usd=spent_usd,
@@ -92,16 +92,16 @@ def _cost(costs: Sequence[Sequence[CallMetrics]], items: int) -> Range | None:
     """Return the dollars of what has a price, None where nothing has one."""
     if all(one.cost_usd is None for cost in costs for one in cost):
         return None
-    return scaled([exact_sum([one.cost_usd or 0.0 for one in cost]) for cost in costs if cost], items)
+    return scale_mean([exact_sum([one.cost_usd or 0.0 for one in cost]) for cost in costs if cost], items)
 
 
-def _unpriced(costs: Sequence[Sequence[CallMetrics]]) -> tuple[str, ...]:
+def _find_unpriced_models(costs: Sequence[Sequence[CallMetrics]]) -> tuple[str, ...]:
     """Name the models with tokens and no cost."""
     models = (one.model for cost in costs for one in cost if one.cost_usd is None and one.tokens is not None)
     return tuple(sorted({model or "a model without a name" for model in models}))
 
 
-def scaled(values: Sequence[float], times: int) -> Range | None:
+def scale_mean(values: Sequence[float], times: int) -> Range | None:
     """Return the sum of so many values like these: `times` the 90 % interval of their mean.
 
     The interval is Student's, cut to the values that were seen; of equal values it has no width.

@@ -20,13 +20,13 @@ _EXPERIMENTS: Final = frozenset({"Experiment", "evaluate"})
 Definition: TypeAlias = ast.Assign | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def answering_part(source: bytes) -> bytes:
+def extract_answering_code(source: bytes) -> bytes:
     """Return what of a module has to stay the same for the outputs to: all, where it evaluates nothing."""
     if PACKAGE.encode() not in source:
         return source
     try:
         tree = ast.parse(source)
-        names, experiments = _imported(tree)
+        names, experiments = _find_imports(tree)
         if not names:
             return source
         return _Module(tree, names, experiments).rest().encode("utf-8", "surrogatepass")
@@ -36,11 +36,11 @@ def answering_part(source: bytes) -> bytes:
 
 def names_data_set(source: bytes) -> bool:
     """Say whether a data set of the top level is used by more than experiments and evaluators."""
-    lines = answering_part(source).splitlines()
+    lines = extract_answering_code(source).splitlines()
     return any(line.startswith(b"Assign(") and b"Name(id='Dataset'" in line for line in lines)
 
 
-def _imported(tree: ast.Module) -> tuple[set[str], set[str]]:
+def _find_imports(tree: ast.Module) -> tuple[set[str], set[str]]:
     """Return what rows and evaluators are called here, and what experiments are."""
     names: set[str] = set()
     experiments: set[str] = set()
@@ -66,13 +66,13 @@ class _Module:
         self._experiments = experiments
         self._own: dict[str, Definition] = {}
         for node in tree.body:
-            name = self._defined(node)
+            name = self._defined_name(node)
             if name is not None and isinstance(node, Definition):
                 if name in self._own or name in names:
                     raise ValueError(f"{name} is defined twice")
                 self._own[name] = node
                 self._names.add(name)
-        while used := self._used_elsewhere():
+        while used := self._find_names_used_elsewhere():
             for name in used:
                 del self._own[name]
                 self._names.discard(name)
@@ -100,7 +100,7 @@ class _Module:
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         return [argument for argument in given if self.is_evaluation(argument)]
 
-    def _defined(self, node: ast.AST) -> str | None:
+    def _defined_name(self, node: ast.AST) -> str | None:
         """Return the name that a statement gives to something of the evaluation."""
         if isinstance(node, ast.ClassDef):
             return node.name if any(_root(base) in self._names for base in node.bases) else None
@@ -110,7 +110,7 @@ class _Module:
             return node.targets[0].id if self.is_evaluation(node.value) else None
         return None
 
-    def _used_elsewhere(self) -> set[str]:
+    def _find_names_used_elsewhere(self) -> set[str]:
         """Return the names to which something refers that may bear upon the answers."""
         skipped = {id(node) for node in self._own.values()}
         return {

@@ -15,7 +15,7 @@ from dokimos.core.type_parameters import In, Out
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, UnknownSettingError
 from dokimos.evaluators.base import Evaluator, evaluator_instead
-from dokimos.experiment.options import CallOptionKeywords, RunOptionKeywords, RunOptions
+from dokimos.experiment.run_options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter
 
@@ -98,13 +98,13 @@ class Experiment:
         on standard error and to the logger `dokimos` that the run broke or that every item errored.
         `quiet=True` keeps all of that back.
         """
-        from dokimos.experiment.ending import tell_that_loop_waits
+        from dokimos.experiment.result_announcement import warn_that_loop_waits
         from dokimos.runtime.concurrency import is_loop_running
 
         if is_loop_running() and not keywords.get("quiet", self.options.quiet):
-            tell_that_loop_waits()
+            warn_that_loop_waits()
         result = self._launch(None, keywords)
-        self._tell_ending(result, keywords)
+        self._announce_result(result, keywords)
         return result
 
     async def run_async(self, **keywords: Unpack[RunOptionKeywords]) -> ExperimentResult:
@@ -112,14 +112,14 @@ class Experiment:
         from dokimos.experiment.runner import Runner
 
         result = await Runner(self, with_keywords(self.options, keywords)).run()
-        self._tell_ending(result, keywords)
+        self._announce_result(result, keywords)
         return result
 
-    def _tell_ending(self, result: ExperimentResult, keywords: Mapping[str, Any]) -> None:
-        from dokimos.experiment.ending import tell_ending
+    def _announce_result(self, result: ExperimentResult, keywords: Mapping[str, Any]) -> None:
+        from dokimos.experiment.result_announcement import announce_result
 
         if not keywords.get("quiet", self.options.quiet):
-            tell_ending(result)
+            announce_result(result)
 
     def _launch(self, launch: Launch | None, keywords: Mapping[str, Any]) -> ExperimentResult:
         from dokimos.experiment.runner import Runner

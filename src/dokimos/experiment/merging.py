@@ -9,7 +9,7 @@ from dokimos.core.provenance import Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import format_list
 from dokimos.errors import ConfigurationError
-from dokimos.experiment.failures import EVERYTHING_ERRORED
+from dokimos.experiment.item_errors import EVERYTHING_ERRORED
 
 
 def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
@@ -22,7 +22,7 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
         raise ConfigurationError("There is nothing to merge.")
     first = shards[0]
     for shard in shards:
-        _check_kept(shard)
+        _check_has_items(shard)
         _check_same(first, shard)
     provenance = _merge_provenance([shard.provenance for shard in shards])
     size = provenance.dataset_size or 0
@@ -34,14 +34,16 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
         runs=tuple(_merge_run(index, shards, size) for index in range(first.run_count)),
         evaluators=tuple(infos.values()),
         status=status,
-        warnings=tuple(dict.fromkeys([*_uneven(shards), *warnings])),
+        warnings=tuple(dict.fromkeys([*_find_uneven_evaluators(shards), *warnings])),
         provenance=provenance,
     )
 
 
-def _check_kept(shard: ExperimentResult) -> None:
+def _check_has_items(shard: ExperimentResult) -> None:
     if any(run.total_count and not run.item_results for run in shard.runs):
-        raise ConfigurationError(f"{_named(shard)} was run with keep_results=False; load it from its folder.")
+        raise ConfigurationError(
+            f"{_label_of(shard)} was run with keep_results=False; load it from its folder."
+        )
 
 
 def _merge_provenance(parts: Sequence[Provenance]) -> Provenance:
@@ -65,29 +67,30 @@ def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
     ):
         if left is not None and right is not None and left != right:
             raise ConfigurationError(
-                f"{_named(first)} and {_named(other)} are not shards of one run: "
+                f"{_label_of(first)} and {_label_of(other)} are not shards of one run: "
                 f"the {what} is {left!r} and {right!r}."
             )
     known = {info.name: info.fingerprint for info in first.evaluators}
     for info in other.evaluators:
         if known.get(info.name, info.fingerprint) != info.fingerprint:
             raise ConfigurationError(
-                f"{_named(first)} and {_named(other)} configured the evaluator {info.name!r} differently."
+                f"{_label_of(first)} and {_label_of(other)} configured the evaluator {info.name!r} "
+                "differently."
             )
 
 
-def _uneven(shards: Sequence[ExperimentResult]) -> list[str]:
+def _find_uneven_evaluators(shards: Sequence[ExperimentResult]) -> list[str]:
     """Name the evaluators that judged every item of some shards and none of the others."""
     warnings = []
     for name in dict.fromkeys(info.name for shard in shards for info in shard.evaluators):
-        judged = [_judged_by(name, shard) for shard in shards]
-        without = [_named(shard) for shard, found in zip(shards, judged, strict=True) if found == {False}]
+        judged = [_find_judged_states(name, shard) for shard in shards]
+        without = [_label_of(shard) for shard, found in zip(shards, judged, strict=True) if found == {False}]
         if without and {True, False} not in judged:
             warnings.append(f"The evaluator {name!r} was not part of {' and '.join(without)}.")
     return warnings
 
 
-def _judged_by(name: str, shard: ExperimentResult) -> set[bool]:
+def _find_judged_states(name: str, shard: ExperimentResult) -> set[bool]:
     return {
         any(result.name == name for result in item.eval_results)
         for run in shard.runs
@@ -105,7 +108,7 @@ def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> Run
             if item.index in items:
                 raise ConfigurationError(
                     f"Item {item.index} ({item.key}) is in both "
-                    f"{_named(items[item.index][1])} and {_named(shard)}."
+                    f"{_label_of(items[item.index][1])} and {_label_of(shard)}."
                 )
             items[item.index] = (item, shard)
     missing = [i for i in range(size) if i not in items]
@@ -132,7 +135,7 @@ def _shard_count(result: ExperimentResult) -> int | None:
     return int(shard.partition("/")[2]) if shard else None
 
 
-def _named(result: ExperimentResult) -> str:
+def _label_of(result: ExperimentResult) -> str:
     shard = f" (shard {result.provenance.shard})" if result.provenance.shard else ""
     return f"run {result.run_id or result.name}{shard}"
 

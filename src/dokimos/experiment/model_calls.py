@@ -21,9 +21,9 @@ from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics
-    from dokimos.experiment.options import RunOptions
     from dokimos.experiment.redaction import Redact
     from dokimos.experiment.reuse import EarlierOutputs
+    from dokimos.experiment.run_options import RunOptions
     from dokimos.judges.cache import ReplyCache
     from dokimos.judges.run_call_store import EarlierCallStore
 
@@ -64,7 +64,7 @@ class ModelCalls:
         self._calls = RunCallStore(folder / CALLS_FILE, clean=self._clean)
         if self.ledger is not None:
             for judge, metrics in self._calls.costs():
-                self.ledger.note(judge, metrics)
+                self.ledger.record(judge, metrics)
         if self._retries:
             self._ask_again = self._calls.unusable_keys()
         if self._cassette is not None:
@@ -84,11 +84,11 @@ class ModelCalls:
             threads=ThreadLimit(parallelism),
         )
 
-    def note_tasks(self, earlier: Iterable[CallMetrics]) -> None:
+    def count_earlier_tasks(self, earlier: Iterable[CallMetrics]) -> None:
         """Count calls of the task that earlier processes of this run have made."""
         if self.ledger is not None:
             for metrics in earlier:
-                self.ledger.note(TASK, metrics)
+                self.ledger.record(TASK, metrics)
 
     def close(self, *, completed: bool) -> None:
         """Write the cassette and let go of all files."""
@@ -107,7 +107,7 @@ class ModelCalls:
         for part in (self._calls, self._cache, self.ledger):
             if part is not None:
                 found += part.warnings()
-        if taken := sum(store.taken for store in self._earlier):
+        if taken := sum(store.outputs_reused for store in self._earlier):
             found.append(
                 f"{pluralize(taken, 'reply', 'replies')} of models reused from earlier runs, at no cost."
             )

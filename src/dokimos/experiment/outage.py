@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dokimos.core.results import UNAVAILABLE, EvalResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import EndpointDownError, EvaluationError
-from dokimos.experiment.evaluating import choose_evaluators
+from dokimos.experiment.item_scoring import choose_evaluators
 
 if TYPE_CHECKING:
     from dokimos.evaluators.base import Evaluator
@@ -36,12 +36,12 @@ class Outage:
         self._ahead = 0
         """No example before this one is known to get a verdict."""
 
-    def look_at_task(self, down: EndpointDownError) -> None:
+    def record_task_outage(self, down: EndpointDownError) -> None:
         """Take notice that the application could not reach its endpoint."""
         if down.history and self.reason is None:
             self.reason = f"Stopped: {down.history}."
 
-    def look_at_results(self, index: int, results: Iterable[EvalResult]) -> None:
+    def record_results(self, index: int, results: Iterable[EvalResult]) -> None:
         """Take notice of what the evaluators of an item found."""
         if self.reason is not None or not self._breakers.has_opened:
             return
@@ -50,7 +50,7 @@ class Outage:
             history = self._history(result)
             judged = judged or (result.success is not None and result.is_verdict_meant)
             if history is None:
-                self._note_answer(result)
+                self._record_answer(result)
                 continue
             self._blocked[result.name] = history
             if result.is_verdict_meant:
@@ -62,10 +62,10 @@ class Outage:
         """Return since when the endpoint of an evaluator is down, None where it is not."""
         if result.error is None or result.error_kind != UNAVAILABLE:
             return None
-        behind = [one for one in self._breakers.open_breakers() if one.label in result.error]
-        return behind[0].history() if behind else None
+        causes = [one for one in self._breakers.open_breakers() if one.label in result.error]
+        return causes[0].history() if causes else None
 
-    def _note_answer(self, result: EvalResult) -> None:
+    def _record_answer(self, result: EvalResult) -> None:
         if result.score is None:
             return
         self._blocked.pop(result.name, None)

@@ -20,7 +20,7 @@ from dokimos.runtime.terminal_text import print_line
 if TYPE_CHECKING:
     from dokimos.core.summary import Tally
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.run_options import RunOptions
 
 PLAIN_SECONDS: Final = 10.0
 """How often a plain line is written where there is no terminal."""
@@ -86,7 +86,10 @@ class ProgressLine:
             return ""
         done, planned = tally.total, self._planned
         parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
-        parts += [str(done) if planned is None else f"{done}/{planned}", *_found(tally, self.pace.rate)]
+        parts += [
+            str(done) if planned is None else f"{done}/{planned}",
+            *_format_counts(tally, self.pace.rate),
+        ]
         left = None if planned is None else self.pace.seconds_left(planned - done)
         if left:
             parts.append(f"{duration(left * 1000)} left")
@@ -101,7 +104,7 @@ class ProgressLine:
         return f"▕{bar:<{BAR_WIDTH}}▏"
 
 
-def _found(tally: Tally, rate: float | None) -> list[str]:
+def _format_counts(tally: Tally, rate: float | None) -> list[str]:
     parts = []
     if rate is not None:
         parts.append(_per_time(rate))

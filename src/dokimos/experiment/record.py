@@ -16,12 +16,21 @@ from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import UNAVAILABLE, EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError, TypeConversionError
-from dokimos.experiment.calls import ItemSink, TaskOutcome
 from dokimos.experiment.code_record import CodeRecord
-from dokimos.experiment.failures import describe_error
-from dokimos.experiment.folders import create_run_folder, find_run, new_run_id, runs_root
-from dokimos.experiment.identity import Identity, check_examples, check_same
-from dokimos.experiment.journal import (
+from dokimos.experiment.example_source import ExampleSource, SourcedExample
+from dokimos.experiment.fail_fast import NOT_RUN
+from dokimos.experiment.item_errors import describe_error
+from dokimos.experiment.redaction import (
+    Redaction,
+    redact_detail,
+    redact_info,
+    redact_map,
+    redact_result,
+)
+from dokimos.experiment.reuse import EarlierOutputs, resumes_same_code
+from dokimos.experiment.run_folders import create_run_folder, find_run, new_run_id, runs_root
+from dokimos.experiment.run_identity import Identity, check_examples, check_same
+from dokimos.experiment.run_journal import (
     MANIFEST_FILE,
     Journal,
     Position,
@@ -29,25 +38,16 @@ from dokimos.experiment.journal import (
     truncate_torn_line,
     write_manifest,
 )
-from dokimos.experiment.left_out import NOT_RUN
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.part import Part
-from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
-from dokimos.experiment.redaction import (
-    Redaction,
-    redacted_detail,
-    redacted_info,
-    redacted_map,
-    redacted_result,
-)
-from dokimos.experiment.reuse import EarlierOutputs, resumes_same_code
-from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.experiment.run_lock import RunLock
+from dokimos.experiment.run_part import Part
+from dokimos.experiment.run_provenance import git_state, python_version, scrub_command
+from dokimos.experiment.task_calls import ItemSink, TaskOutcome
 from dokimos.runtime.concurrency import start_in_thread
 from dokimos.version import __version__
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.run_options import RunOptions
 
 ResultSink = Callable[[tuple[EvalResult, ...]], None]
 
@@ -73,7 +73,7 @@ class RunRecord:
         self.warnings: list[str] = []
         self.seed = options.seed
         self.redact = None if options.redact is None else Redaction(options.redact)
-        self.metadata = plan.metadata if self.redact is None else redacted_map(plan.metadata, self.redact)
+        self.metadata = plan.metadata if self.redact is None else redact_map(plan.metadata, self.redact)
         self.name = plan.name if self.redact is None else self.redact(plan.name)
         self.description = plan.description if self.redact is None else self.redact(plan.description)
         self._plan = plan
@@ -274,10 +274,10 @@ class RunRecord:
         outputs, error, detail = outcome.outputs, outcome.error, outcome.detail
         text, redact = sourced.json, self.redact
         if redact is not None:
-            outputs = redacted_map(outputs, redact)
+            outputs = redact_map(outputs, redact)
             error = None if error is None else redact(error)
-            detail = redacted_detail(detail, redact)
-            text = sourced.redacted_json(redact)
+            detail = redact_detail(detail, redact)
+            text = sourced.redact_json(redact)
         try:
             journal.write_item(
                 position,
@@ -300,7 +300,7 @@ class RunRecord:
     def _write_results(self, journal: Journal, position: Position, results: tuple[EvalResult, ...]) -> None:
         redact = self.redact
         if redact is not None:
-            results = tuple(redacted_result(result, redact) for result in results)
+            results = tuple(redact_result(result, redact) for result in results)
         try:
             journal.write_results(position, results)
         except Exception as problem:
@@ -409,10 +409,10 @@ class RunRecord:
         if infos is None or self.redact is None:
             return None if infos is None else tuple(infos)
         redact = self.redact
-        return tuple(redacted_info(info, redact) for info in infos)
+        return tuple(redact_info(info, redact) for info in infos)
 
     def _command(self) -> tuple[str, ...]:
-        command = scrubbed_command()
+        command = scrub_command()
         return command if self.redact is None else tuple(map(self.redact, command))
 
     def _duplicate_ids(self) -> int:

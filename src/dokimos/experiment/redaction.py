@@ -42,52 +42,52 @@ class Redaction:
         return [f"redact {self._problem}; such texts were replaced by {REDACTED!r}."]
 
 
-def redacted_value(value: Any, redact: Redact) -> Any:
+def redact_value(value: Any, redact: Redact) -> Any:
     """Return the JSON form of a value with every string in it redacted; keys stay."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {key: redacted_value(element, redact) for key, element in value.items()}
+        return {key: redact_value(element, redact) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted_value(element, redact) for element in value]
+        return [redact_value(element, redact) for element in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    return redacted_value(jsonable(value), redact)
+    return redact_value(jsonable(value), redact)
 
 
-def redacted_map(value: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
+def redact_map(value: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
     """Return a map with every string in its values redacted."""
-    return {key: redacted_value(element, redact) for key, element in value.items()}
+    return {key: redact_value(element, redact) for key, element in value.items()}
 
 
-def redacted_example(example: Example, redact: Redact) -> Example:
+def redact_example(example: Example, redact: Redact) -> Example:
     """Return an example with everything but its keys redacted."""
     outputs = example.actual_outputs
     return replace(
         example,
         id=None if example.id is None else redact(example.id),
-        inputs=redacted_map(example.inputs, redact),
-        expected_outputs=redacted_map(example.expected_outputs, redact),
-        metadata=redacted_map(example.metadata, redact),
-        actual_outputs=None if outputs is None else redacted_map(outputs, redact),
+        inputs=redact_map(example.inputs, redact),
+        expected_outputs=redact_map(example.expected_outputs, redact),
+        metadata=redact_map(example.metadata, redact),
+        actual_outputs=None if outputs is None else redact_map(outputs, redact),
         actual_error=None if example.actual_error is None else redact(example.actual_error),
     )
 
 
-def redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
+def redact_result(result: EvalResult, redact: Redact) -> EvalResult:
     """Return a result with its reason, metadata and messages redacted."""
     return replace(
         result,
         reason=redact(result.reason),
-        metadata=redacted_map(result.metadata, redact),
+        metadata=redact_map(result.metadata, redact),
         error=None if result.error is None else redact(result.error),
         skipped=None if result.skipped is None else redact(result.skipped),
-        error_detail=redacted_detail(result.error_detail, redact),
+        error_detail=redact_detail(result.error_detail, redact),
         label=None if result.label is None else redact(result.label),
     )
 
 
-def redacted_detail(detail: ErrorDetail | None, redact: Redact) -> ErrorDetail | None:
+def redact_detail(detail: ErrorDetail | None, redact: Redact) -> ErrorDetail | None:
     """Return where an error came from with its message, the files and the lines of source redacted."""
     if detail is None:
         return None
@@ -103,26 +103,26 @@ def redacted_detail(detail: ErrorDetail | None, redact: Redact) -> ErrorDetail |
     )
 
 
-def redacted_info(info: EvaluatorInfo, redact: Redact) -> EvaluatorInfo:
+def redact_info(info: EvaluatorInfo, redact: Redact) -> EvaluatorInfo:
     """Return how an evaluator was configured, its parameters redacted; the fingerprint stays."""
-    return replace(info, parameters=redacted_map(info.parameters, redact))
+    return replace(info, parameters=redact_map(info.parameters, redact))
 
 
-def redacted_item(
+def redact_item(
     item: ItemResult, redact: Redact, *, known_outputs: bool = False, known_results: Container[str] = ()
 ) -> ItemResult:
     """Redact an item, except what was read from a journal and hence is redacted already."""
     outputs, error, detail = item.actual_outputs, item.error, item.error_detail
     if not known_outputs:
-        outputs = redacted_map(outputs, redact)
+        outputs = redact_map(outputs, redact)
         error = None if error is None else redact(error)
-        detail = redacted_detail(detail, redact)
+        detail = redact_detail(detail, redact)
     return replace(
         item,
-        example=redacted_example(item.example, redact),
+        example=redact_example(item.example, redact),
         actual_outputs=outputs,
         eval_results=tuple(
-            result if result.name in known_results else redacted_result(result, redact)
+            result if result.name in known_results else redact_result(result, redact)
             for result in item.eval_results
         ),
         error=error,

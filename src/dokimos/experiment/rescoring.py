@@ -10,15 +10,15 @@ from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.evaluators import base
-from dokimos.experiment.evaluating import choose_evaluators, evaluate_all, unchosen
 from dokimos.experiment.experiment import EvaluatorSource
-from dokimos.experiment.failures import EVERYTHING_ERRORED, status_of
+from dokimos.experiment.item_errors import EVERYTHING_ERRORED, status_of
+from dokimos.experiment.item_scoring import build_choice_error, choose_evaluators, evaluate_all
 from dokimos.experiment.model_calls import ModelCalls
-from dokimos.experiment.options import RunOptions
+from dokimos.experiment.run_options import RunOptions
 from dokimos.judges.run_scope import enter_scope
 from dokimos.runtime.loop_watch import LoopWatch
 
-NOT_KEPT = "rescore() needs the items, and this experiment ran with keep_results=False."
+ITEMS_MISSING = "rescore() needs the items, and this experiment ran with keep_results=False."
 
 
 async def rescore_async(
@@ -30,7 +30,7 @@ async def rescore_async(
 ) -> ExperimentResult:
     """Score the outputs of a result anew; see `Experiment.rescore`."""
     if any(run.total_count and not run.item_results for run in result.runs):
-        raise ConfigurationError(NOT_KEPT)
+        raise ConfigurationError(ITEMS_MISSING)
     options = options or RunOptions()
     calls = ModelCalls(options)
     limit = options.evaluator_timeout
@@ -88,19 +88,19 @@ class _Rescoring:
     ) -> None:
         for item in items:
             try:
-                scored[item.index] = replace(item, eval_results=await self._scored(item, run_index))
+                scored[item.index] = replace(item, eval_results=await self._score_item(item, run_index))
             except BudgetExceededError:
                 return
             if self._calls.refusal is not None:
                 return
 
-    async def _scored(self, item: ItemResult, run_index: int) -> tuple[EvalResult, ...]:
+    async def _score_item(self, item: ItemResult, run_index: int) -> tuple[EvalResult, ...]:
         if item.error is not None:
             return ()
         try:
             chosen = choose_evaluators(self._evaluators, item.example)
         except EvaluationError as error:
-            return unchosen(error)
+            return build_choice_error(error)
         for evaluator in chosen:
             if evaluator.name not in self._infos:
                 self._infos[evaluator.name] = evaluator.info()

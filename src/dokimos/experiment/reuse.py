@@ -13,10 +13,10 @@ from typing import Final
 from dokimos.core.text import format_list, pluralize
 from dokimos.core.wire import from_json
 from dokimos.errors import DokimosError, JournalError
-from dokimos.experiment.calls import TaskOutcome
 from dokimos.experiment.code_record import CodeRecord, is_project_file
-from dokimos.experiment.journal import Position, StoredRun, read_manifest
-from dokimos.experiment.store import last_record
+from dokimos.experiment.run_journal import Position, StoredRun, read_manifest
+from dokimos.experiment.run_loading import last_record
+from dokimos.experiment.task_calls import TaskOutcome
 from dokimos.judges.run_call_store import CALLS_FILE, EarlierCallStore
 from dokimos.runtime.opened_files import files_read
 
@@ -46,7 +46,7 @@ class EarlierRun:
         target = (manifest.get("launch") or {}).get("target")
         return cls(folder=folder, task=str(manifest.get("task")), target=target, record=record)
 
-    def note_files(self) -> None:
+    def mark_files_as_read(self) -> None:
         """Count what it had read as read by this run, which takes its outputs and may not call the task."""
         if self.record is not None:
             files_read.note_earlier(self.record.code, self.record.programs)
@@ -76,7 +76,7 @@ def resumes_same_code(folder: Path, task: str) -> bool:
     run = EarlierRun.of(folder)
     if run.why_not(task, is_asked=True) is not None:
         return False
-    run.note_files()
+    run.mark_files_as_read()
     return True
 
 
@@ -95,15 +95,15 @@ class EarlierOutputs:
     """How many were handed out, by run."""
     _runs: dict[str, StoredRun] = field(default_factory=dict, init=False)
     _unreadable: int = field(default=0, init=False)
-    _places: dict[tuple[int, str], deque[tuple[str, Position]]] = field(default_factory=dict, init=False)
+    _positions: dict[tuple[int, str], deque[tuple[str, Position]]] = field(default_factory=dict, init=False)
 
     def take(self, run_index: int, mark: str) -> TaskOutcome | None:
         """Return the output of an example in a repeat, None where the task has to be called."""
         key = (run_index, mark)
         while True:
-            places = self._places.get(key)
-            while places:
-                name, position = places.popleft()
+            positions = self._positions.get(key)
+            while positions:
+                name, position = positions.popleft()
                 item = self._runs[name].item(position)
                 if item is not None and item.error is None:
                     self.taken[name] = self.taken.get(name, 0) + 1
@@ -122,14 +122,16 @@ class EarlierOutputs:
             self._unreadable += 1
             return True
         for position in stored.positions:
-            places = self._places.setdefault((position[0], stored.hash_of(position)), deque())
-            places.append((folder.name, position))
+            positions = self._positions.setdefault((position[0], stored.hash_of(position)), deque())
+            positions.append((folder.name, position))
         return True
 
     def call_stores(self) -> list[EarlierCallStore]:
         """Open the replies of models in those runs."""
         return [
-            EarlierCallStore(folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_not_ours)
+            EarlierCallStore(
+                folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_library_judge
+            )
             for folder, is_same in self.replies.items()
             if (folder / CALLS_FILE).is_file()
         ]
@@ -149,7 +151,7 @@ class EarlierOutputs:
             stored.close()
 
 
-def _is_not_ours(identity: str) -> bool:
+def _is_library_judge(identity: str) -> bool:
     """Say whether a judge is no function or class of the project, as far as its identity tells.
 
     One that begins like `module:name` and is not of an installed package is taken for the project's.

@@ -25,26 +25,26 @@ from dokimos.errors import (
 )
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.blocked_loop import LoopBlockedError, block_limits, end_process
-from dokimos.experiment.calls import TaskCaller
 from dokimos.experiment.end_messages import EndMessages
-from dokimos.experiment.evaluating import (
+from dokimos.experiment.example_source import ExampleSource, SourcedExample
+from dokimos.experiment.fail_fast import MOST_NAMED, NOT_RUN, find_items_not_run
+from dokimos.experiment.item_errors import ErrorLimit, status_of
+from dokimos.experiment.item_scoring import (
     all_inline,
+    build_choice_error,
     choose_evaluators,
     evaluate_all,
     evaluate_inline,
-    unchosen,
 )
-from dokimos.experiment.failures import ErrorLimit, status_of
-from dokimos.experiment.left_out import MOST_NAMED, NOT_RUN, unfinished
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
 from dokimos.experiment.progress import Progress, make_progress
 from dokimos.experiment.record import Launch, RunRecord
-from dokimos.experiment.redaction import redacted_item
-from dokimos.experiment.reporting import Reporters
-from dokimos.experiment.source import ExampleSource, SourcedExample
+from dokimos.experiment.redaction import redact_item
+from dokimos.experiment.reporters import Reporters
 from dokimos.experiment.task import task_attribute
-from dokimos.experiment.workers import abandon, all_ended
+from dokimos.experiment.task_calls import TaskCaller
+from dokimos.experiment.workers import abandon, wait_for_workers
 from dokimos.judges.run_scope import enter_scope
 from dokimos.reporting.protocol import ReportedStatus
 from dokimos.runtime.concurrency import run_sync
@@ -54,7 +54,7 @@ from dokimos.runtime.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.run_options import RunOptions
 
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop breathe this often."""
@@ -127,7 +127,7 @@ class Runner:
         try:
             self._calls.open(self._record.folder, self._record.earlier)
             if not self.counts_own_calls:
-                self._calls.note_tasks(self._record.stored_metrics())
+                self._calls.count_earlier_tasks(self._record.stored_metrics())
             with collecting_seldom, self._watch, self._progress:
                 status = await self._run_all()
         except Exception as error:
@@ -190,7 +190,7 @@ class Runner:
         dataset, redact = self.plan.dataset, self._record.redact
         if self._first_failure is None or not isinstance(dataset, Dataset) or not self.options.keep_results:
             return []
-        names = unfinished(dataset, self._record.shard, self._runs, self.plan.runs)
+        names = find_items_not_run(dataset, self._record.shard, self._runs, self.plan.runs)
         return names if redact is None else list(map(redact, names))
 
     def _warnings(
@@ -250,12 +250,12 @@ class _Pass:
 
     async def _work(self) -> RunStatus:
         runner = self.runner
-        if runner._caller.needs_keys:
-            runner._caller.take_keys(await self.source.input_keys())
+        if runner._caller.needs_input_keys:
+            runner._caller.set_input_keys(await self.source.input_keys())
         self._breath = time.perf_counter()
         workers = [asyncio.create_task(self._worker()) for _ in range(runner.plan.parallelism)]
         try:
-            await all_ended(workers, self._stop)
+            await wait_for_workers(workers, self._stop)
         except BaseException:
             await abandon(workers)
             raise
@@ -303,7 +303,7 @@ class _Pass:
         else:
             outcome = await self.runner._caller.call(example, self.record.item_sink(position, sourced))
         if outcome.down is not None:
-            self.runner._outage.look_at_task(outcome.down)
+            self.runner._outage.record_task_outage(outcome.down)
         if outcome.error is not None:
             item = ItemResult(
                 sourced.index,
@@ -326,7 +326,7 @@ class _Pass:
         results = await self._evaluate(case, sourced, earlier)
         if stored is not None and len(results) > len(earlier):
             self._recorded.discard(sourced.index)
-        self.runner._outage.look_at_results(sourced.index, results)
+        self.runner._outage.record_results(sourced.index, results)
         item = _new_item(
             sourced.index,
             example,
@@ -340,7 +340,7 @@ class _Pass:
         redact = self.record.redact
         if redact is None:
             return item
-        return redacted_item(item, redact, known_outputs=known_outputs, known_results=known_results)
+        return redact_item(item, redact, known_outputs=known_outputs, known_results=known_results)
 
     async def _evaluate(
         self, case: EvalTestCase, sourced: SourcedExample, earlier: dict[str, EvalResult]
@@ -351,7 +351,7 @@ class _Pass:
             try:
                 evaluators = choose_evaluators(self.runner.plan.evaluators, sourced.example)
             except EvaluationError as error:
-                return unchosen(error, sink)
+                return build_choice_error(error, sink)
             self.runner._note_infos(evaluators)
         known = by_evaluator(earlier.values()) if earlier else {}
         wanted = evaluators if not earlier else [e for e in evaluators if e.name not in known]
@@ -374,7 +374,7 @@ class _Pass:
             self.items[item.index] = item
         runner._reporters.item(item)
         runner._progress.end_item(item.index, ran=item.index not in self._recorded)
-        if self.limit.exceeded(self.tally) or runner._outage.reason is not None:
+        if self.limit.is_exceeded(self.tally) or runner._outage.reason is not None:
             self.stopped = True
             self._stop.set()
 

@@ -97,7 +97,7 @@ def prepare(task: Task) -> PreparedTask:
 
 def task_name(task: Task) -> str:
     """Return `module:qualified.name`, which identifies the task across runs."""
-    inner = unwrapped(task)
+    inner = unwrap(task)
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     return f"{getattr(inner, '__module__', None) or type(inner).__module__}:{name}"
 
@@ -107,7 +107,7 @@ def task_attribute(task: Task, name: str) -> Any:
     return None if inspect.getattr_static(task, name, None) is None else getattr(task, name)
 
 
-def unwrapped(task: Any) -> Any:
+def unwrap(task: Any) -> Any:
     """Return the function inside partials and decorators."""
     while isinstance(task, functools.partial):
         task = task.func
@@ -140,12 +140,12 @@ def _call_measured(
     start = time.perf_counter()
     value = call(example)
     if type(value) is str:
-        return returned(_normalised(value, None, start=start))
+        return returned(_normalize_output(value, None, start=start))
     if is_pending(value) or isinstance(value, AsyncIterator):
         return _Awaiting(value, start)
     if isinstance(value, Iterator):
-        return returned(_normalised(*_joined(value, start), start=start))
-    return returned(_normalised(value, None, start=start))
+        return returned(_normalize_output(*_join_chunks(value, start), start=start))
+    return returned(_normalize_output(value, None, start=start))
 
 
 async def _finish(value: Any, start: float) -> TaskResult:
@@ -155,11 +155,11 @@ async def _finish(value: Any, start: float) -> TaskResult:
     if type(value) not in (str, dict) and is_pending(value):
         value = await resolve(value)
     if type(value) is not str and isinstance(value, AsyncIterator):
-        value, first_chunk_ms = await _joined_async(value, start)
-    return _normalised(value, first_chunk_ms, start=start)
+        value, first_chunk_ms = await _join_async_chunks(value, start)
+    return _normalize_output(value, first_chunk_ms, start=start)
 
 
-def _normalised(value: Any, first_chunk_ms: float | None, *, start: float) -> TaskResult:
+def _normalize_output(value: Any, first_chunk_ms: float | None, *, start: float) -> TaskResult:
     elapsed_ms = (time.perf_counter() - start) * 1000
     if type(value) is str:
         outputs: Mapping[str, Any] = {OUTPUT: value}
@@ -196,7 +196,7 @@ def _to_result(value: Any) -> TaskResult:
     return TaskResult({OUTPUT: value})
 
 
-def _joined(chunks: Iterator[Any], start: float) -> tuple[str, float | None]:
+def _join_chunks(chunks: Iterator[Any], start: float) -> tuple[str, float | None]:
     parts: list[str] = []
     first_chunk_ms = None
     for chunk in chunks:
@@ -206,7 +206,7 @@ def _joined(chunks: Iterator[Any], start: float) -> tuple[str, float | None]:
     return "".join(parts), first_chunk_ms
 
 
-async def _joined_async(chunks: AsyncIterator[Any], start: float) -> tuple[str, float | None]:
+async def _join_async_chunks(chunks: AsyncIterator[Any], start: float) -> tuple[str, float | None]:
     parts: list[str] = []
     first_chunk_ms = None
     async with _closing(chunks):

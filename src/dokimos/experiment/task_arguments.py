@@ -12,7 +12,7 @@ from dokimos.core.example import Example
 from dokimos.core.keys import INPUT
 from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError, DatasetError
-from dokimos.experiment.task import unwrapped
+from dokimos.experiment.task import unwrap
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
 
 Call: TypeAlias = Callable[[Example], Any]
@@ -57,7 +57,9 @@ class TaskArguments:
             case ArgumentForm.NOTHING:
                 return lambda example: task()
             case ArgumentForm.EXAMPLE:
-                return task if self.parameter is None else _with_argument(task, self.parameter, _itself)
+                return (
+                    task if self.parameter is None else _with_argument(task, self.parameter, _example_itself)
+                )
             case ArgumentForm.MAPPING:
                 return _with_argument(task, self.parameter, _inputs_of)
             case ArgumentForm.KEYWORDS:
@@ -72,8 +74,8 @@ class TaskArguments:
             inputs = example.inputs
             for key in required:
                 if key not in inputs:
-                    raise _lacks(example, key)
-            first = [inputs[key] for key in _leading(positional, inputs)]
+                    raise _missing_input_error(example, key)
+            first = [inputs[key] for key in _select_leading(positional, inputs)]
             named = {key: inputs[key] for key in keywords if key in inputs}
             if known is not None:
                 named |= {key: value for key, value in inputs.items() if key not in known}
@@ -101,8 +103,9 @@ def example_arguments(task: Callable[..., Any]) -> TaskArguments | None:
     more = [parameter.name for parameter in parameters.required if parameter is not first]
     if more and not parameters.is_wrapped:
         raise ConfigurationError(
-            f"The task {_shown(task, parameters)} takes the example and also needs {format_list(more)}, "
-            "which nothing gives it. Write a default, or bind it with functools.partial."
+            f"The task {_format_signature(task, parameters)} takes the example and also needs "
+            f"{format_list(more)}, which nothing gives it. Write a default, or bind it with "
+            "functools.partial."
         )
     return TaskArguments(form=ArgumentForm.EXAMPLE, parameter=keyword_of(first))
 
@@ -128,7 +131,7 @@ def input_arguments(task: Callable[..., Any], keys: Collection[str]) -> TaskArgu
         return found
     if parameters.is_wrapped:  # what is around it may fill in some of its parameters
         return _value_or_mapping(keys)
-    raise ConfigurationError(_misfit(task, parameters, keys))
+    raise ConfigurationError(_explain_misfit(task, parameters, keys))
 
 
 def _for_one_input(parameters: Parameters, keys: Collection[str]) -> TaskArguments | None:
@@ -166,11 +169,13 @@ def _keywords(parameters: Parameters, keys: Collection[str]) -> TaskArguments | 
     if not set(required) <= set(keys) or not (named or parameters.takes_any_keyword):
         return None
     is_first_open = first is not None and keyword_of(first) is None and first.name not in keys
-    if not required and is_first_open and _given_alone(keys) not in _names_for_keywords(parameters):
+    if not required and is_first_open and _find_single_key(keys) not in _names_for_keywords(parameters):
         return None  # the input belongs there, though a default stands in for it
     return TaskArguments(
         form=ArgumentForm.KEYWORDS,
-        positional=_leading([p.name for p in parameters.all if p.kind is Parameter.POSITIONAL_ONLY], keys),
+        positional=_select_leading(
+            [p.name for p in parameters.all if p.kind is Parameter.POSITIONAL_ONLY], keys
+        ),
         keywords=tuple(p.name for p in named if p.kind is not Parameter.POSITIONAL_ONLY),
         required=required,
         bound=parameters.bound if parameters.takes_any_keyword else None,
@@ -183,14 +188,14 @@ def _names_for_keywords(parameters: Parameters) -> set[str]:
 
 def _value_or_mapping(keys: Collection[str], parameter: str | None = None) -> TaskArguments:
     """Return how to give the input to a task of which nothing more is known."""
-    key = _given_alone(keys)
+    key = _find_single_key(keys)
     if key is None:
         return TaskArguments(form=ArgumentForm.MAPPING, parameter=parameter)
     form = ArgumentForm.SINGLE_VALUE if len(keys) == 1 else ArgumentForm.INPUT_KEY
     return TaskArguments(form=form, key=key, parameter=parameter)
 
 
-def _given_alone(keys: Collection[str]) -> str | None:
+def _find_single_key(keys: Collection[str]) -> str | None:
     """Return the input that stands for all: the only one, or the one called "input"; None without."""
     return next(iter(keys)) if len(keys) == 1 else INPUT if INPUT in keys else None
 
@@ -203,7 +208,7 @@ def _with_argument(
     return lambda example: task(**{parameter: argument(example)})
 
 
-def _itself(example: Example) -> Example:
+def _example_itself(example: Example) -> Example:
     return example
 
 
@@ -216,23 +221,23 @@ def _input_called(key: str) -> Callable[[Example], Any]:
         try:
             return example.inputs[key]
         except KeyError:
-            raise _lacks(example, key) from None
+            raise _missing_input_error(example, key) from None
 
     return value_of
 
 
-def _leading(names: Sequence[str], inputs: Collection[str]) -> tuple[str, ...]:
+def _select_leading(names: Sequence[str], inputs: Collection[str]) -> tuple[str, ...]:
     """Return the names up to the first one that is not an input: nothing after it can be positional."""
     count = next((index for index, name in enumerate(names) if name not in inputs), len(names))
     return tuple(names[:count])
 
 
-def _lacks(example: Example, key: str) -> DatasetError:
+def _missing_input_error(example: Example, key: str) -> DatasetError:
     which = quote(dict(example.inputs)) if example.id is None else repr(example.id)
     return DatasetError(f"The task needs the input {key!r}, which the example {which} lacks.")
 
 
-def _misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[str]) -> str:
+def _explain_misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[str]) -> str:
     required = [parameter.name for parameter in parameters.required]
     known = (
         f"only the input {next(iter(keys))!r}"
@@ -241,21 +246,22 @@ def _misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[s
     )
     needs = f"needs {format_list(required)}" if required else "takes none of them as its first argument"
     return (
-        f"The task {_shown(task, parameters)} {needs}, and the examples have {known}. Call its parameters "
-        "like the inputs, bind the others with functools.partial, or let it take the whole example: "
-        f"{written(task, 'example: Example')}."
+        f"The task {_format_signature(task, parameters)} {needs}, and the examples have {known}. "
+        "Call its parameters like the inputs, bind the others with functools.partial, or let it take the "
+        "whole example: "
+        f"{format_header(task, 'example: Example')}."
     )
 
 
-def _shown(task: Callable[..., Any], parameters: Parameters) -> str:
-    inner = unwrapped(task)
+def _format_signature(task: Callable[..., Any], parameters: Parameters) -> str:
+    inner = unwrap(task)
     name = getattr(inner, "__name__", None) or type(inner).__name__
     return f"{name}({', '.join(parameters.names)})"
 
 
-def written(task: Any, parameters: str) -> str:
+def format_header(task: Any, parameters: str) -> str:
     """Return the head of a task's function as it would be written with other parameters."""
-    inner = unwrapped(task)
+    inner = unwrap(task)
     name = getattr(inner, "__name__", None)
     if name == "<lambda>":
         return f"lambda {parameters.partition(':')[0]}: ..."

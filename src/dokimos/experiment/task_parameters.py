@@ -100,7 +100,7 @@ def read_parameters(task: Callable[..., Any]) -> Parameters:
         found = _signature(current)
         if found is not None and not _takes_anything(found):
             return replace(_parameters(current, found), taken=taken, is_wrapped=depth > 0)
-        inner = _wrapped_in(current)
+        inner = _find_inner_callable(current)
         if inner is None:
             break
         current = inner
@@ -113,7 +113,7 @@ def keyword_of(parameter: Parameter | None) -> str | None:
 
 
 def _parameters(task: Any, signature: inspect.Signature) -> Parameters:
-    bound = _bound_names(task)
+    bound = _find_bound_names(task)
     parameters = signature.parameters.values()
     kinds = {parameter.kind for parameter in parameters}
     variadic = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -147,24 +147,24 @@ def _takes_anything(signature: inspect.Signature) -> bool:
     return all(parameter.default is not Parameter.empty for parameter in own)
 
 
-def _wrapped_in(task: Any) -> Any:
+def _find_inner_callable(task: Any) -> Any:
     """Return the callable one layer inside a wrapper, None for what wraps nothing."""
     if isinstance(task, functools.partial):
-        inner = _wrapped_in(task.func)
+        inner = _find_inner_callable(task.func)
         return None if inner is None else functools.partial(inner, *task.args, **task.keywords)
     if isinstance(task, types.MethodType):
-        inner = _wrapped_in(task.__func__)
+        inner = _find_inner_callable(task.__func__)
         return None if inner is None else types.MethodType(inner, task.__self__)
     wrapped = getattr(task, "__wrapped__", None)
     if callable(wrapped):
         return wrapped
     call = getattr(type(task), "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
     if isinstance(call, types.FunctionType) and not isinstance(task, types.FunctionType):
-        return _wrapped_in(types.MethodType(call, task))
+        return _find_inner_callable(types.MethodType(call, task))
     return None
 
 
-def _bound_names(task: Any) -> frozenset[str]:
+def _find_bound_names(task: Any) -> frozenset[str]:
     names: frozenset[str] = frozenset()
     while isinstance(task, functools.partial):
         names |= task.keywords.keys()

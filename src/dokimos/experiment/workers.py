@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from dokimos.experiment.calls import look_at
+from dokimos.experiment.task_calls import retrieve_exception
 
 ABANDON_SECONDS: Final = 0.4
 """How long workers get to end when a run is cut short."""
@@ -15,13 +15,13 @@ STOP_SECONDS: Final = 5.0
 """How long calls in flight may still take when `max_errors` has stopped a run."""
 
 
-async def all_ended(workers: Sequence[asyncio.Task[None]], stop: asyncio.Event) -> None:
+async def wait_for_workers(workers: Sequence[asyncio.Task[None]], stop: asyncio.Event) -> None:
     """Wait until all workers have ended, from `stop` on at most `STOP_SECONDS`.
 
     Raises what the first one raised.
     """
     everyone = asyncio.gather(*workers)
-    everyone.add_done_callback(look_at)
+    everyone.add_done_callback(retrieve_exception)
     stopped = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((everyone, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -39,4 +39,4 @@ async def abandon(workers: Sequence[asyncio.Task[None]]) -> None:
         worker.cancel()
     await asyncio.wait(workers, timeout=ABANDON_SECONDS)
     for worker in workers:
-        worker.add_done_callback(look_at)
+        worker.add_done_callback(retrieve_exception)

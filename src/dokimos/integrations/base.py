@@ -33,7 +33,7 @@ from dokimos.errors import (
     JudgeUnavailableError,
 )
 from dokimos.evaluators.base import Evaluator, ScoreLike
-from dokimos.experiment.failures import describe_error
+from dokimos.experiment.item_errors import describe_error
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import (
     documents_of_tools,

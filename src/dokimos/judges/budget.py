@@ -173,7 +173,7 @@ class Ledger:
                 cost_known = account.cost_known = account.cost_known or Future()
             await asyncio.shield(asyncio.wrap_future(cost_known))
 
-    def note(self, identity: str, metrics: CallMetrics | None) -> None:
+    def record(self, identity: str, metrics: CallMetrics | None) -> None:
         """Count a call that an earlier process of the same run made."""
         with self._mutex:
             self.spent.add(self._account(identity).count(metrics))

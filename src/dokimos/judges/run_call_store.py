@@ -219,7 +219,7 @@ class EarlierCallStore:
     """The replies of an earlier run as a cache: they cost this run nothing. Unusable ones are retried."""
 
     def __init__(self, path: Path, *, is_usable: Callable[[str], bool] = lambda identity: True) -> None:
-        self.taken = 0
+        self.outputs_reused = 0
         self._calls = RunCallStore(path)
         self._unusable = self._calls.unusable_keys()
         self._is_usable = is_usable
@@ -234,7 +234,7 @@ class EarlierCallStore:
             return None
         if reply is None:
             return None
-        self.taken += 1
+        self.outputs_reused += 1
         return replace(reply, metrics=None)
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:

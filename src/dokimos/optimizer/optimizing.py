@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.core.jsonable import jsonable
 from dokimos.errors import ConfigurationError, JournalError
-from dokimos.experiment.folders import runs_root
-from dokimos.experiment.lock import RunLock
 from dokimos.experiment.model_calls import MODE_VARIABLE
+from dokimos.experiment.run_folders import runs_root
+from dokimos.experiment.run_lock import RunLock
 from dokimos.optimizer.acceptance import fewest_cases
 from dokimos.optimizer.axes import AxisPlaces
 from dokimos.optimizer.journal import SearchJournal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.core.results import RunStatus
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
-from dokimos.experiment.folders import runs_root
+from dokimos.experiment.run_folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.optimizer.objective import Failure, Measured, sum_of_known, sum_spending
@@ -206,8 +206,8 @@ def parse_measured(tree: Mapping[str, Any]) -> Measured:
 
 def find_unfinished_runs(root: Path, search: str) -> dict[tuple[int, Split], Path]:
     """Find the runs of a search that are stored, by trial and split; of several the last one."""
-    from dokimos.experiment.folders import list_run_folders
-    from dokimos.experiment.journal import read_manifest
+    from dokimos.experiment.run_folders import list_run_folders
+    from dokimos.experiment.run_journal import read_manifest
 
     found: dict[tuple[int, Split], Path] = {}
     for folder in list_run_folders(root):

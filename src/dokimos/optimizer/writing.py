@@ -76,7 +76,7 @@ class ModelWriter:
         self, budget: Budget | None, trial: int, axis: str, source: Trial, attempts: Sequence[Attempt]
     ) -> Rewrite:
         from dokimos.experiment.model_calls import ModelCalls
-        from dokimos.experiment.options import RunOptions
+        from dokimos.experiment.run_options import RunOptions
 
         calls = ModelCalls(RunOptions(budget=budget))  # on the cassette of the environment, as runs are
         try:

@@ -15,8 +15,8 @@ from dokimos.core.task_result import TaskResult
 from dokimos.core.text import quote
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
-from dokimos.experiment.calls import look_at
 from dokimos.experiment.task import Task, prepare
+from dokimos.experiment.task_calls import retrieve_exception
 from dokimos.runtime.calling import resolve
 from dokimos.runtime.concurrency import call_in_thread
 
@@ -117,4 +117,4 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
 def _leave(task: asyncio.Future[Any]) -> None:
     """Cancel a call without waiting for its end: one that swallows its cancellation must not keep us."""
     task.cancel()
-    task.add_done_callback(look_at)
+    task.add_done_callback(retrieve_exception)

@@ -17,7 +17,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.evaluators.setting_checks import check_whole
-from dokimos.experiment.calls import is_cancelled_from_outside
+from dokimos.experiment.task_calls import is_cancelled_from_outside
 from dokimos.judges.run_scope import Usage, counting_usage
 from dokimos.runtime.concurrency import run_sync
 from dokimos.simulation.parties import (

@@ -15,8 +15,8 @@ from dokimos.core.score_range import describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators.base import Evaluator, evaluator_instead
-from dokimos.experiment.evaluating import evaluate_all, evaluate_inline
-from dokimos.experiment.wanted import Wanted, compare
+from dokimos.experiment.item_scoring import evaluate_all, evaluate_inline
+from dokimos.experiment.required_levels import RequiredLevel, compare
 from dokimos.judges.run_scope import current_scope, enter_scope
 from dokimos.runtime.terminal_text import escape_control_characters
 from dokimos.testing.cassettes import current_cassette
@@ -68,9 +68,9 @@ def assert_scores(
         ConfigurationError: when nothing is asked for, or there is nothing to compare with.
     """
     __tracebackhide__ = True
-    wanted = [Wanted(level, name) for name, level in (scores or {}).items()]
+    wanted = [RequiredLevel(level, name) for name, level in (scores or {}).items()]
     if pass_rate is not None:
-        wanted.insert(0, Wanted(pass_rate))
+        wanted.insert(0, RequiredLevel(pass_rate))
     if not wanted:
         raise ConfigurationError("assert_scores() needs scores to reach, pass_rate=..., or both.")
     for one in wanted:

@@ -18,9 +18,9 @@ from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunSta
 from dokimos.core.text import pluralize
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError, DokimosError
-from dokimos.experiment.provenance import git_state, python_version, scrubbed_command
-from dokimos.experiment.reporting import Handles, Reporters
-from dokimos.experiment.wanted import compare, parse_wanted
+from dokimos.experiment.reporters import Handles, Reporters
+from dokimos.experiment.required_levels import compare, parse_levels
+from dokimos.experiment.run_provenance import git_state, python_version, scrub_command
 from dokimos.exporters.base import export, exporter_for
 from dokimos.reporting.protocol import ReportedStatus, Reporter
 from dokimos.runtime.terminal_text import escape_control_characters
@@ -87,7 +87,7 @@ class SessionRecord:
             exporter_for(path)
         self._name = name
         self._reports = reports
-        self._wanted = parse_wanted(fail_under, "--dokimos-fail-under")
+        self._wanted = parse_levels(fail_under, "--dokimos-fail-under")
         self._started = _now()
         self._cases: dict[tuple[str, int, str], _Case] = {}
         self._evaluators: dict[str, EvaluatorInfo] = {}
@@ -147,7 +147,7 @@ class SessionRecord:
             git_dirty=dirty,
             started_at=self._started,
             ended_at=_now(),
-            command=scrubbed_command(),
+            command=scrub_command(),
         )
         return ExperimentResult(
             name=self._name,

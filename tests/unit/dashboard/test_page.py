@@ -11,7 +11,7 @@ from dokimos import Dataset, Example, evaluate
 from dokimos.dashboard import packed
 from dokimos.dashboard.page import dashboard
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 
 LONG = "x" * 20_000
 

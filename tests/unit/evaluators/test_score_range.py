@@ -18,7 +18,7 @@ from dokimos.errors import ConfigurationError, EvalAssertionError, UnusableOutpu
 from dokimos.evaluators import LLMJudge, PerTurn, evaluator
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.wanted import compare, parse_wanted
+from dokimos.experiment.required_levels import compare, parse_levels
 from dokimos.exporters.base import export
 from dokimos.gate import GateConfig
 from dokimos.gate.baseline import baseline_of, read_baseline, write_baseline
@@ -215,7 +215,7 @@ def test_levels_are_on_the_declared_scale():
     ],
 )
 def test_levels_on_the_command_line_are_too(spec, misses, problems):
-    missed, found = compare(parse_wanted([spec]), result_of(GOOD))
+    missed, found = compare(parse_levels([spec]), result_of(GOOD))
 
     assert (len(missed), found) == (misses, problems)
 
@@ -223,13 +223,13 @@ def test_levels_on_the_command_line_are_too(spec, misses, problems):
 @pytest.mark.parametrize("spec", ["4.5", "Stars=x", "Stars=nan", "Stars=inf"])
 def test_levels_that_are_none_are_refused(spec):
     with pytest.raises(ConfigurationError, match="must be a share"):
-        parse_wanted([spec])
+        parse_levels([spec])
 
 
 def test_an_error_counts_as_the_worst_score_of_the_range():
     result = result_of([*GOOD[:3], 9.0])  # the last is out of range
 
-    missed, _ = compare(parse_wanted(["Stars=3.7"]), result)
+    missed, _ = compare(parse_levels(["Stars=3.7"]), result)
 
     assert "3.62 if the 1 errored had failed" in missed[0]
 

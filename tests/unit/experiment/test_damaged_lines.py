@@ -20,7 +20,7 @@ from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.llm.llm_judge import LLMJudge
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.journal_lines import CHECKSUM, read_record, with_checksum
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 
 Numbers = Callable[..., Dataset]
 ROOT = Path(".dokimos") / "runs"
@@ -319,7 +319,7 @@ def test_a_run_whose_journal_failed_on_the_way_says_that_it_cannot_be_resumed(
             raise KeyboardInterrupt
         return str(example.input)
 
-    monkeypatch.setattr("dokimos.experiment.journal.os.write", full)
+    monkeypatch.setattr("dokimos.experiment.run_journal.os.write", full)
     with pytest.raises(RunInterrupted) as stop:
         Experiment(numbers(3), task, Calls().plan(numbers(1)).evaluators, progress=False).run()
     told = str(stop.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dokimos.experiment.evaluation_code import answering_part
+from dokimos.experiment.evaluation_code import extract_answering_code
 
 MODULE = """
 from dokimos import Dataset, Example, Experiment
@@ -32,7 +32,7 @@ experiment = Experiment(Dataset(rows), answer, [judged, Own(), short, ExactMatch
 
 
 def part(source):
-    return answering_part(source.encode())
+    return extract_answering_code(source.encode())
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_an_example_inside_a_call_of_the_application_counts():
 
 def test_a_module_that_evaluates_nothing_counts_as_it_is():
     source = b"import os\n# a comment\n"
-    assert answering_part(source) == source
+    assert extract_answering_code(source) == source
     broken = b"from dokimos.evaluators import (\n"
-    assert answering_part(broken) == broken
+    assert extract_answering_code(broken) == broken
 
 
 def test_names_that_are_defined_twice_count():

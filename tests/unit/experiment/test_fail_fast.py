@@ -6,7 +6,7 @@ from dokimos import Dataset, Example, Experiment
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, TooManyErrors
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 
 
 def experiment(answer, **settings):

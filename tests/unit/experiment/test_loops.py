@@ -17,8 +17,8 @@ from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
+from dokimos.experiment.run_lock import RunLock
 from dokimos.reporting.memory import MemoryReporter
 from dokimos.reporting.protocol import ReportedStatus
 from dokimos.runtime.concurrency import run_sync

@@ -20,7 +20,7 @@ from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import Contains, ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.merging import merge_results
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 
 Numbers = Callable[..., Dataset]
 Comparable = Callable[[ExperimentResult], Any]

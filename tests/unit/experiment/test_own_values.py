@@ -164,7 +164,7 @@ def test_a_task_that_changes_its_example_changes_neither_the_report_nor_the_next
 
 
 def test_each_attempt_gets_the_example_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dokimos.experiment.calls.FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("dokimos.experiment.task_calls.FIRST_RETRY_SECONDS", 0.0)
     seen = []
 
     def task(example: Example) -> str:

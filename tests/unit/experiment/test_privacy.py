@@ -20,8 +20,8 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.provenance import git_state, scrubbed_command, source_hash
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
+from dokimos.experiment.run_provenance import git_state, scrub_command, source_hash
 from dokimos.reporting.memory import MemoryReporter
 from dokimos.version import __version__
 
@@ -61,18 +61,18 @@ def everything_on_disk() -> str:
     ],
 )
 def test_no_secret_of_the_command_line_is_kept(argv: list[str]) -> None:
-    command = scrubbed_command(["dokimos", "run", *argv])
+    command = scrub_command(["dokimos", "run", *argv])
     assert "hush" not in " ".join(command)
     assert command[:2] == ("dokimos", "run")
 
 
 def test_the_rest_of_the_command_line_is_kept() -> None:
     argv = ("dokimos", "run", "suite.py:experiment", "-j", "4", "--filter", "topic=refunds", "--name=a b")
-    assert scrubbed_command(argv) == argv
+    assert scrub_command(argv) == argv
 
 
 def test_the_option_after_a_secret_one_without_a_value_is_kept() -> None:
-    assert scrubbed_command(["--ask-password", "--runs", "3"]) == ("--ask-password", "--runs", "3")
+    assert scrub_command(["--ask-password", "--runs", "3"]) == ("--ask-password", "--runs", "3")
 
 
 def test_provenance_says_where_a_result_comes_from(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:

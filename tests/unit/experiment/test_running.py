@@ -23,9 +23,9 @@ from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, To
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import Contains, ExactMatch
-from dokimos.experiment import calls
+from dokimos.experiment import task_calls
 from dokimos.experiment.experiment import Experiment, evaluate
-from dokimos.experiment.options import RunOptions
+from dokimos.experiment.run_options import RunOptions
 from dokimos.judges.budget import Budget
 from dokimos.judges.run_scope import current_scope
 
@@ -498,7 +498,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         if seconds:
             made.append(seconds)
 
-    monkeypatch.setattr(calls.asyncio, "sleep", sleep)
+    monkeypatch.setattr(task_calls.asyncio, "sleep", sleep)
     return made
 
 
@@ -524,7 +524,7 @@ def test_pauses_do_not_grow_without_end(numbers: Numbers, pauses: list[float]) -
         raise ConnectionError("down")
 
     assert plan(numbers(1), task, retries=12).run().error_count == 1
-    assert max(pauses) <= calls.LONGEST_RETRY_SECONDS
+    assert max(pauses) <= task_calls.LONGEST_RETRY_SECONDS
     assert len(pauses) == 12
 
 

@@ -23,8 +23,8 @@ from dokimos.evaluators.resource_limits import Length
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.experiment.merging import merge_results
-from dokimos.experiment.store import load_run
-from dokimos.experiment.wanted import Wanted
+from dokimos.experiment.required_levels import RequiredLevel
+from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.base import render
 from dokimos.exporters.json import load_result
 from dokimos.gate.config import GateConfig
@@ -263,12 +263,12 @@ def test_assertions_name_the_score_that_falls_short():
 
 
 def test_a_level_of_one_score_is_known_before_the_run_and_counts_errors_of_the_whole_evaluator():
-    Wanted(0.5, "Triad.grounded").check_evaluator([triad])
+    RequiredLevel(0.5, "Triad.grounded").check_evaluator([triad])
     with pytest.raises(ConfigurationError, match="must be in"):
-        Wanted(5, "Triad.grounded").check_evaluator([triad])
+        RequiredLevel(5, "Triad.grounded").check_evaluator([triad])
     for name in ("Exact Match.a", "Triads.grounded"):
         with pytest.raises(ConfigurationError, match="there is no evaluator"):
-            Wanted(0.5, name).check_evaluator([triad, ExactMatch()])
+            RequiredLevel(0.5, name).check_evaluator([triad, ExactMatch()])
 
     @evaluator(name="Flaky")
     def flaky(output: str) -> Mapping[str, float]:
@@ -277,8 +277,8 @@ def test_a_level_of_one_score_is_known_before_the_run_and_counts_errors_of_the_w
         return {"a": 1.0}
 
     found = run(flaky)
-    assert Wanted(0.9, "Flaky.a").miss(found) is None
-    assert "if the 1 errored had failed" in (Wanted(0.95, "Flaky.a").miss(found) or "")
+    assert RequiredLevel(0.9, "Flaky.a").explain_miss(found) is None
+    assert "if the 1 errored had failed" in (RequiredLevel(0.95, "Flaky.a").explain_miss(found) or "")
 
 
 def test_assertions_take_sync_and_async_evaluators_of_several_scores():
@@ -310,9 +310,9 @@ def test_an_error_counts_against_the_level_of_a_score_without_a_threshold_beside
         return {"a": 0.9, "b": 0.8, **({"rare": 0.8} if output == "5" else {})}
 
     found = run(flaky)
-    assert Wanted(0.6, "Flaky.b").miss(found) is None
-    assert "0.64 if the 2 errored had failed" in (Wanted(0.75, "Flaky.b").miss(found) or "")
-    assert "if the 2 errored had failed" in (Wanted(0.75, "Flaky.a").miss(found) or "")
+    assert RequiredLevel(0.6, "Flaky.b").explain_miss(found) is None
+    assert "0.64 if the 2 errored had failed" in (RequiredLevel(0.75, "Flaky.b").explain_miss(found) or "")
+    assert "if the 2 errored had failed" in (RequiredLevel(0.75, "Flaky.a").explain_miss(found) or "")
 
 
 @pytest.mark.parametrize("thresholds", [None, {"other": 0.5}])

@@ -13,7 +13,7 @@ from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.part import Part, hashed_examples
+from dokimos.experiment.run_part import Part, hash_examples
 
 ONE = [Example.of("What?", "That", id="a"), Example.of("Who?", "She", id="b")]
 TWO = [
@@ -251,5 +251,5 @@ def test_a_part_of_a_data_set_is_called_like_the_whole(tmp_path: Any) -> None:
 
 def part_with(data: Dataset, position: int) -> Dataset:
     """Return what `dokimos run --failed` runs again where one item had failed."""
-    [*hashes] = [mark for _, mark in hashed_examples(data)]
+    [*hashes] = [mark for _, mark in hash_examples(data)]
     return Part(reason="failed", total=len(data), hashes=(hashes[position],)).select(data)

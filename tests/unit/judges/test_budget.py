@@ -11,7 +11,7 @@ from dokimos.core.results import RunStatus
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.evaluators import ExactMatch, Regex
 from dokimos.evaluators.function import evaluator
-from dokimos.experiment.store import load_run
+from dokimos.experiment.run_loading import load_run
 from dokimos.judges.budget import TASK, Budget, Ledger
 from dokimos.judges.judge_calls import complete
 from dokimos.judges.protocol import JudgeReply

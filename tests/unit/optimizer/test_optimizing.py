@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dokimos.errors import ConfigurationError, JournalError, RunError
-from dokimos.experiment.store import list_runs, load_run
+from dokimos.experiment.run_loading import list_runs, load_run
 from dokimos.optimizer.optimizing import PROGRESS_SCHEMA, optimize_suite
 from dokimos.suites import load_suite
 

@@ -118,7 +118,7 @@ def find_browser() -> Iterator[Finding]:
 
 def find_folders(run_dir: str | None = None) -> Iterator[Finding]:
     """Say whether runs and replies can be kept."""
-    from dokimos.experiment.folders import runs_root
+    from dokimos.experiment.run_folders import runs_root
     from dokimos.judges.cache import default_cache_path
 
     for name, folder in (("runs", runs_root(run_dir)), ("cache", default_cache_path().parent)):

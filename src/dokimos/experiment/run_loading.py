@@ -15,12 +15,12 @@ from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
-from dokimos.experiment.failures import CHOICE
-from dokimos.experiment.folders import list_run_folders
-from dokimos.experiment.journal import MANIFEST_FILE, Position, StoredRun, read_manifest
-from dokimos.experiment.left_out import NOT_RUN
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.part import Part
+from dokimos.experiment.fail_fast import NOT_RUN
+from dokimos.experiment.item_errors import CHOICE
+from dokimos.experiment.run_folders import list_run_folders
+from dokimos.experiment.run_journal import MANIFEST_FILE, Position, StoredRun, read_manifest
+from dokimos.experiment.run_lock import RunLock
+from dokimos.experiment.run_part import Part
 
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
 
@@ -39,7 +39,7 @@ def load_run(folder: Path) -> ExperimentResult:
         stored.close()
 
 
-def stored_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
+def load_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
     """Return the items of a run, of every repeat, each with the content hash of its example.
 
     Raises:
@@ -167,7 +167,7 @@ def _result(stored: StoredRun) -> ExperimentResult:
     return ExperimentResult(
         name=manifest.get("name", "unnamed"),
         description=manifest.get("description", ""),
-        metadata={**(manifest.get("metadata") or {}), **_left_out(outcome)},
+        metadata={**(manifest.get("metadata") or {}), **_items_not_run(outcome)},
         runs=tuple(RunResult(index=index, item_results=tuple(items.get(index, ()))) for index in indexes),
         provenance=_provenance(stored),
         evaluators=infos,
@@ -176,7 +176,7 @@ def _result(stored: StoredRun) -> ExperimentResult:
     )
 
 
-def _left_out(outcome: dict[str, Any] | None) -> dict[str, Any]:
+def _items_not_run(outcome: dict[str, Any] | None) -> dict[str, Any]:
     """Return which items the run did not come to, as its result said."""
     return {} if outcome is None or NOT_RUN not in outcome else {NOT_RUN: outcome[NOT_RUN]}
 
@@ -186,7 +186,7 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
     example = stored.example(position)
     if found is None or example is None:
         return None
-    results = sorted(found.results.values(), key=lambda result: _place(result, order))
+    results = sorted(found.results.values(), key=lambda result: _sort_index(result, order))
     return ItemResult(
         position[1],
         from_json(Example, example),
@@ -207,7 +207,7 @@ def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResu
     ]
 
 
-def _place(result: EvalResult, order: dict[str, int]) -> int:
+def _sort_index(result: EvalResult, order: dict[str, int]) -> int:
     return order.get(result.name, order.get(result.evaluator, len(order)))
 
 

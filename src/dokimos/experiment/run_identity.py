@@ -12,13 +12,13 @@ from dokimos.core.wire import from_json
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import JournalError
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.provenance import source_hash
-from dokimos.experiment.source import ExampleSource
+from dokimos.experiment.example_source import ExampleSource
+from dokimos.experiment.run_provenance import source_hash
 from dokimos.experiment.task import task_name
 
 if TYPE_CHECKING:
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.journal import StoredRun
+    from dokimos.experiment.run_journal import StoredRun
 
 
 MOST_DIFFERENCES: Final = 5
@@ -76,7 +76,9 @@ class Identity:
         mine.pop("task", None)
         theirs.pop("task", None)
         return (
-            not _changed_evaluators(self, other) and not _changed_evaluators(other, self) and mine == theirs
+            not _find_changed_evaluators(self, other)
+            and not _find_changed_evaluators(other, self)
+            and mine == theirs
         )
 
     def source_warnings(self, now: Identity) -> list[str]:
@@ -100,7 +102,7 @@ def check_same(before: Identity, now: Identity, *, run: str, force: bool) -> fro
     differences = []
     if before.task != now.task:
         differences.append(f"the task was {before.task}, not {now.task}")
-    changed = _changed_evaluators(before, now)
+    changed = _find_changed_evaluators(before, now)
     differences += changed.values()
     if differences and not force:
         raise JournalError(
@@ -139,7 +141,7 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
         )
 
 
-def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
+def _find_changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
     if before.evaluators is None or now.evaluators is None:
         same = (before.evaluators is None) == (now.evaluators is None)
         return {} if same else {"": "the evaluators were chosen for each example on one side only"}
@@ -151,12 +153,13 @@ def _changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
             changed[info.name] = f"the evaluator {info.name!r} is missing"
         elif (found.fingerprint, found.thresholds) != (info.fingerprint, info.thresholds):
             changed[info.name] = (
-                f"the evaluator {info.name!r} was configured as {_shown(info)}, not {_shown(found)}"
+                f"the evaluator {info.name!r} was configured as {_format_evaluator(info)}, "
+                f"not {_format_evaluator(found)}"
             )
     return changed
 
 
-def _shown(info: EvaluatorInfo) -> str:
+def _format_evaluator(info: EvaluatorInfo) -> str:
     settings = [*(f"{k}={v!r}" for k, v in info.parameters.items()), f"threshold={info.threshold}"]
     if info.thresholds is not None:
         settings.append(f"thresholds={dict(info.thresholds)}")

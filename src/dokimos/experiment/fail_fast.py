@@ -16,7 +16,7 @@ NOT_RUN: Final = "notRun"
 MOST_NAMED: Final = 1000
 
 
-def unfinished(
+def find_items_not_run(
     dataset: Dataset, shard: tuple[int, int] | None, runs: Sequence[RunResult], repeats: int
 ) -> list[str]:
     """Return the keys of the items that not every repeat has run, in the order of the data set."""

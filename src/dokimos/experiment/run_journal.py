@@ -40,7 +40,7 @@ from dokimos.core.results import EvalResult
 from dokimos.core.wire import from_json
 from dokimos.errors import JournalError
 from dokimos.experiment.journal_lines import read_record, with_checksum
-from dokimos.experiment.lock import RunLock
+from dokimos.experiment.run_lock import RunLock
 
 FORMAT: Final = 1
 JOURNAL_FILE: Final = "journal.jsonl"
@@ -235,8 +235,10 @@ class StoredRun:
         results: dict[str, EvalResult] = {}
         for result_offset in self._results.get(position, ()):
             found = [from_json(EvalResult, tree) for tree in self._record(result_offset)["v"]]
-            anew = {result.evaluator for result in found}  # all its scores, which may have other keys now
-            results = {name: known for name, known in results.items() if known.evaluator not in anew}
+            rescored = {result.evaluator for result in found}  # all its scores, which may have other keys now
+            results = {
+                name: earlier for name, earlier in results.items() if earlier.evaluator not in rescored
+            }
             for result in found:
                 if result_offset >= max(self._void.get(result.evaluator, 0), self._void.get("", 0)):
                     results[result.name] = result
@@ -301,11 +303,11 @@ class StoredRun:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break  # torn by a kill: the record never counted
-                self._note(number, offset, line)
+                self._index_record(number, offset, line)
                 offset += len(line)
         self.intact_size = offset
 
-    def _note(self, number: int, offset: int, line: bytes) -> None:
+    def _index_record(self, number: int, offset: int, line: bytes) -> None:
         record = read_record(line)
         if record is None:
             self.unreadable_lines.append(number)

@@ -16,8 +16,8 @@ from dokimos.core.tracebacks import located_error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
-from dokimos.experiment.journal import content_hash
-from dokimos.experiment.redaction import Redact, redacted_example
+from dokimos.experiment.redaction import Redact, redact_example
+from dokimos.experiment.run_journal import content_hash
 from dokimos.runtime.concurrency import call_in_thread
 
 ROWS_AHEAD: Final = 100
@@ -33,9 +33,9 @@ class SourcedExample:
     json: str = ""
     hash: str = ""
 
-    def redacted_json(self, redact: Redact) -> str:
+    def redact_json(self, redact: Redact) -> str:
         """Return the JSON to be written down under a `redact`; the hash stays that of the original."""
-        return canonical_json(redacted_example(self.example, redact))
+        return canonical_json(redact_example(self.example, redact))
 
 
 _new_sourced: Final = quick_maker(SourcedExample)

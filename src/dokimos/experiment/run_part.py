@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dokimos.core.example import Example
 from dokimos.core.text import pluralize
 from dokimos.datasets.dataset import Dataset, DatasetStream
-from dokimos.experiment.source import ExampleSource
+from dokimos.experiment.example_source import ExampleSource
 
 PartReason = Literal["failed", "estimate"]
 
@@ -46,7 +46,7 @@ class Part:
     def select(self, dataset: Dataset | DatasetStream) -> Dataset:
         """Return the chosen examples of a data set, in its order."""
         wanted = set(self.hashes)
-        chosen = [example for example, mark in hashed_examples(dataset) if mark in wanted]
+        chosen = [example for example, mark in hash_examples(dataset) if mark in wanted]
         return subset_of(dataset, chosen)
 
 
@@ -57,7 +57,7 @@ def subset_of(dataset: Dataset | DatasetStream, chosen: Iterable[Example]) -> Da
     return Dataset(chosen, name=dataset.name, description=dataset.description)
 
 
-def hashed_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:
+def hash_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:
     """Return the examples with the hashes that journals know them by."""
     for sourced in ExampleSource(dataset, None, with_json=True):
         yield sourced.example, sourced.hash

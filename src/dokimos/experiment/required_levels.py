@@ -13,11 +13,11 @@ from dokimos.core.score_range import USUAL_RANGE, ScoreRange, describe_range
 from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.failures import CHOICE
+from dokimos.experiment.item_errors import CHOICE
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredLevel:
     """What a result has to reach: a pass rate, or the mean score of an evaluator."""
 
     level: float
@@ -54,23 +54,23 @@ class Wanted:
                 f"the level of {self.evaluator!r} must be in {where}, not {self.level:g}."
             )
 
-    def miss(self, result: ExperimentResult) -> str | None:
+    def explain_miss(self, result: ExperimentResult) -> str | None:
         """Say how the result falls short, None where it reaches the level whatever its errors had given.
 
         Raises:
             ConfigurationError: when there is nothing to compare with, and nothing errored.
         """
         if self.evaluator is None:
-            return self._rate_miss(result)
-        return self._evaluator_miss(result, self.evaluator)
+            return self._explain_rate_miss(result)
+        return self._explain_evaluator_miss(result, self.evaluator)
 
-    def _rate_miss(self, result: ExperimentResult) -> str | None:
+    def _explain_rate_miss(self, result: ExperimentResult) -> str | None:
         rate, summary = result.pass_rate, result.summary  # an errored item counts as one that did not pass
         if rate is None:
             raise ConfigurationError("nothing was judged, so there is no pass rate to compare.")
         if rate >= self.level:
             return None
-        shown, asked = _apart(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
+        shown, asked = _format_distinct(_exact(rate) * 100, _exact(self.level) * 100, digits=1)
         verdicts = summary.judged - summary.errored
         if not verdicts:
             return f"pass rate: nothing was judged, {summary.errored} errored"
@@ -82,7 +82,7 @@ class Wanted:
             f"had failed, which is below {asked} %"
         )
 
-    def _evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
+    def _explain_evaluator_miss(self, result: ExperimentResult, name: str) -> str | None:
         known = [*result.evaluator_names, *(info.name for info in result.evaluators)]
         errors = count_errors(result, name)
         if known or not errors:
@@ -100,9 +100,9 @@ class Wanted:
             return None
         side = "above" if lower else "below"
         if mean > self.level if lower else mean < self.level:
-            shown, _ = _apart(_exact(mean), _exact(self.level), digits=4)
+            shown, _ = _format_distinct(_exact(mean), _exact(self.level), digits=4)
             return f"{name} {shown} is {side} {self.level:.12g}"
-        shown, _ = _apart(_exact(least), _exact(self.level), digits=2)
+        shown, _ = _format_distinct(_exact(least), _exact(self.level), digits=2)
         found = result.summary.evaluator(name)
         scored = 0 if found is None else found.scored
         return (
@@ -154,7 +154,7 @@ def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
     return mean_of_ratios(ratios) or 0.0
 
 
-def _apart(number: Decimal, level: Decimal, digits: int) -> tuple[str, str]:
+def _format_distinct(number: Decimal, level: Decimal, digits: int) -> tuple[str, str]:
     """Write a number and the level that it misses with as many digits as it takes to tell them apart."""
     while round(level, digits) != level or round(number, digits) == level:
         digits += 1
@@ -165,19 +165,19 @@ def _exact(number: float) -> Decimal:
     return Decimal(repr(float(number)))
 
 
-def parse_wanted(specs: Sequence[str], option: str = "--fail-under") -> list[Wanted]:
+def parse_levels(specs: Sequence[str], option: str = "--fail-under") -> list[RequiredLevel]:
     """Read `0.9`, `90%` and `Name=0.8`. Raises `ConfigurationError` that names the option."""
-    return [_one_wanted(spec, option) for spec in specs]
+    return [_parse_level(spec, option) for spec in specs]
 
 
-def _one_wanted(spec: str, option: str) -> Wanted:
+def _parse_level(spec: str, option: str) -> RequiredLevel:
     name, equals, level = spec.rpartition("=")
     number = parse_share(level)
     if number is None and equals:
         number = _parse_number(level)
     if number is None:
         raise ConfigurationError(f'{option} {spec!r} must be a share such as 0.9 or 90%, or "Evaluator=0.8".')
-    return Wanted(number, name.strip() if equals else None)
+    return RequiredLevel(number, name.strip() if equals else None)
 
 
 def _parse_number(text: str) -> float | None:
@@ -189,12 +189,12 @@ def _parse_number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def compare(wanted: Sequence[Wanted], result: ExperimentResult) -> tuple[list[str], list[str]]:
+def compare(levels: Sequence[RequiredLevel], result: ExperimentResult) -> tuple[list[str], list[str]]:
     """Return what a result falls short of, and what could not be compared."""
     misses, problems = [], []
-    for one in wanted:
+    for one in levels:
         try:
-            miss = one.miss(result)
+            miss = one.explain_miss(result)
         except ConfigurationError as problem:
             problems.append(str(problem))
         else:

@@ -23,12 +23,12 @@ from dokimos.errors import JournalError, RunInterrupted, RunLockedError, TooMany
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator
 from dokimos.evaluators.text import Contains, ExactMatch
-from dokimos.experiment import journal as journal_module
+from dokimos.experiment import run_journal as journal_module
 from dokimos.experiment.experiment import Experiment
-from dokimos.experiment.folders import find_run, list_run_folders
-from dokimos.experiment.journal import read_manifest
-from dokimos.experiment.lock import RunLock
-from dokimos.experiment.store import UNFINISHED, list_runs, load_run, prune_runs
+from dokimos.experiment.run_folders import find_run, list_run_folders
+from dokimos.experiment.run_journal import read_manifest
+from dokimos.experiment.run_loading import UNFINISHED, list_runs, load_run, prune_runs
+from dokimos.experiment.run_lock import RunLock
 from dokimos.exporters.base import export
 from dokimos.exporters.json import load_result
 
@@ -658,7 +658,7 @@ def test_runs_started_in_the_same_second_never_share_a_folder(
 
 
 def test_a_journal_that_was_closed_is_never_written_to_again(tmp_path: Path) -> None:
-    from dokimos.experiment.journal import Journal
+    from dokimos.experiment.run_journal import Journal
 
     journal = Journal(tmp_path, RunLock(tmp_path))
     journal.close(status="completed")

@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dokimos")
 
 
-def tell_ending(result: ExperimentResult) -> None:
+def announce_result(result: ExperimentResult) -> None:
     """Show a result on a terminal or in a notebook; say everywhere that a run broke or found nothing out.
 
     That goes to standard error and to the logger `dokimos`. It is no Python warning, which would become an
     exception under `-W error`, and a run that is paid for would be lost.
     """
-    for tell in (_tell_failure, _show):
+    for announce in (_log_failure, _show):
         try:
-            tell(result)
+            announce(result)
         except Exception as error:  # whatever stands in for an output: the result must not be lost by it
             _log.debug("The end of a run could not be shown: %r", error)
 
 
-def tell_that_loop_waits() -> None:
+def warn_that_loop_waits() -> None:
     """Say, once in a process, that the event loop that is running stands still while a run goes on."""
-    if _Told.loop_waits:
+    if _Announced.loop_waits:
         return
-    _Told.loop_waits = True
+    _Announced.loop_waits = True
     print_line(
         "An event loop is running here, and waits until this run has ended. To let it go on: "
         "await evaluate_async(...), or await experiment.run_async()."
     )
 
 
-class _Told:
+class _Announced:
     """What is said only once."""
 
     loop_waits = False
 
 
-def _tell_failure(result: ExperimentResult) -> None:
+def _log_failure(result: ExperimentResult) -> None:
     problem = describe_failure(result)
     if problem is None:
         return

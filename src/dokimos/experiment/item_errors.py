@@ -64,11 +64,11 @@ class CommonErrors:
 
     def add(self, item: ItemResult) -> None:
         if item.error is not None:
-            self._note("", item.error, item.error_detail)
+            self._count("", item.error, item.error_detail)
             return
         for result in item.eval_results:
             if result.error is not None:
-                self._note(f"{result.name}: ", result.error, result.error_detail)
+                self._count(f"{result.name}: ", result.error, result.error_detail)
 
     def common(self) -> str:
         """Return one line that names the most common error, "" if there is none."""
@@ -78,7 +78,7 @@ class CommonErrors:
         times = "once" if count == 1 else f"{count} times"
         return f"The most common error ({times}): {self._texts[kind]}"
 
-    def _note(self, source: str, error: str, detail: ErrorDetail | None) -> None:
+    def _count(self, source: str, error: str, detail: ErrorDetail | None) -> None:
         kind = (source, key_of_error(error, detail))
         with self._lock:
             if kind not in self._texts:
@@ -94,7 +94,7 @@ class ErrorLimit:
     def __init__(self, limit: int | float | None) -> None:
         self._limit = limit
 
-    def exceeded(self, tally: Tally) -> bool:
+    def is_exceeded(self, tally: Tally) -> bool:
         if self._limit is None or not tally.errored:
             return False
         if isinstance(self._limit, float):

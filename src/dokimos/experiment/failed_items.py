@@ -10,10 +10,10 @@ from typing import Final
 from dokimos.core.item_result import ItemResult
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import JournalError
-from dokimos.experiment.folders import find_run
-from dokimos.experiment.journal import read_manifest
-from dokimos.experiment.part import Part, hashed_examples
-from dokimos.experiment.store import stored_items
+from dokimos.experiment.run_folders import find_run
+from dokimos.experiment.run_journal import read_manifest
+from dokimos.experiment.run_loading import load_items
+from dokimos.experiment.run_part import Part, hash_examples
 
 TASK: Final = "the application"
 """Stands for the task among the names of evaluators."""
@@ -28,7 +28,7 @@ class ItemState:
     """Its id, else its content hash."""
     name: str
     """What to call it to a person."""
-    mark: str
+    content_hash: str
     """Its content hash."""
     culprits: tuple[str, ...]
     """The evaluators by which it failed or errored in any repeat, `TASK` for the task; none if it passed."""
@@ -89,7 +89,7 @@ def last_states(folder: Path, root: Path) -> LastStates:
         missing.append("the run that it began with")
     items: dict[str, ItemState] = {}
     for each in reversed(chain):
-        items |= {key: _joined(items.get(key), state) for key, state in _states_of(each).items()}
+        items |= {key: _combine_states(items.get(key), state) for key, state in _states_of(each).items()}
     return LastStates(run_id=folder.name, items=items, missing=tuple(missing))
 
 
@@ -97,15 +97,15 @@ def select_failed(dataset: Dataset | DatasetStream, last: LastStates) -> FailedS
     """Find the failing items in a data set, by their ids or else by their content."""
     failing, chosen, marks = last.failing, [], []
     total = changed = added = 0
-    for example, mark in hashed_examples(dataset):
+    for example, content_hash in hash_examples(dataset):
         total += 1
-        key = mark if example.id is None else example.id
+        key = content_hash if example.id is None else example.id
         state = failing.get(key)
         added += key not in last.items
         if state is not None:
             chosen.append(state)
-            marks.append(mark)
-            changed += state.mark != mark
+            marks.append(content_hash)
+            changed += state.content_hash != content_hash
     part = Part(reason="failed", total=total, hashes=tuple(marks), of=last.run_id)
     return FailedSelection(
         part=part,
@@ -130,7 +130,7 @@ def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _joined(before: ItemState | None, now: ItemState) -> ItemState:
+def _combine_states(before: ItemState | None, now: ItemState) -> ItemState:
     """Return how an item ended: one that had failed is not fixed by some of its repeats."""
     if before is None or now.is_whole or now.is_failing:
         return now
@@ -140,17 +140,19 @@ def _joined(before: ItemState | None, now: ItemState) -> ItemState:
 def _states_of(folder: Path) -> dict[str, ItemState]:
     runs = read_manifest(folder).get("runs") or 1
     repeats: dict[str, list[tuple[str, ItemResult]]] = {}
-    for mark, item in stored_items(folder):
-        repeats.setdefault(mark if item.example.id is None else item.example.id, []).append((mark, item))
+    for content_hash, item in load_items(folder):
+        repeats.setdefault(content_hash if item.example.id is None else item.example.id, []).append(
+            (content_hash, item)
+        )
     return {key: _state(key, several, runs) for key, several in repeats.items()}
 
 
 def _state(key: str, several: Sequence[tuple[str, ItemResult]], runs: int) -> ItemState:
-    mark, first = several[0]
+    content_hash, first = several[0]
     return ItemState(
         key=key,
         name=first.key,
-        mark=mark,
+        content_hash=content_hash,
         culprits=culprits_of(item for _, item in several),
         is_whole=len(several) >= runs,
     )

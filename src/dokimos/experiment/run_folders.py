@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from dokimos.errors import JournalError
-from dokimos.experiment.journal import MANIFEST_FILE
+from dokimos.experiment.run_journal import MANIFEST_FILE
 
 HOME: Final = ".dokimos"
 

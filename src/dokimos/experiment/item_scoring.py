@@ -15,10 +15,10 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.tracebacks import describe_exception
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.experiment.calls import is_cancelled_from_outside
 from dokimos.experiment.experiment import check_evaluators, looks_like_evaluator
-from dokimos.experiment.failures import CHOICE, describe_error
+from dokimos.experiment.item_errors import CHOICE, describe_error
 from dokimos.experiment.record import ResultSink
+from dokimos.experiment.task_calls import is_cancelled_from_outside
 from dokimos.judges.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.runtime.concurrency import call_in_thread
 
@@ -45,7 +45,7 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
     return evaluators
 
 
-def unchosen(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
+def build_choice_error(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
     """Return what an item gets whose evaluators could not be chosen."""
     detail = describe_exception(error if error.__cause__ is None else error.__cause__)
     results = (EvalResult(CHOICE, error=str(error), error_detail=detail),)
@@ -68,14 +68,14 @@ async def evaluate_all(
     if all_inline(evaluators):
         return evaluate_inline(evaluators, case, sink)
     names = frozenset(evaluator.name for evaluator in evaluators)
-    record = None if sink is None else _recording(sink, names)
+    record = None if sink is None else _record_with_parts(sink, names)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return _with_parts((await _evaluated(evaluators[0], case, record),), names)
+            return _with_parts((await _evaluate_one(evaluators[0], case, record),), names)
         groups = _groups(evaluators)
         if len(groups) == 1:
-            return _with_parts(await _scored(groups[0], case, record), names)
-        calls = (_scored(group, case, record) for group in groups)
+            return _with_parts(await _score_group(groups[0], case, record), names)
+        calls = (_score_group(group, case, record) for group in groups)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     found: dict[int, EvalResult] = {}
     for group, outcome in zip(groups, outcomes, strict=True):
@@ -85,7 +85,7 @@ async def evaluate_all(
     return _with_parts([found[id(evaluator)] for evaluator in evaluators], names)
 
 
-def _recording(sink: ResultSink, names: frozenset[str]) -> ResultSink:
+def _record_with_parts(sink: ResultSink, names: frozenset[str]) -> ResultSink:
     return lambda results: sink(_with_parts(results, names))
 
 
@@ -117,11 +117,11 @@ def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
     return groups if together else groups[1:]
 
 
-async def _scored(
+async def _score_group(
     evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
 ) -> list[EvalResult]:
     if len(evaluators) == 1:
-        return [await _evaluated(evaluators[0], case, sink)]
+        return [await _evaluate_one(evaluators[0], case, sink)]
     threads, ended = current_scope().threads, threading.Event()
     try:
         async with nullcontext() if threads is None else threads.place():
@@ -166,7 +166,7 @@ def evaluate_inline(
     return results
 
 
-async def _evaluated(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
+async def _evaluate_one(evaluator: Evaluator, case: EvalTestCase, sink: ResultSink | None) -> EvalResult:
     try:
         result = await evaluator.evaluate_async(case)
     except asyncio.CancelledError as error:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dokimos.experiment.task import unwrapped
+from dokimos.experiment.task import unwrap
 
 _SECRET_WORD: Final = r"(?:key|token|secret|pass|pwd|credential|auth|bearer|cookie|sig)"
 _SECRET_OPTION: Final = re.compile(_SECRET_WORD, re.IGNORECASE)
@@ -26,7 +26,7 @@ _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@\s:]+):[^/\s]+@")
 REDACTED: Final = "***"
 
 
-def scrubbed_command(argv: Sequence[str] | None = None) -> tuple[str, ...]:
+def scrub_command(argv: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the command line without the values that follow key-, token- and secret-like options."""
     scrubbed = []
     hide_next = False
@@ -79,7 +79,7 @@ def python_version() -> str:
 
 def source_hash(thing: Any) -> str | None:
     """Return a hash of the source of a function or class, None where it has none."""
-    target = unwrapped(thing) if callable(thing) else type(thing)
+    target = unwrap(thing) if callable(thing) else type(thing)
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
     try:

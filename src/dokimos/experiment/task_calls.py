@@ -21,7 +21,7 @@ from dokimos.core.tracebacks import describe_exception, located_error_text
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
 from dokimos.experiment.argument_advice import argument_advice
-from dokimos.experiment.failures import CommonErrors, describe_error
+from dokimos.experiment.item_errors import CommonErrors, describe_error
 from dokimos.experiment.task import prepare, where_task_works
 from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
@@ -31,7 +31,7 @@ from dokimos.runtime.stuck_calls import where_coroutine_waits
 if TYPE_CHECKING:
     from dokimos.core.example import Example
     from dokimos.experiment.experiment import Experiment
-    from dokimos.experiment.options import RunOptions
+    from dokimos.experiment.run_options import RunOptions
     from dokimos.judges.budget import Ledger
 
 T = TypeVar("T")
@@ -68,9 +68,9 @@ class TaskCaller:
         self._function = plan.task
         self._task = prepare(plan.task)
         self._arguments: TaskArguments | None = None
-        self._choose(example_arguments(plan.task))
-        if self.needs_keys and isinstance(plan.dataset, Dataset):
-            self.take_keys(plan.dataset.input_keys)
+        self._set_arguments(example_arguments(plan.task))
+        if self.needs_input_keys and isinstance(plan.dataset, Dataset):
+            self.set_input_keys(plan.dataset.input_keys)
         self._ledger = ledger
         self._timeout = options.timeout
         self._attempts = options.retries + 1
@@ -81,19 +81,19 @@ class TaskCaller:
         self._price_problem: str | None = None
 
     @property
-    def needs_keys(self) -> bool:
+    def needs_input_keys(self) -> bool:
         """Whether it has to be told what the inputs of the examples are called, before it calls the task."""
         return self._arguments is None
 
-    def take_keys(self, keys: Collection[str]) -> None:
+    def set_input_keys(self, keys: Collection[str]) -> None:
         """Decide how the task is called where the examples have these inputs.
 
         Raises:
             ConfigurationError: where it cannot be called with them.
         """
-        self._choose(input_arguments(self._function, keys))
+        self._set_arguments(input_arguments(self._function, keys))
 
-    def _choose(self, arguments: TaskArguments | None) -> None:
+    def _set_arguments(self, arguments: TaskArguments | None) -> None:
         if arguments is not None:
             self._arguments = arguments
             self._task = replace(self._task, call=arguments.bind(self._function))
@@ -104,11 +104,11 @@ class TaskCaller:
         Raises `BudgetExceededError` where the budget does not allow the call, or one of a judge within it.
         """
         if self._ledger is None:
-            return await self._with_retries(example, sink)
+            return await self._call_with_retries(example, sink)
         reservation = await self._ledger.reserve(TASK)
         outcome = None
         try:
-            outcome = await self._with_retries(example, sink)
+            outcome = await self._call_with_retries(example, sink)
         finally:
             if outcome is not None and outcome.down is not None and outcome.metrics is None:
                 reservation.cancel()
@@ -130,7 +130,7 @@ class TaskCaller:
             found.append(self._price_problem)
         return found
 
-    async def _with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
+    async def _call_with_retries(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         outcome = await self._attempt(example, sink)
         for attempt in range(1, self._attempts):
             if outcome.error is None or outcome.is_final:
@@ -140,7 +140,7 @@ class TaskCaller:
             if outcome.error == example.actual_error:
                 break  # recorded earlier: it would be the same again
             self._retried += 1
-            await asyncio.sleep(self._pause(attempt))
+            await asyncio.sleep(self._backoff_seconds(attempt))
             outcome = await self._attempt(example, sink)
         if sink is not None and outcome.error is not None:
             sink(outcome)
@@ -148,11 +148,13 @@ class TaskCaller:
 
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
         example = copy_containers(example)  # a task may change what it is given
-        given_up: list[TaskResult] = []
+        abandoned: list[TaskResult] = []
         try:
             if self._timeout is None:
-                return await self._task.run(example, self._written_by(sink))
-            return await self._within(self._timeout, example, _Return(self._outcome, sink), given_up)
+                return await self._task.run(example, self._recorder_for(sink))
+            return await self._call_with_timeout(
+                self._timeout, example, _Return(self._outcome, sink), abandoned
+            )
         except asyncio.CancelledError as error:
             if is_cancelled_from_outside():
                 raise
@@ -171,7 +173,7 @@ class TaskCaller:
             known = TaskOutcome(
                 metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
             )
-            for done in given_up:
+            for done in abandoned:
                 paid_for = metrics or self._outcome(done).metrics
                 known = known._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
             return known
@@ -181,51 +183,51 @@ class TaskCaller:
             return None
         return argument_advice(error, self._function, self._arguments, example)
 
-    async def _within(
-        self, seconds: float, example: Example, returned: _Return, given_up: list[TaskResult]
+    async def _call_with_timeout(
+        self, seconds: float, example: Example, returned: _Return, abandoned: list[TaskResult]
     ) -> TaskOutcome:
-        """Wait for a call so long; what one has done that is given up is put into `given_up`."""
+        """Wait for a call so long; what one has done that is given up is put into `abandoned`."""
         with counting_extra_time() as extra, tracked_progress() as progress:
-            call = asyncio.create_task(_without_exit(self._task.run(example, returned)))
+            call = asyncio.create_task(_convert_system_exit(self._task.run(example, returned)))
         try:
             await wait_in_time(call, seconds, extra)
         except asyncio.CancelledError:
-            _leave(call)
+            _cancel_without_waiting(call)
             raise
         if call.done() or not returned.claim():
             return await call
         where = where_task_works(example) or where_coroutine_waits(call.get_coro())
-        given_up += [done for done in [progress.so_far()] if done is not None]
+        abandoned += [done for done in [progress.so_far()] if done is not None]
         # Not awaited: a call that swallows its cancellation must not keep the worker.
-        _leave(call)
+        _cancel_without_waiting(call)
         self._abandoned += 1
         message = f"no answer within {seconds:g} s; the call was abandoned"
         raise TimeoutError(message).with_traceback(where)  # kept by no name, so that it lets go of the frames
 
-    def _written_by(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
+    def _recorder_for(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
         """Return what happens when a call returns that nobody abandons."""
         if sink is None:
             return self._outcome
 
-        def written(result: TaskResult) -> TaskOutcome:
+        def record(result: TaskResult) -> TaskOutcome:
             outcome = self._outcome(result)
             if outcome.error is None:  # an error is written down when there are no attempts left
                 sink(outcome)
             return outcome
 
-        return written
+        return record
 
     def _outcome(self, result: TaskResult) -> TaskOutcome:
         metrics = result.metrics
         if self._prices is not None:
-            metrics = self._priced(self._prices, metrics)
+            metrics = self._add_cost(self._prices, metrics)
         return TaskOutcome(result.outputs, metrics, result.error, detail=result.error_detail)
 
-    def _pause(self, attempt: int) -> float:
+    def _backoff_seconds(self, attempt: int) -> float:
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (attempt - 1))
         return float(longest * self._random.uniform(0.5, 1.0))
 
-    def _priced(self, prices: PriceTable, metrics: CallMetrics | None) -> CallMetrics | None:
+    def _add_cost(self, prices: PriceTable, metrics: CallMetrics | None) -> CallMetrics | None:
         """Ask the price table where tokens are known and the task gave no cost of its own."""
         if metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
             return metrics
@@ -270,7 +272,7 @@ class _Return:
         return self._claim.acquire(blocking=False)
 
 
-async def _without_exit(call: Coroutine[Any, Any, T]) -> T:
+async def _convert_system_exit(call: Coroutine[Any, Any, T]) -> T:
     """Await a call; a `SystemExit` in a task of its own would end the event loop."""
     try:
         return await call
@@ -285,13 +287,13 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _leave(call: asyncio.Task[Any]) -> None:
+def _cancel_without_waiting(call: asyncio.Task[Any]) -> None:
     """Cancel a call without waiting for its end."""
     call.cancel()
-    call.add_done_callback(look_at)
+    call.add_done_callback(retrieve_exception)
 
 
-def look_at(ended: asyncio.Future[Any]) -> None:
+def retrieve_exception(ended: asyncio.Future[Any]) -> None:
     """Take notice of how something ended, so that asyncio does not complain that nobody did."""
     if not ended.cancelled():
         ended.exception()

@@ -13,7 +13,7 @@ import pytest
 
 from dokimos import Dataset, Example, Experiment, ExperimentResult, evaluate, evaluate_async
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment import ending
+from dokimos.experiment import result_announcement
 
 EXAMPLES = Dataset([Example.of("a", "a", id="one"), Example.of("b", "c", id="two")])
 
@@ -44,7 +44,7 @@ def test_a_run_in_which_all_errored_says_so_on_standard_error(capsys: pytest.Cap
         "ValueError: the model does not answer ("
     )
     assert err.endswith(" in fail)\n")
-    assert "test_ending.py:" in err
+    assert "test_result_announcement.py:" in err
 
 
 def test_a_run_that_found_something_out_says_nothing_to_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +135,7 @@ def test_a_stand_in_for_ipython_is_no_notebook(monkeypatch: pytest.MonkeyPatch) 
 def test_a_loop_that_waits_is_told_of_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending._Told, "loop_waits", False)
+    monkeypatch.setattr(result_announcement._Announced, "loop_waits", False)
 
     async def cell() -> None:
         evaluate(EXAMPLES, echo, [ExactMatch()], journal=False, quiet=True)
@@ -154,6 +154,6 @@ def test_a_loop_that_waits_is_told_of_once(
 def test_outside_a_loop_nothing_waits(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending._Told, "loop_waits", False)
+    monkeypatch.setattr(result_announcement._Announced, "loop_waits", False)
     evaluate(EXAMPLES, echo, [ExactMatch()], journal=False)
     assert capsys.readouterr().err == ""

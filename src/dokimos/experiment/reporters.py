@@ -26,26 +26,26 @@ class Reporters:
 
     def start(self, name: str, metadata: Mapping[str, Any]) -> Handles:
         self._handles = [
-            self._guarded(index, "start_run", name, metadata) for index in range(len(self._reporters))
+            self._call_safely(index, "start_run", name, metadata) for index in range(len(self._reporters))
         ]
         return self._handles
 
     def item(self, item: ItemResult) -> None:
         for index, handle in enumerate(self._handles):
             if handle is not None:
-                self._guarded(index, "report_item", handle, item)
+                self._call_safely(index, "report_item", handle, item)
 
     def complete(self, handles: Handles, status: ReportedStatus) -> None:
         for index, handle in enumerate(handles):
             if handle is not None:
-                self._guarded(index, "complete_run", handle, status)
-            self._guarded(index, "flush")
+                self._call_safely(index, "complete_run", handle, status)
+            self._call_safely(index, "flush")
 
     def close(self, wanted: bool) -> None:
         """Close each reporter once, however often this is called."""
         with contextlib.suppress(IndexError):  # two threads may close at once
             while wanted:
-                self._guarded(self._open.popleft(), "close")
+                self._call_safely(self._open.popleft(), "close")
 
     def warnings(self) -> list[str]:
         """One sentence per reporter that failed."""
@@ -55,17 +55,17 @@ class Reporters:
             for index, (count, first) in self._problems.items()
         ]
 
-    def _guarded(self, index: int, method: str, *arguments: Any) -> Any:
+    def _call_safely(self, index: int, method: str, *arguments: Any) -> Any:
         try:
             outcome = getattr(self._reporters[index], method)(*arguments)
-            return _checked(outcome) if method == "start_run" else outcome
+            return _check_handle(outcome) if method == "start_run" else outcome
         except Exception as error:
             count, first = self._problems.get(index) or (0, located_error_text(error))
             self._problems[index] = (count + 1, first)
             return None
 
 
-def _checked(handle: Any) -> RunHandle:
+def _check_handle(handle: Any) -> RunHandle:
     if not isinstance(handle, RunHandle):
         raise ReporterError(f"start_run() must return a RunHandle, not {type(handle).__name__}")
     return handle
