@@ -53,22 +53,22 @@ if TYPE_CHECKING:
     from dokimos.evaluators.llm.compare_pairwise import compare_pairwise as compare_pairwise
     from dokimos.evaluators.llm.compare_pairwise import compare_pairwise_async as compare_pairwise_async
     from dokimos.evaluators.llm.g_eval import GEval as GEval
+    from dokimos.evaluators.llm.harm_presets import Bias as Bias
+    from dokimos.evaluators.llm.harm_presets import Misuse as Misuse
+    from dokimos.evaluators.llm.harm_presets import PIILeakage as PIILeakage
+    from dokimos.evaluators.llm.harm_presets import Toxicity as Toxicity
     from dokimos.evaluators.llm.jury import Jury as Jury
     from dokimos.evaluators.llm.llm_judge import LLMJudge as LLMJudge
     from dokimos.evaluators.llm.pairwise import Pairwise as Pairwise
-    from dokimos.evaluators.llm.presets import Bias as Bias
     from dokimos.evaluators.llm.presets import Coherence as Coherence
     from dokimos.evaluators.llm.presets import Completeness as Completeness
     from dokimos.evaluators.llm.presets import Conciseness as Conciseness
     from dokimos.evaluators.llm.presets import Correctness as Correctness
     from dokimos.evaluators.llm.presets import Helpfulness as Helpfulness
     from dokimos.evaluators.llm.presets import InstructionFollowing as InstructionFollowing
-    from dokimos.evaluators.llm.presets import Misuse as Misuse
-    from dokimos.evaluators.llm.presets import PIILeakage as PIILeakage
     from dokimos.evaluators.llm.presets import Refusal as Refusal
     from dokimos.evaluators.llm.presets import Summarisation as Summarisation
     from dokimos.evaluators.llm.presets import Tone as Tone
-    from dokimos.evaluators.llm.presets import Toxicity as Toxicity
     from dokimos.evaluators.nlp.bleu import Bleu as Bleu
     from dokimos.evaluators.nlp.bleu import Chrf as Chrf
     from dokimos.evaluators.nlp.embedding_similarity import EmbeddingSimilarity as EmbeddingSimilarity

@@ -69,7 +69,17 @@ class CalibrationKeywords(TypedDict, total=False):
 def calibrate(
     evaluator: Evaluator, labelled: Iterable[Example], **options: Unpack[CalibrationKeywords]
 ) -> Calibration:
-    """Do what `calibrate_async` does, from sync code."""
+    """Do what `calibrate_async` does, from sync code.
+
+    Example:
+        >>> from dokimos.evaluators import Length
+        >>> rows = [
+        ...     Example({"input": "?"}, metadata={"label": len(text) < 10}, actual_outputs={"output": text})
+        ...     for text in ["short", "a much longer answer"] * 10
+        ... ]
+        >>> calibrate(Length(max=10), rows).agreement.value
+        1.0
+    """
     return run_sync(calibrate_async(evaluator, labelled, **options))
 
 
@@ -90,6 +100,15 @@ async def calibrate_async(
         ConfigurationError: for fewer rows than needed, or fewer than one for each fold of either label;
             before anything is judged.
         EvaluationError: when errors leave too few rows.
+
+    Example:
+        >>> from dokimos.evaluators import Length
+        >>> rows = [
+        ...     Example({"input": "?"}, metadata={"label": word}, actual_outputs={"output": text})
+        ...     for word, text in [("pass", "short"), ("fail", "long, yet wrong")] * 10
+        ... ]
+        >>> asyncio.run(calibrate_async(Length(max=20), rows)).agreement.value
+        0.5
     """
     chosen = CalibrationOptions(**options)
     examples = list(labelled)

@@ -57,7 +57,13 @@ class FigureKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Calibration(Printable):
-    """How a judged evaluator compares with people."""
+    """How a judged evaluator compares with people.
+
+    Example:
+        >>> rows = [LabelledVerdict.of(label=n % 2 == 0, verdict=n % 2 == 0) for n in range(20)]
+        >>> Calibration.of(rows, evaluator="Helpful").kappa.value
+        1.0
+    """
 
     __dokimos_view__ = "dokimos.reporting.calibration_view:VIEW"
 

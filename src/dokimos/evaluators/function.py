@@ -71,6 +71,11 @@ class FunctionEvaluator(Evaluator):
     `metrics`. A part without a default must be there, or the result is an error. The function returns a bool,
     a number in 0..1 (or in `score_range`), a `Score`, or a mapping of keys to these. The evaluator can be
     called like the function.
+
+    Example:
+        >>> is_short = FunctionEvaluator(function=lambda actual_output: len(actual_output) < 20, name="Short")
+        >>> is_short.evaluate(EvalTestCase.of("Hello?", "Hi!")).success
+        True
     """
 
     function: ScoringFunction | str = field(
@@ -217,6 +222,13 @@ def evaluator(
     `name`, `threshold`, `thresholds` (of several scores, by key), `lower_is_better`, `deterministic`,
     `blocking`, `serial`, and `score_range=(1, 5)` where scores are not in 0..1. `requires` names the parts of
     the case that must be there, instead of those that the function's parameters name.
+
+    Example:
+        >>> @evaluator(threshold=0.5)
+        ... def mentions_refund(actual_output):
+        ...     return "refund" in actual_output.lower()
+        >>> mentions_refund.evaluate(EvalTestCase.of("Broken.", "You get a refund.")).score
+        1.0
     """
     parameters: dict[str, Any] = {**settings}
     requires = parameters.pop("requires", ())

@@ -28,6 +28,11 @@ class JsonSchema(Evaluator):
 
     The draft is the one that `$schema` names, else 2020-12. A `$ref` may point into the schema itself only:
     nothing is read from a file or the network.
+
+    Example:
+        >>> schema = {"type": "object", "required": ["days"]}
+        >>> JsonSchema(schema=schema).evaluate(EvalTestCase.of("Days?", '{"days": 30}')).success
+        True
     """
 
     default_name = "JSON Schema"

@@ -31,7 +31,12 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledVerdict:
-    """One row: what people say, and what the judge says. `of` makes one from the two verdicts alone."""
+    """One row: what people say, and what the judge says. `of` makes one from the two verdicts alone.
+
+    Example:
+        >>> LabelledVerdict.of(label=True, verdict=False).agrees
+        False
+    """
 
     key: str
     """The example's id, else its position."""

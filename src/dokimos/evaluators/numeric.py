@@ -29,6 +29,11 @@ class Numeric(Evaluator):
     Close enough is |output - expected| <= absolute tolerance, or <= relative tolerance * |expected|, in
     binary floating point. Infinity and NaN are close to nothing, not even to themselves. Text around the
     number, a currency or a fraction make it no number.
+
+    Example:
+        >>> case = EvalTestCase.of("Price?", "49.9", 50)
+        >>> Numeric(absolute_tolerance=0.5).evaluate(case).success
+        True
     """
 
     default_name = "Numeric"

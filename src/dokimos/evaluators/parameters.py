@@ -73,7 +73,7 @@ class EvaluatorDoc:
 
 def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
     """Describe an evaluator class that is registered as `name`."""
-    purpose, _, details = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    purpose, _, details = description_of(kind).partition("\n\n")
     parameters = _parameter_docs(kind)
     return EvaluatorDoc(
         name=name,
@@ -89,6 +89,11 @@ def describe(name: str, kind: type[Evaluator]) -> EvaluatorDoc:
         deterministic=bool(kind.deterministic),
         extra=kind.extra,
     )
+
+
+def description_of(kind: type[Evaluator]) -> str:
+    """Return the docstring of an evaluator without its example, which is Python and of no use in YAML."""
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\nExample:")[0]
 
 
 def schema(kind: Any) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def schema(kind: Any) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "$schema": _DIALECT,
         "title": kind.__name__,
-        "description": inspect.cleandoc(kind.__doc__ or ""),
+        "description": description_of(kind),
         "type": "object",
         "properties": properties,
         "required": [p.name for p in _parameters(kind) if is_required(p)],

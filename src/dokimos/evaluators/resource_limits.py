@@ -24,7 +24,12 @@ _TOKENS: Final[dict[str, Callable[[CallMetrics], int | None]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Length(Evaluator):
-    """Passes when the output is neither too short nor too long; give `min`, `max` or both."""
+    """Passes when the output is neither too short nor too long; give `min`, `max` or both.
+
+    Example:
+        >>> Length(max=5, unit="words").evaluate(EvalTestCase.of("Summarise.", "All is well.")).reason
+        'The output has 3 words, which is within the limits.'
+    """
 
     default_name = "Length"
     requires = ("actual_output",)
@@ -63,7 +68,13 @@ class Length(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Latency(Evaluator):
-    """Passes when the task took no longer than the limit."""
+    """Passes when the task took no longer than the limit.
+
+    Example:
+        >>> case = EvalTestCase({}, {"output": "Hi"}, metrics=CallMetrics(latency_ms=850.0))
+        >>> Latency(max_ms=1000).evaluate(case).success
+        True
+    """
 
     default_name = "Latency"
     requires = ("metrics",)
@@ -91,7 +102,13 @@ class Latency(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(Evaluator):
-    """Passes when the task cost no more than the limit."""
+    """Passes when the task cost no more than the limit.
+
+    Example:
+        >>> case = EvalTestCase({}, {"output": "Hi"}, metrics=CallMetrics(cost_usd=0.002))
+        >>> Cost(max_usd=0.01).evaluate(case).success
+        True
+    """
 
     default_name = "Cost"
     requires = ("metrics",)
@@ -116,7 +133,13 @@ class Cost(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Evaluator):
-    """Passes when the task used no more tokens than the limit."""
+    """Passes when the task used no more tokens than the limit.
+
+    Example:
+        >>> case = EvalTestCase({}, {"output": "Hi"}, metrics=CallMetrics(tokens_in=900, tokens_out=300))
+        >>> Tokens(max_tokens=1000).evaluate(case).reason
+        'The task took 1,200 input and output tokens, more than the limit of 1,000.'
+    """
 
     default_name = "Tokens"
     requires = ("metrics",)

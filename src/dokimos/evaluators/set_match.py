@@ -23,6 +23,11 @@ class SetMatch(Evaluator):
 
     F1 is 2 * common / (found + expected), and 1 where both are empty. Both sides are lists or sets, JSON text
     of a list, or, with a separator, text.
+
+    Example:
+        >>> case = EvalTestCase.of("Colours?", "red, blue", ["blue", "red", "green"])
+        >>> SetMatch(separator=",").evaluate(case).score
+        0.8
     """
 
     default_name = "Set Match"

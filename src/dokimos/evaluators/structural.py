@@ -30,6 +30,11 @@ class StructuralMatch(Evaluator):
     lets extra fields pass, takes null and a missing field for the same, and pairs the elements of arrays in
     whatever order matches most; an element matches whole or not at all. A missing or extra structure counts
     with all its leaves; a value of another kind with those of the larger side (in lenient mode the expected).
+
+    Example:
+        >>> case = EvalTestCase.of("Order?", '{"id": 7, "total": 30}', {"id": 7, "total": 31})
+        >>> StructuralMatch().evaluate(case).reason
+        'The structures differ (1 of 2 leaf paths matched): $.total: expected 31, got 30.'
     """
 
     default_name = "Structural Match"

@@ -25,7 +25,12 @@ _ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, kw_only=True)
 class ExactMatch(Evaluator):
-    """Passes when the text of the output is the expected text, to the letter."""
+    """Passes when the text of the output is the expected text, to the letter.
+
+    Example:
+        >>> ExactMatch().evaluate(EvalTestCase.of("Capital of France?", "Paris", "Paris")).score
+        1.0
+    """
 
     default_name = "Exact Match"
     requires = ("actual_output", "expected_output")
@@ -45,6 +50,11 @@ class Equality(Evaluator):
 
     In this order: case (full case folding, so "ß" is "ss"), the 32 ASCII punctuation characters, white space.
     Unicode is not normalised.
+
+    Example:
+        >>> case = EvalTestCase.of("Capital of France?", " PARIS!", "Paris")
+        >>> Equality(ignore_case=True, strip_punctuation=True, strip_whitespace=True).evaluate(case).score
+        1.0
     """
 
     default_name = "Equality"
@@ -79,6 +89,11 @@ class Regex(Evaluator):
 
     A search that is not decided after 2 s of CPU time is an error. In a thread, such as a notebook's, and on
     Windows nothing can end it: write repeats within repeats as possessive (`(a++)+`) or atomic (`(?>a+)`).
+
+    Example:
+        >>> case = EvalTestCase.of("When did you ship it?", "It left on 2026-03-14.")
+        >>> Regex(pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}").evaluate(case).score
+        1.0
     """
 
     default_name = "Regex Match"
@@ -134,7 +149,13 @@ class Regex(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Contains(Evaluator):
-    """Passes when the output contains any, all or none of the given texts."""
+    """Passes when the output contains any, all or none of the given texts.
+
+    Example:
+        >>> case = EvalTestCase.of("Opening hours?", "Monday to Friday, 9 to 5.")
+        >>> Contains(values=["Monday", "Saturday"], mode="all").evaluate(case).reason
+        "The output lacks 'Saturday'."
+    """
 
     default_name = "Contains"
     requires = ("actual_output",)
@@ -179,6 +200,10 @@ class Levenshtein(Evaluator):
     """Similarity to the expected text: 1 minus the edits between them over the length of the longer.
 
     An edit inserts, deletes or replaces one character (Levenshtein 1966).
+
+    Example:
+        >>> Levenshtein().evaluate(EvalTestCase.of("Name?", "kitten", "mitten")).reason
+        '1 edit between the output of 6 characters and the expected text of 6.'
     """
 
     default_name = "Levenshtein"

@@ -315,3 +315,11 @@ class TestPlugins:
         entry = EntryPoint("tone_of_voice", place, registry.ENTRY_POINTS)
         monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
         assert Local().name == "Tone Of Voice"
+
+
+@pytest.mark.parametrize("name", sorted(registry.BUILT_IN))
+def test_descriptions_for_yaml_leave_the_python_example_out(name):
+    kind = registry.find(name)
+    assert ">>>" in (kind.__doc__ or "")
+    assert ">>>" not in registry.schema(name)["description"]
+    assert ">>>" not in registry.describe(name).details

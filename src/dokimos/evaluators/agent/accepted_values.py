@@ -45,6 +45,12 @@ def one_of(*values: Any, optional: bool = False) -> dict[str, Any]:
 
     Raises:
         ConfigurationError: without any value.
+
+    Example:
+        >>> one_of("km", "kilometres")
+        {'one_of': ['km', 'kilometres']}
+        >>> one_of(2, optional=True)
+        {'optional': {'one_of': [2]}}
     """
     if not values:
         raise ConfigurationError("one_of takes at least one accepted value.")

@@ -72,6 +72,11 @@ class ArgumentMatcher:
     """Compares arguments by their structure: 1 equals 1.0, texts are compared as they are unless told.
 
     Maps inside the arguments have the same keys whatever the mode; lists are in the same order.
+
+    Example:
+        >>> matcher = ArgumentMatcher("expected_in_actual", arguments={"city": {"fuzzy": 0.8}})
+        >>> matcher({"city": "Zurich", "nights": 2}, {"city": "Zürich", "nights": 2, "pets": False})
+        True
     """
 
     mode: ArgumentMode = "exact"

@@ -54,7 +54,14 @@ class RatedRun(JudgedEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanQuality(RatedRun):
-    """How good the agent's plan is for what the user asked and the tools that there are."""
+    """How good the agent's plan is for what the user asked and the tools that there are.
+
+    Example:
+        >>> judge = lambda prompt: '{"reason": "Good, with a vague step.", "score": 4}'
+        >>> case = EvalTestCase({"input": "Book a trip."}, {"plan": ["Find flights.", "Book one."]})
+        >>> PlanQuality(judge=judge).evaluate(case).score
+        0.75
+    """
 
     question = (
         "Is the plan of the agent a good plan for what the user asked: complete, in a workable order, "
@@ -87,7 +94,14 @@ class PlanQuality(RatedRun):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanAdherence(RatedRun):
-    """Whether the agent did what it had planned, and nothing else."""
+    """Whether the agent did what it had planned, and nothing else.
+
+    Example:
+        >>> judge = lambda prompt: '{"reason": "Good, with a vague step.", "score": 4}'
+        >>> case = EvalTestCase({"input": "Fly?"}, {"plan": "Find it.", "toolCalls": [{"name": "find"}]})
+        >>> PlanAdherence(judge=judge).evaluate(case).score
+        0.75
+    """
 
     question = (
         "Did the agent carry out its plan: every step, in the order of the plan, and nothing that was not "
@@ -122,7 +136,14 @@ class PlanAdherence(RatedRun):
 
 @dataclass(frozen=True, kw_only=True)
 class StepEfficiency(RatedRun):
-    """Whether the agent took no more steps than it needed, as a judge sees it; see also `ToolEfficiency`."""
+    """Whether the agent took no more steps than it needed, as a judge sees it; see also `ToolEfficiency`.
+
+    Example:
+        >>> judge = lambda prompt: '{"reason": "Good, with a vague step.", "score": 4}'
+        >>> case = EvalTestCase({"input": "Weather in Rome?"}, {"toolCalls": [{"name": "get_weather"}]})
+        >>> StepEfficiency(judge=judge).evaluate(case).score
+        0.75
+    """
 
     question = (
         "Did the agent do what the user asked without needless steps: no call that repeats another without "

@@ -43,6 +43,12 @@ class TaskCompletion(JudgedEvaluator):
     A case that names no tasks has one: its input. An empty list of tasks scores 1. The judge is shown the
     input, the final response, the tool calls where there are some, and the constraints, which a completed
     task must keep. One call.
+
+    Example:
+        >>> reply = '{"tasks": [{"reason": "Booked.", "completed": true}]}'
+        >>> case = EvalTestCase.of("Book a table for two.", "Done: Friday at eight.")
+        >>> TaskCompletion(judge=lambda prompt: reply).evaluate(case).reason
+        '1 of 1 task completed.'
     """
 
     requires = ("input",)

@@ -40,6 +40,13 @@ class ToolArgumentHallucination(JudgedEvaluator):
 
     That is the user's input and the results of earlier calls. 1 where there are no calls. One call of the
     judge.
+
+    Example:
+        >>> reply = '{"verdicts": [{"reason": "The user named no date.", "grounded": false}]}'
+        >>> call = {"name": "book", "arguments": {"day": "Monday"}}
+        >>> case = EvalTestCase.of("Book a table.", "Done.", tool_calls=[call])
+        >>> ToolArgumentHallucination(judge=lambda prompt: reply).evaluate(case).score
+        0.0
     """
 
     requires = ("input", f"outputs.{TOOL_CALLS}")

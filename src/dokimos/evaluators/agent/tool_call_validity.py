@@ -43,6 +43,12 @@ class ToolCallValidity(CallsEvaluator):
 
     1 where there are no calls. Arguments that are no JSON object make a call invalid. The tools are those
     that the evaluator is given, else those in the case's metadata, else those in its outputs.
+
+    Example:
+        >>> tool = {"name": "search", "input_schema": {"type": "object", "required": ["query"]}}
+        >>> call = {"name": "search", "arguments": {"q": "jacket"}}
+        >>> ToolCallValidity(tools=[tool]).evaluate(EvalTestCase({}, {"toolCalls": [call]})).score
+        0.0
     """
 
     looks_for = (f"metadata.{TOOLS}",)

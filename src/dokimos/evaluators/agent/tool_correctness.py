@@ -34,6 +34,13 @@ class ToolCorrectness(ExpectedCallsEvaluator):
     "names_only" is the F1 of the two sets of names; "names_and_order" the longest common subsequence of the
     names / the longer length; "names_and_args" the F1 of the calls, each paired with at most one other. 1
     where nothing was called and nothing expected.
+
+    Example:
+        >>> call = {"name": "search", "arguments": {"q": "jacket"}}
+        >>> expected = {"toolCalls": [{"name": "search"}]}
+        >>> case = EvalTestCase({}, {"toolCalls": [call]}, expected_outputs=expected)
+        >>> ToolCorrectness().evaluate(case).reason
+        'The agent uses the expected tools.'
     """
 
     match: CorrectnessMatch = "names_only"

@@ -38,6 +38,12 @@ class ToolDescriptionReliability(ReliabilityEvaluator):
     `general_structure`, `has_examples`, `has_usage_notes`, `intent_over_implementation`, `clarity` (an empty
     description fails it, judge or not), `redundancy`, `input_arguments_enum`, `input_arguments_format` and
     `return_statement_quality`. 1 where there are no tools.
+
+    Example:
+        >>> from dokimos import EvalTestCase
+        >>> tool = {"name": "get_weather", "description": "Returns the weather of a city."}
+        >>> ToolDescriptionReliability().evaluate(EvalTestCase({}, {}, metadata={"tools": [tool]})).score
+        1.0
     """
 
     questions: ClassVar[Mapping[str, str]] = {

@@ -24,6 +24,11 @@ class ToolEfficiency(CallsEvaluator):
 
     A retry after an error repeats too, so take it as a signal rather than as a gate. Calls that repeat the
     one right before them are listed apart: they are how an agent that goes round in circles looks.
+
+    Example:
+        >>> call = {"name": "search", "arguments": {"q": "jacket"}}
+        >>> ToolEfficiency().evaluate(EvalTestCase({}, {"toolCalls": [call, call]})).score
+        0.5
     """
 
     arguments: ArgumentMatching = field(default="exact", metadata={"json_schema": ARGUMENTS_SCHEMA})

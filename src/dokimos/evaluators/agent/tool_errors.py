@@ -29,6 +29,11 @@ class ToolErrors(CallsEvaluator):
     A call failed when its result is missing or blank, when the detector says so, when the result is a JSON
     object whose top-level "error" is neither null, false nor "", or when the call's own metadata has an
     "error", as those have whose framework reported one.
+
+    Example:
+        >>> call = {"name": "search", "result": '{"error": "timeout"}'}
+        >>> ToolErrors().evaluate(EvalTestCase({}, {"toolCalls": [call]})).score
+        0.0
     """
 
     default_name = "Tool Error"

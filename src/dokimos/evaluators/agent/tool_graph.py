@@ -64,6 +64,11 @@ class ToolGraph(CallsEvaluator):
     """Share of the rules about the order of tool calls that the agent kept; 1 for all.
 
     A rule about tools that were not called is kept. `start`, `end` and `edges` count as one rule each.
+
+    Example:
+        >>> case = EvalTestCase({}, {"toolCalls": [{"name": "pay"}, {"name": "confirm"}]})
+        >>> ToolGraph(rules=[{"before": ["confirm", "pay"]}]).evaluate(case).reason
+        "0 of 1 rule kept; 'pay' was called before 'confirm'."
     """
 
     rules: Sequence[Mapping[str, Any]] = field(default=(), metadata={"json_schema": RULES_SCHEMA})

@@ -16,7 +16,13 @@ from dokimos.evaluators.setting_checks import check_whole
 
 @dataclass(frozen=True, kw_only=True)
 class ForbiddenTools(CallsEvaluator):
-    """Passes when the agent called none of the tools that it must not call."""
+    """Passes when the agent called none of the tools that it must not call.
+
+    Example:
+        >>> case = EvalTestCase({}, {"toolCalls": [{"name": "delete_account"}]})
+        >>> ForbiddenTools(tools=["delete_account"]).evaluate(case).success
+        False
+    """
 
     tools: Sequence[str]
     """The names of the tools that must not be called."""
@@ -44,7 +50,13 @@ class ForbiddenTools(CallsEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxToolCalls(CallsEvaluator):
-    """Passes when the agent made no more tool calls than it may, in all or of single tools."""
+    """Passes when the agent made no more tool calls than it may, in all or of single tools.
+
+    Example:
+        >>> case = EvalTestCase({}, {"toolCalls": [{"name": "search"}, {"name": "search"}]})
+        >>> MaxToolCalls(max=5, per_tool={"search": 1}).evaluate(case).reason
+        "There are too many tool calls: 2 calls of 'search', at most 1 allowed."
+    """
 
     max: int | None = None
     """The most calls in all."""

@@ -33,6 +33,13 @@ class ToolNameReliability(ReliabilityEvaluator):
     By rule: `snakecase_format`; `conciseness`, at most seven segments; `intent_over_implementation`, nothing
     like `_via_api` or `_with_llm` in it. By a judge, one call for each tool: `clarity`, `name_order`, and
     `intent_over_implementation` in substance, which must pass both ways. 1 where there are no tools.
+
+    Example:
+        >>> from dokimos import EvalTestCase
+        >>> tools = [{"name": "get_weather"}, {"name": "getDataViaHTTP"}]
+        >>> case = EvalTestCase({}, {}, metadata={"tools": tools})
+        >>> round(ToolNameReliability().evaluate(case).score, 3)
+        0.833
     """
 
     questions: ClassVar[Mapping[str, str]] = {

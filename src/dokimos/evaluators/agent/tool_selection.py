@@ -36,6 +36,12 @@ class ToolSelection(JudgedEvaluator):
     A judge says for each call whether its tool was the right one at that point, and which tools should have
     been called and were not. 1 where nothing was called and nothing is missing. Arguments do not count. One
     call of the judge.
+
+    Example:
+        >>> reply = '{"verdicts": [{"reason": "It fits.", "verdict": "yes"}], "missing": []}'
+        >>> case = EvalTestCase.of("Weather in Rome?", "Sunny.", tool_calls=[{"name": "get_weather"}])
+        >>> ToolSelection(judge=lambda prompt: reply, tools=[{"name": "get_weather"}]).evaluate(case).score
+        1.0
     """
 
     requires = ("input", f"outputs.{TOOL_CALLS}")

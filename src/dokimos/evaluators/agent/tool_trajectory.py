@@ -50,6 +50,13 @@ class ToolTrajectory(ExpectedCallsEvaluator):
     "expected_in_actual" (also "superset") 1 where every expected call was made; "actual_in_expected" (also
     "subset") 1 where every call made was expected; "precision" k / n; "recall" k / m. Nothing made and
     nothing expected is 1.
+
+    Example:
+        >>> call = {"name": "search", "arguments": {"q": "jacket"}}
+        >>> made, expected = {"toolCalls": [call, {"name": "buy"}]}, {"toolCalls": [call]}
+        >>> case = EvalTestCase({}, made, expected_outputs=expected)
+        >>> ToolTrajectory(mode="precision").evaluate(case).score
+        0.5
     """
 
     mode: TrajectoryMode = "in_order"

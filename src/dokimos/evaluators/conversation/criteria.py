@@ -14,7 +14,12 @@ from dokimos.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One thing that a judge looks at in a conversation."""
+    """One thing that a judge looks at in a conversation.
+
+    Example:
+        >>> Criterion("Brevity", "Are the replies short?", weight=2)
+        Criterion(name='Brevity', description='Are the replies short?', weight=2)
+    """
 
     name: str
     description: str

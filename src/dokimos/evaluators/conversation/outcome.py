@@ -42,6 +42,13 @@ class ConversationCompleteness(ConversationEvaluator):
 
     The judge lists what the user wants, then says of each whether it was fulfilled. Two calls. The definition
     is DeepEval's.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"intentions": ["To return it."], "verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> ConversationCompleteness(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Conversation Completeness"
@@ -74,6 +81,13 @@ class UserFrustration(ConversationEvaluator):
     """How frustrated the user is with the assistant: 0 is not at all, lower is better.
 
     The judge is asked how free of frustration the user is, from 1 to 5. One call.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"reason": "Calm.", "score": 5}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> UserFrustration(judge=lambda prompt: reply).evaluate(case).score
+        0.0
     """
 
     default_name = "User Frustration"

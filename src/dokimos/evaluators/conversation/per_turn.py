@@ -44,6 +44,11 @@ class PerTurn(Evaluator):
     expected is the turn's entry in the list "turns" of the expected outputs: a map of outputs, or a value for
     "output"; a turn whose entry is null is left out, and one that never came has the worst score. An error in
     one turn is an error of the whole. As many calls as the evaluator makes, for each turn.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> PerTurn(evaluator={"length": {"max": 10}}).evaluate(EvalTestCase({}, {"trajectory": chat})).score
+        1.0
     """
 
     evaluator: Annotated[Inner, AsGiven()] = field(metadata={"json_schema": _INNER_SCHEMA})

@@ -79,6 +79,13 @@ class KnowledgeRetention(RepliesEvaluator):
     """Share of the assistant's replies that keep in mind what the user has said before.
 
     One call for every ten replies. After DeepEval, which asks once for each turn.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> KnowledgeRetention(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Knowledge Retention"
@@ -96,6 +103,13 @@ class TurnRelevance(RepliesEvaluator):
     """Share of the assistant's replies that respond to what the user said just before.
 
     One call for every ten replies.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> TurnRelevance(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Turn Relevance"
@@ -115,6 +129,13 @@ class RoleAdherence(RepliesEvaluator):
 
     The role is the parameter, else "role" in the case's metadata, else the conversation's system messages.
     One call for every ten replies.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"verdicts": [{"verdict": "no", "reason": "Too short."}]}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> RoleAdherence(role="A wordy guide.", judge=lambda prompt: reply).evaluate(case).score
+        0.0
     """
 
     default_name = "Role Adherence"

@@ -27,6 +27,13 @@ class Trajectory(ConversationEvaluator):
     """Asks a judge how well a conversation meets several criteria, such as user_satisfaction.
 
     One call for each criterion. An empty conversation scores 0 without a call.
+
+    Example:
+        >>> chat = [{"role": "user", "content": "Can I return it?"}, {"role": "assistant", "content": "Yes."}]
+        >>> reply = '{"reason": "Short but clear.", "score": 0.8}'
+        >>> case = EvalTestCase({}, {"trajectory": chat})
+        >>> Trajectory(criteria=["clarity"], judge=lambda prompt: reply).evaluate(case).score
+        0.8
     """
 
     default_name = "Trajectory"

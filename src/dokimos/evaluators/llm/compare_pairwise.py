@@ -147,6 +147,15 @@ def compare_pairwise(
 
     Raises:
         ConfigurationError: when no item of one result has a partner in the other.
+
+    Example:
+        >>> from dokimos import Dataset, Example, Experiment
+        >>> from dokimos.evaluators import Length
+        >>> data = Dataset([Example.of("Capital of France?", id="france")])
+        >>> before = Experiment(data, lambda question: "Lyon", [Length(min=1)]).run()
+        >>> after = Experiment(data, lambda question: "Paris", [Length(min=1)]).run()
+        >>> compare_pairwise(before, after, lambda prompt: '{"winner": "tie"}').ties
+        1
     """
     from dokimos.runtime.concurrency import run_sync
 
@@ -159,7 +168,17 @@ async def compare_pairwise_async(
     judge: JudgeLike,
     **options: Unpack[PairwiseKeywords],
 ) -> PairwiseReport:
-    """Do what `compare_pairwise` does, in a running event loop."""
+    """Do what `compare_pairwise` does, in a running event loop.
+
+    Example:
+        >>> from dokimos import Dataset, Example, Experiment
+        >>> from dokimos.evaluators import Length
+        >>> data = Dataset([Example.of("1 + 1?", id="sum")])
+        >>> result = Experiment(data, lambda question: "2", [Length(min=1)]).run()
+        >>> judge = lambda prompt: "never asked: the outputs are equal"
+        >>> asyncio.run(compare_pairwise_async(result, result, judge)).ties
+        1
+    """
     evaluator = Pairwise(
         judge=judge, criteria=options.get("criteria", DEFAULT_CRITERIA), samples=options.get("samples", 1)
     )

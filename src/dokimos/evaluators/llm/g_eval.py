@@ -62,6 +62,12 @@ class GEval(JudgedEvaluator):
     case. Where the judge reports token probabilities, the score is the mean of the scores it considered,
     weighted by them. One call per case, one more per run for the steps. After Liu et al. (2023); the scale
     is DeepEval's.
+
+    Example:
+        >>> judge = lambda prompt: '{"reason": "One step is missing.", "score": 7}'
+        >>> evaluator = GEval(evaluation_steps=["Check that every step is named."], judge=judge)
+        >>> evaluator.evaluate(EvalTestCase.of("How do I brew tea?", "Boil water.")).score
+        0.7
     """
 
     default_name = "G-Eval"

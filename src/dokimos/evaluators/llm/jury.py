@@ -80,6 +80,12 @@ class Jury(Evaluator):
 
     They are asked by criteria, or by any judged evaluator. `majority` gives 1 or 0, by what more than half of
     the judges decide at the threshold; half is no majority. As many calls as the judges' evaluators make.
+
+    Example:
+        >>> strict, mild = (lambda prompt: '{"score": 0.4}'), (lambda prompt: '{"score": 0.8}')
+        >>> jury = Jury(judges=[strict, mild], criteria="The answer helps.", aggregate="mean")
+        >>> round(jury.evaluate(EvalTestCase.of("Hello?", "Hi!")).score, 3)
+        0.6
     """
 
     deterministic = False

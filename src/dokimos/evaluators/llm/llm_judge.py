@@ -27,6 +27,12 @@ class LLMJudge(JudgedEvaluator):
 
     The judge is shown the input, the actual output and, where the case has one, the expected output, or the
     parts named by `evaluation_params`, in that order. One call.
+
+    Example:
+        >>> judge = lambda prompt: '{"reason": "Friendly and correct.", "score": 0.9}'
+        >>> polite = LLMJudge(criteria="The answer is polite.", judge=judge, threshold=0.8)
+        >>> polite.evaluate(EvalTestCase.of("Can I return it?", "Of course, within 30 days.")).success
+        True
     """
 
     default_name = "LLM Judge"

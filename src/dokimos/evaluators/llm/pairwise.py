@@ -38,6 +38,14 @@ class Pairwise(JudgedEvaluator):
     The judge sees the two in both orders. Only if it prefers the same one both times is there a winner;
     choosing the same *place* both times is a tie, and `positionBias` in the metadata says so. Two calls;
     none where the outputs are equal.
+
+    Example:
+        >>> def prefers_paris(prompt):  # whatever the order of the two answers
+        ...     first = prompt.index("Paris") < prompt.index("Lyon")
+        ...     return '{"winner": "first"}' if first else '{"winner": "second"}'
+        >>> case = EvalTestCase.of("Capital?", "Paris", metadata={"baselineOutput": "Lyon"})
+        >>> Pairwise(judge=prefers_paris).evaluate(case).score
+        1.0
     """
 
     default_name = "Pairwise"

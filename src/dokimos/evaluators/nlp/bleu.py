@@ -25,6 +25,11 @@ class Bleu(Evaluator):
 
     Where the expected output is a list of strings, they are the references of one BLEU: an n-gram may be
     found in any of them, and the closest length counts. Needs the extra `nlp`.
+
+    Example:
+        >>> case = EvalTestCase.of("Translate.", "The cat sat on the mat.", "The cat sat on the mat.")
+        >>> Bleu().evaluate(case).score
+        1.0
     """
 
     default_name = "BLEU"
@@ -61,6 +66,10 @@ class Chrf(Evaluator):
     """Sentence chrF of the package sacrebleu, divided by 100: F2 of n-grams of 1 to 6 characters.
 
     Where the expected output is a list of strings, the best score over them counts. Needs the extra `nlp`.
+
+    Example:
+        >>> Chrf().evaluate(EvalTestCase.of("Translate.", "Good morning", "Good morning")).score
+        1.0
     """
 
     default_name = "chrF"

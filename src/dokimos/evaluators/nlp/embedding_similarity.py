@@ -24,6 +24,12 @@ class EmbeddingSimilarity(Evaluator):
     A cosine below 0 scores 0.0; it is in the metadata as it was. What counts as near depends on the model:
     some give unrelated texts 0.1 and others 0.7, so choose a threshold by looking at examples. Where the
     expected output is a list of strings, the best score over them counts. A blank output scores 0.0.
+
+    Example:
+        >>> vectors = {"Paris": [1.0, 0.0], "The capital is Paris.": [0.8, 0.6]}
+        >>> similarity = EmbeddingSimilarity(embedder=lambda texts: [vectors[text] for text in texts])
+        >>> round(similarity.evaluate(EvalTestCase.of("Capital?", "Paris", "The capital is Paris.")).score, 3)
+        0.8
     """
 
     default_name = "Embedding Similarity"

@@ -32,6 +32,11 @@ class Meteor(Evaluator):
     Words match by form, by Porter stem, then by WordNet synonyms; matches that are not in one run are
     penalised, so that equal texts stay a little below 1. Where the expected output is a list of strings, the
     best score over them counts. Needs the extra `nlp` and, for synonyms, WordNet on the machine.
+
+    Example:
+        >>> case = EvalTestCase.of("Translate.", "the cats sat", "the cat sat")
+        >>> round(Meteor(synonyms=False).evaluate(case).score, 3)
+        0.981
     """
 
     default_name = "METEOR"

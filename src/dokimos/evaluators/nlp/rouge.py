@@ -46,6 +46,11 @@ class Rouge(Evaluator):
     Words are runs of a-z and 0-9 after lower-casing, as in the package rouge-score, whose values these are:
     text in other scripts has no words and scores 0 even against itself. Where the expected output is a list
     of strings, the best score over them counts. Stemming needs the extra `nlp`.
+
+    Example:
+        >>> case = EvalTestCase.of("Summarise.", "The cat sat", "The cat sat down")
+        >>> round(Rouge(variant="rougeL").evaluate(case).score, 3)
+        0.857
     """
 
     default_name = "ROUGE-L"

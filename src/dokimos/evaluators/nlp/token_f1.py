@@ -32,6 +32,10 @@ class TokenF1(Evaluator):
     Words are normalised as for the SQuAD question answering set: lower case, without ASCII punctuation and
     English articles, split at white space. Two texts without words agree (1.0); one alone scores 0.0.
     Where the expected output is a list of strings, the best score over them counts.
+
+    Example:
+        >>> TokenF1().evaluate(EvalTestCase.of("Who?", "Ada Lovelace", "Countess Ada Lovelace")).score
+        0.8
     """
 
     default_name = "F1 Score"

@@ -21,6 +21,11 @@ class WordErrorRate(Evaluator):
     Words are what stands between white space. With nothing expected, an empty output scores 0 and any
     other 1. Where the expected output is a list of strings, the lowest rate over them counts. The metadata
     holds `edits` and `expected_words`, for a rate over many items.
+
+    Example:
+        >>> case = EvalTestCase.of("Transcribe.", "turn the light on", "turn the lights on")
+        >>> WordErrorRate().evaluate(case).score
+        0.25
     """
 
     default_name = "WER"

@@ -21,6 +21,11 @@ class AnswerRelevancy(RagEvaluator):
     Whether they are true does not count. Two calls; the claims are shared with other evaluators of the item.
     The definition is DeepEval's, except that an output without a claim answers nothing; the metric of this
     name in Ragas compares embeddings instead.
+
+    Example:
+        >>> reply = '{"statements": ["It is Paris."], "verdicts": [{"verdict": "yes"}]}'
+        >>> AnswerRelevancy(judge=lambda prompt: reply).evaluate(EvalTestCase.of("Capital?", "Paris.")).reason
+        'To the point: 1 of 1 claim.'
     """
 
     default_name = "Answer Relevancy"

@@ -43,6 +43,12 @@ class CitationFaithfulness(ContextEvaluator):
     are maps with an `id`. A sentence that cites a chunk that does not exist is not supported. One call;
     none where no sentence cites an existing chunk. After the citation recall of Gao et al., "Enabling Large
     Language Models to Generate Text with Citations" (2023), which also counts sentences without citation.
+
+    Example:
+        >>> reply = '{"verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase.of("Returns?", "Within 30 days [1].", contexts=["Returns: 30 days."])
+        >>> CitationFaithfulness(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Citation Faithfulness"

@@ -28,6 +28,12 @@ class ContextSufficiency(RetrieverEvaluator):
 
     Needs no expected output. One call; none where nothing was retrieved. After Joren et al., "Sufficient
     Context: A New Lens on Retrieval Augmented Generation Systems" (2024).
+
+    Example:
+        >>> reply = '{"reason": "The price is missing.", "verdict": "no"}'
+        >>> case = EvalTestCase.of("How much?", "", contexts=["We open at 9."])
+        >>> ContextSufficiency(judge=lambda prompt: reply).evaluate(case).reason
+        'The price is missing.'
     """
 
     default_name = "Context Sufficiency"

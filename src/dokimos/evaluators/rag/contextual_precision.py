@@ -24,6 +24,12 @@ class ContextualPrecision(RetrieverEvaluator):
     none is useful or nothing was retrieved. One call as long as the chunks fit the window. The formula is
     TREC's average precision over what was retrieved, which Ragas calls context precision and DeepEval
     contextual precision.
+
+    Example:
+        >>> reply = '{"verdicts": [{"verdict": "no"}, {"verdict": "yes"}]}'
+        >>> case = EvalTestCase.of("Returns?", "", "30 days", contexts=["We open at 9.", "Returns: 30 days."])
+        >>> ContextualPrecision(judge=lambda prompt: reply).evaluate(case).score
+        0.5
     """
 
     default_name = "Contextual Precision"

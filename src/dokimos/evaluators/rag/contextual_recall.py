@@ -25,6 +25,12 @@ class ContextualRecall(RetrieverEvaluator):
     """Share of the expected output's claims that the retrieved context states; 1 when it makes none.
 
     Two calls; one where nothing was retrieved. After Es et al., "RAGAS", context recall.
+
+    Example:
+        >>> reply = '{"statements": ["Returns take 30 days."], "verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase.of("Returns?", "", "30 days", contexts=["Return goods within 30 days."])
+        >>> ContextualRecall(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Contextual Recall"

@@ -53,6 +53,12 @@ class ContextualRelevance(RetrieverEvaluator):
 
     All chunks are scored in one call as long as they fit the window, and a last call writes the reason. The
     mean over chunks is TruLens's context relevance; Ragas and DeepEval count relevant sentences instead.
+
+    Example:
+        >>> reply = '{"scores": [{"score": 1, "reason": "It answers."}]}'
+        >>> case = EvalTestCase.of("Returns?", "30 days.", contexts=["Return goods within 30 days."])
+        >>> ContextualRelevance(judge=lambda prompt: reply, include_reason=False).evaluate(case).score
+        1.0
     """
 
     default_name = "ContextualRelevance"

@@ -33,6 +33,12 @@ class Faithfulness(ContextEvaluator):
     the facts support it (yes), contradict it (no) or do not say (idk); only yes counts. Three calls, a fourth
     for the reason; fewer where there are no claims. After Es et al., "RAGAS" (2023), with facts extracted
     first as in DeepEval.
+
+    Example:
+        >>> replies = '{"statements": ["Returns take 30 days."], "verdicts": [{"verdict": "yes"}]}'
+        >>> case = EvalTestCase.of("Returns?", "Within 30 days.", contexts=["Return goods within 30 days."])
+        >>> Faithfulness(judge=lambda prompt: replies, include_reason=False).evaluate(case).score
+        1.0
     """
 
     default_name = "Faithfulness"

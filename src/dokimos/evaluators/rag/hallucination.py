@@ -38,6 +38,12 @@ class Hallucination(ContextEvaluator):
 
     The judge takes the output apart and checks it in one call; a second one writes the reason. `faithfulness`
     checks more thoroughly. The whole context is in one call, so it must fit the judge.
+
+    Example:
+        >>> reply = '{"verdicts": [{"statement": "Returns are free.", "verdict": "no"}]}'
+        >>> case = EvalTestCase.of("Returns?", "They are free.", contexts=["Return goods within 30 days."])
+        >>> Hallucination(judge=lambda prompt: reply, include_reason=False).evaluate(case).score
+        1.0
     """
 
     default_name = "Hallucination"

@@ -56,6 +56,13 @@ class NoiseSensitivity(RetrieverEvaluator):
     from the context if a chunk states it. Two calls; a third where claims are wrong, a fourth where chunks
     must be told apart. The claims are shared with other evaluators of the item. After Ru et al.,
     "RAGChecker" (2024), as in Ragas.
+
+    Example:
+        >>> claims, verdicts = '"statements": ["It costs 5."]', '"verdicts": [{"verdict": "no"}]'
+        >>> reply = f'{{{claims}, {verdicts}, "sources": [{{"chunks": [1]}}]}}'
+        >>> case = EvalTestCase.of("Price?", "5", "7", contexts=["Last year it cost 5."])
+        >>> NoiseSensitivity(judge=lambda prompt: reply).evaluate(case).score
+        1.0
     """
 
     default_name = "Noise Sensitivity"

@@ -92,27 +92,54 @@ class Combined:
 
 
 def equality(retrieved: Any, relevant: Any) -> bool:
-    """Match equal values; 1 equals 1.0, True does not equal 1."""
+    """Match equal values; 1 equals 1.0, True does not equal 1.
+
+    Example:
+        >>> equality("d1", "d1"), equality(1, True)
+        (True, False)
+    """
     return identity_key(retrieved) == identity_key(relevant)
 
 
 def ignore_case(retrieved: Any, relevant: Any) -> bool:
-    """Match strings without regard to upper and lower case, anything else by equality."""
+    """Match strings without regard to upper and lower case, anything else by equality.
+
+    Example:
+        >>> ignore_case("DOC-1", "doc-1")
+        True
+    """
     return _caseless_key(retrieved) == _caseless_key(relevant)
 
 
 def by_identifier(identifier: Callable[[Any], Any]) -> KeyMatching:
-    """Match items for which `identifier(item)` gives equal values; None matches nothing."""
+    """Match items for which `identifier(item)` gives equal values; None matches nothing.
+
+    Example:
+        >>> same_file = by_identifier(lambda path: path.rpartition("/")[2])
+        >>> same_file("old/report.pdf", "new/report.pdf")
+        True
+    """
     return KeyMatching(lambda item: _key_or_none(identifier(item)))
 
 
 def by_field(name: str) -> KeyMatching:
-    """Match items by one field; an item that is no map stands for the value itself."""
+    """Match items by one field; an item that is no map stands for the value itself.
+
+    Example:
+        >>> by_field("id")({"id": 7, "text": "Returns"}, 7)
+        True
+    """
     return KeyMatching(lambda item: _key_or_none(_field(item, name, item)), (name,))
 
 
 def by_fields(*names: str) -> KeyMatching:
-    """Match maps that agree in every one of these fields, anything else by equality."""
+    """Match maps that agree in every one of these fields, anything else by equality.
+
+    Example:
+        >>> same_page = by_fields("file", "page")
+        >>> same_page({"file": "a.pdf", "page": 2, "score": 0.9}, {"file": "a.pdf", "page": 2})
+        True
+    """
     if not names:
         raise ConfigurationError("by_fields needs the name of at least one field.")
     return KeyMatching(lambda item: _fields_key(item, names), names)
@@ -122,12 +149,23 @@ def containment(*, normalize: bool = True) -> Containment:
     """Match texts of which one contains the other, ignoring case and runs of white space where normalised.
 
     An empty text matches only an empty one.
+
+    Example:
+        >>> containment()("Return goods within 30 days.", "within  30 Days")
+        True
     """
     return Containment(normalize)
 
 
 def llm_based(judge: JudgeLike) -> LlmMatching:
-    """Match items of which a judge says that they give the same information: one call for each pair."""
+    """Match items of which a judge says that they give the same information: one call for each pair.
+
+    Example:
+        >>> import asyncio
+        >>> same_meaning = llm_based(lambda prompt: "yes")
+        >>> asyncio.run(same_meaning("Returns take 30 days.", "You have a month to return goods."))
+        True
+    """
     from dokimos.evaluators.retrieval.llm_matching import LlmMatching
     from dokimos.judges.protocol import as_judge
 
@@ -135,12 +173,24 @@ def llm_based(judge: JudgeLike) -> LlmMatching:
 
 
 def any_of(*strategies: Matching) -> Combined:
-    """Match where at least one strategy does; none given matches nothing."""
+    """Match where at least one strategy does; none given matches nothing.
+
+    Example:
+        >>> same_page = any_of(by_field("id"), by_field("url"))
+        >>> same_page({"id": 9, "url": "/faq"}, {"id": 7, "url": "/faq"})
+        True
+    """
     return Combined(tuple(as_strategy(strategy) for strategy in strategies), every=False)
 
 
 def all_of(*strategies: Matching) -> Combined:
-    """Match where every strategy does; none given matches everything."""
+    """Match where every strategy does; none given matches everything.
+
+    Example:
+        >>> same_page = all_of(by_field("file"), by_field("page"))
+        >>> same_page({"file": "a.pdf", "page": 2}, {"file": "a.pdf", "page": 3})
+        False
+    """
     return Combined(tuple(as_strategy(strategy) for strategy in strategies), every=True)
 
 

@@ -139,7 +139,14 @@ class RetrievalEvaluator(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Precision(RetrievalEvaluator):
-    """Share of the retrieved items, each counted once, that are relevant; 1 when nothing was retrieved."""
+    """Share of the retrieved items, each counted once, that are relevant; 1 when nothing was retrieved.
+
+    Example:
+        >>> retrieved, relevant = {"contexts": ["d3", "d1", "d7"]}, {"relevant": ["d1", "d2"]}
+        >>> case = EvalTestCase({}, retrieved, expected_outputs=relevant)
+        >>> round(Precision().evaluate(case).score, 3)
+        0.333
+    """
 
     default_name = "Precision"
 
@@ -156,7 +163,14 @@ class Precision(RetrievalEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(RetrievalEvaluator):
-    """Share of the relevant items, each counted once, that were retrieved; 1 when nothing is relevant."""
+    """Share of the relevant items, each counted once, that were retrieved; 1 when nothing is relevant.
+
+    Example:
+        >>> retrieved, relevant = {"contexts": ["d3", "d1", "d7"]}, {"relevant": ["d1", "d2"]}
+        >>> case = EvalTestCase({}, retrieved, expected_outputs=relevant)
+        >>> Recall().evaluate(case).score
+        0.5
+    """
 
     default_name = "Recall"
 
@@ -172,7 +186,14 @@ class Recall(RetrievalEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class HitRate(RetrievalEvaluator):
-    """1 if any relevant item was retrieved, else 0; averaged over a data set it is the hit rate."""
+    """1 if any relevant item was retrieved, else 0; averaged over a data set it is the hit rate.
+
+    Example:
+        >>> retrieved, relevant = {"contexts": ["d3", "d1", "d7"]}, {"relevant": ["d1", "d2"]}
+        >>> case = EvalTestCase({}, retrieved, expected_outputs=relevant)
+        >>> HitRate(k=1).evaluate(case).score
+        0.0
+    """
 
     default_name = "Hit Rate"
 
@@ -189,6 +210,12 @@ class MRR(RetrievalEvaluator):
     """1 over the rank of the first relevant item, 0 without one; its average is the mean reciprocal rank.
 
     Voorhees, "The TREC-8 question answering track report" (1999).
+
+    Example:
+        >>> retrieved, relevant = {"contexts": ["d3", "d1", "d7"]}, {"relevant": ["d1", "d2"]}
+        >>> case = EvalTestCase({}, retrieved, expected_outputs=relevant)
+        >>> MRR().evaluate(case).score
+        0.5
     """
 
     default_name = "MRR"
@@ -209,6 +236,12 @@ class NDCG(RetrievalEvaluator):
 
     Gains count as they are (not 2^gain - 1); each relevant item is credited once, at the first rank that
     matches it. Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques" (2002).
+
+    Example:
+        >>> retrieved, relevant = {"contexts": ["d3", "d1", "d7"]}, {"relevant": ["d1", "d2"]}
+        >>> case = EvalTestCase({}, retrieved, expected_outputs=relevant)
+        >>> round(NDCG().evaluate(case).score, 3)
+        0.387
     """
 
     default_name = "NDCG"

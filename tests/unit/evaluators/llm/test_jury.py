@@ -5,8 +5,8 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import BudgetExceededError, ConfigurationError
 from dokimos.evaluators import registry
+from dokimos.evaluators.llm.harm_presets import Toxicity
 from dokimos.evaluators.llm.jury import Jury
-from dokimos.evaluators.llm.presets import Toxicity
 from dokimos.evaluators.rag.faithfulness import Faithfulness
 
 CASE = EvalTestCase.of("Capital of France?", "Paris.", "Paris")

@@ -4,7 +4,7 @@ import pytest
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.evaluators.llm import presets
+from dokimos.evaluators.llm import harm_presets, presets
 from dokimos.evaluators.registry import BUILT_IN, name_of
 
 QUALITY = (
@@ -18,12 +18,12 @@ QUALITY = (
     presets.Summarisation,
     presets.Refusal,
 )
-HARM = (presets.Toxicity, presets.Bias, presets.Misuse, presets.PIILeakage)
+HARM = (harm_presets.Toxicity, harm_presets.Bias, harm_presets.Misuse, harm_presets.PIILeakage)
 CASE = EvalTestCase.of("What is it?", "It is this.", "This.")
 
 
 def test_every_registered_preset_is_tested():
-    registered = {name for name, target in BUILT_IN.items() if ".presets:" in target}
+    registered = {name for name, target in BUILT_IN.items() if "presets:" in target}
     assert {name_of(preset) for preset in (*QUALITY, *HARM)} == registered
 
 
@@ -68,7 +68,7 @@ def test_a_reply_off_the_scale_is_an_error(scripted, preset, reply):
     ("preset", "options", "shown"),
     [
         (presets.Tone, {"tone": "warm and brief"}, "warm and brief"),
-        (presets.Misuse, {"purpose": "a bank's support"}, "a bank's support"),
+        (harm_presets.Misuse, {"purpose": "a bank's support"}, "a bank's support"),
         (presets.InstructionFollowing, {"instructions": "Answer in verse."}, "Answer in verse."),
         (presets.InstructionFollowing, {}, "The instructions are those in the input."),
     ],
