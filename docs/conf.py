@@ -45,8 +45,15 @@ def setup(app):
 
 
 def as_restructured_text(app, what, name, obj, options, lines):
-    """Docstrings are plain text with `code`; escape what reStructuredText would read as markup."""
-    outside_of_code = re.split(r"(`[^`]*`)", "\n".join(lines))
-    outside_of_code[::2] = [re.sub(r"([*|])", r"\\\1", text) for text in outside_of_code[::2]]
-    text = re.sub(r"(`[^`]+`)(?=\w)", r"\1\\ ", "".join(outside_of_code))
-    lines[:] = text.split("\n")
+    """Docstrings are plain text with `code` and examples; escape what reStructuredText would read as markup."""
+    text_and_examples = re.split(
+        r"(^ *>>>.*?(?:\n *\n|\Z))", "\n".join(lines), flags=re.MULTILINE | re.DOTALL
+    )
+    text_and_examples[::2] = [_escape_markup(text) for text in text_and_examples[::2]]
+    lines[:] = "".join(text_and_examples).split("\n")
+
+
+def _escape_markup(text):
+    outside_of_code = re.split(r"(`[^`]*`)", text)
+    outside_of_code[::2] = [re.sub(r"([*|])", r"\\\1", piece) for piece in outside_of_code[::2]]
+    return re.sub(r"(`[^`]+`)(?=\w)", r"\1\\ ", "".join(outside_of_code))

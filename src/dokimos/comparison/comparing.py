@@ -51,6 +51,13 @@ def compare_runs(baseline: Side, candidate: Side, *, config: ComparisonConfig | 
 
     Raises:
         ConfigurationError: when items were not kept, or cannot be paired as asked for.
+
+    Example:
+        >>> examples = [Example.of(letter, letter.upper()) for letter in "abcdefgh"]
+        >>> before = evaluate(examples, str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> now = evaluate(examples, str.lower, [ExactMatch()], quiet=True, journal=False)
+        >>> compare_runs(before, now).has_regressions
+        True
     """
     config = config or ComparisonConfig()
     if not isinstance(config, ComparisonConfig):

@@ -244,7 +244,16 @@ _ORDER: Final = {change: place for place, change in enumerate(Change)}
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunComparison(Printable):
-    """What changed between two runs. Numbers are unrounded; `comparison_tree` rounds them."""
+    """What changed between two runs. Numbers are unrounded; `comparison_tree` rounds them.
+
+    Example:
+        >>> examples = [Example.of(letter, letter.upper()) for letter in "abcdefgh"]
+        >>> before = evaluate(examples, str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> now = evaluate(examples, str.lower, [ExactMatch()], quiet=True, journal=False)
+        >>> comparison = compare_runs(before, now)
+        >>> comparison.has_regressions, comparison.pass_rate.delta
+        (True, -1.0)
+    """
 
     __dokimos_view__ = "dokimos.comparison.console:VIEW"
 

@@ -45,7 +45,13 @@ class _Told:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(_Told):
-    """One call of a tool, with its result as text where it is known."""
+    """One call of a tool, with its result as text where it is known.
+
+    Example:
+        >>> call = ToolCall("get_weather", {"city": "Rome"}, result="21 degrees")
+        >>> call.name, call.arguments["city"], call.result
+        ('get_weather', 'Rome', '21 degrees')
+    """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -171,7 +177,15 @@ class _OpenCall(_Told):
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool that an agent may call; `input_schema` is a JSON Schema of its arguments."""
+    """A tool that an agent may call; `input_schema` is a JSON Schema of its arguments.
+
+    Example:
+        >>> def get_weather(city: str) -> str:
+        ...     "Return the weather of a city."
+        >>> tool = ToolDefinition.from_function(get_weather)
+        >>> tool.name, tool.required
+        ('get_weather', ('city',))
+    """
 
     name: str
     description: str = ""
@@ -267,7 +281,13 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AgentTrace:
-    """What an agent did for one input; a task may return it as it is."""
+    """What an agent did for one input; a task may return it as it is.
+
+    Example:
+        >>> trace = AgentTrace((ToolCall("search", {"q": "Rome"}, result="A city."),), "Rome is a city.")
+        >>> trace.tool_calls[0].name, trace.final_response
+        ('search', 'Rome is a city.')
+    """
 
     tool_calls: tuple[ToolCall, ...] = ()
     final_response: str | None = None

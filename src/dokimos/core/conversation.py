@@ -47,7 +47,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one side says, with the tools that it called to say it."""
+    """What one side says, with the tools that it called to say it.
+
+    Example:
+        >>> Message.user("Hello").content
+        'Hello'
+    """
 
     role: Role
     content: str
@@ -98,7 +103,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ConversationTrajectory:
-    """A conversation from its first message to its last."""
+    """A conversation from its first message to its last.
+
+    Example:
+        >>> talk = ConversationTrajectory.from_messages(
+        ...     [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]
+        ... )
+        >>> [str(message.role) for message in talk.messages]
+        ['user', 'assistant']
+    """
 
     messages: tuple[Message, ...] = ()
     scenario: str = ""

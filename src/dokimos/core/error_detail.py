@@ -31,11 +31,13 @@ class Frame:
 class ErrorDetail:
     """What is known of an exception beside its text: kept where it was caught, without any local variables.
 
-    ```python
-    detail = result.item_results[0].error_detail
-    print(detail.place)  # app.py:41 in answer
-    print(detail.traceback)
-    ```
+    Example:
+        >>> def answer(question):
+        ...     return {}["answer"]
+        >>> result = evaluate([Example.of("a")], answer, [ExactMatch()], quiet=True, journal=False)
+        >>> detail = result.item_results[0].error_detail
+        >>> detail.type, detail.place  # in a file: app.py:41 in answer
+        ('KeyError', '... in answer')
     """
 
     type: str

@@ -29,6 +29,10 @@ class Score:
     """What the author of an evaluator returns: a value and a sentence that explains it.
 
     The value lies in 0..1, or in the `score_range` that the evaluator declares.
+
+    Example:
+        >>> Score(0.5, "One of the two facts is there.", label="partly right").value
+        0.5
     """
 
     value: float
@@ -44,7 +48,13 @@ class Score:
 @quick_init
 @dataclass(frozen=True, slots=True, repr=False)
 class EvalResult(Printable):
-    """What one evaluator said about one case: a score, an error or the reason for not scoring it."""
+    """What one evaluator said about one case: a score, an error or the reason for not scoring it.
+
+    Example:
+        >>> result = EvalResult("Exact Match", 1.0, threshold=1.0, success=True)
+        >>> result.score, result.success
+        (1.0, True)
+    """
 
     __dokimos_view__ = "dokimos.reporting.data_views:RESULT"
 

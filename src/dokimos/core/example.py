@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
@@ -17,12 +17,29 @@ from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
 
+_NOT_METADATA: Final = {
+    "inputs": "give one input, or write Example({...})",
+    "output": "the expected output is the second argument",
+    "expected_output": "the expected output is the second argument",
+    "expected_outputs": "write Example({...}, {...})",
+    "actual_output": 'write Example({...}, actual_outputs={"output": ...})',
+    "actual_outputs": "write Example({...}, actual_outputs={...})",
+    "actual_error": "write Example({...}, actual_error=...)",
+    "metadata": "give each key of the metadata as a keyword of its own",
+}
+"""Keywords of `Example.of` that would be taken for metadata although they are meant as a field."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     """What goes into the application, what should come out, and what is known about the row.
 
     `Example[Question, Answer]` tells type checkers what the input and the expected output are.
+
+    Example:
+        >>> example = Example.of("Capital of Italy?", "Rome")
+        >>> example.inputs, example.expected_outputs
+        ({'input': 'Capital of Italy?'}, {'output': 'Rome'})
     """
 
     __dokimos_view__ = "dokimos.reporting.data_views:EXAMPLE"
@@ -54,7 +71,13 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     def of(
         cls, input: In, expected: Out | None = None, *, id: str | None = None, **metadata: Any
     ) -> Example[In, Out]:
-        """Make an example of one input and, unless None, one expected output."""
+        """Make an example of one input and, unless None, one expected output; other keywords are metadata.
+
+        Raises:
+            TypeError: for a keyword that is a field of an example, which nobody means as metadata.
+        """
+        for name in metadata.keys() & _NOT_METADATA.keys():
+            raise TypeError(f"Example.of() takes no {name}=: {_NOT_METADATA[name]}.")
         outputs = {} if expected is None else {OUTPUT: expected}
         made: Any = cls({INPUT: input}, outputs, metadata=metadata, id=id)
         return cast("Example[In, Out]", made)

@@ -21,7 +21,14 @@ from dokimos.core.views import Printable
 @quick_init
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemResult(Printable):
-    """What one run found for one example."""
+    """What one run found for one example.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> item = result.item_results[0]
+        >>> item.success, item.actual_outputs, item.eval_results[0].score
+        (True, {'output': 'A'}, 1.0)
+    """
 
     __dokimos_view__ = "dokimos.reporting.views:ITEM"
 
@@ -103,7 +110,14 @@ class ItemResult(Printable):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """One pass over the data set."""
+    """One pass over the data set.
+
+    Example:
+        >>> data = [Example.of("a", "A")]
+        >>> result = evaluate(data, str.upper, [ExactMatch()], runs=2, quiet=True, journal=False)
+        >>> [repeat.pass_rate for repeat in result.runs]
+        [1.0, 1.0]
+    """
 
     index: int = 0
     item_results: tuple[ItemResult, ...] = ()

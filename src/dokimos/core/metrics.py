@@ -19,7 +19,12 @@ PriceTable: TypeAlias = Callable[[str | None, int | None, int | None], float | N
 @quick_init
 @dataclass(frozen=True, slots=True)
 class CallMetrics:
-    """Tokens, cost and time of one model call or of several added up; None means "not measured"."""
+    """Tokens, cost and time of one model call or of several added up; None means "not measured".
+
+    Example:
+        >>> CallMetrics(120, 30, cost_usd=0.002) + CallMetrics(80, 20, cost_usd=0.001)
+        CallMetrics(tokens_in=200, tokens_out=50, cost_usd=0.003...)
+    """
 
     tokens_in: int | None = None
     """Tokens read, cached ones included."""

@@ -80,7 +80,12 @@ def _in_declared_order(keys: Collection[str], info: EvaluatorInfo) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a result comes from. The environment is never recorded."""
+    """Where a result comes from. The environment is never recorded.
+
+    Example:
+        >>> Provenance(run_id="r-1", dataset_name="capitals").dataset_name
+        'capitals'
+    """
 
     run_id: str | None = None
     dokimos_version: str | None = None

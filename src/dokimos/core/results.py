@@ -58,7 +58,12 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """How an experiment ended."""
+    """How an experiment ended.
+
+    Example:
+        >>> RunStatus("completed")
+        <RunStatus.COMPLETED: 'completed'>
+    """
 
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
@@ -82,7 +87,14 @@ Count = int | float
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExperimentResult(Printable):
-    """All repeats of an experiment. Numbers are means over the repeats, unrounded."""
+    """All repeats of an experiment. Numbers are means over the repeats, unrounded.
+
+    Example:
+        >>> examples = [Example.of("a", "A"), Example.of("b", "?")]
+        >>> result = evaluate(examples, str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> result.pass_rate, result.average_score("Exact Match"), len(result.item_results)
+        (0.5, 0.5, 2)
+    """
 
     __dokimos_view__ = "dokimos.reporting.views:RESULT"
 

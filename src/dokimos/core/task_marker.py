@@ -32,6 +32,13 @@ def takes_example(task: F) -> F:
             return app.ask(row.input, user=row.metadata["user"])
 
     A parameter that is annotated with `Example`, or called `example`, says the same.
+
+    Example:
+        >>> @takes_example
+        ... def task(row):
+        ...     return row.expected_output
+        >>> evaluate([Example.of("a", "A")], task, [ExactMatch()], quiet=True, journal=False).pass_rate
+        1.0
     """
     return _mark(task, "example")
 
@@ -45,6 +52,13 @@ def takes_input(task: F) -> F:
         @takes_input
         def shout(example):
             return example.upper()
+
+    Example:
+        >>> @takes_input
+        ... def task(example):
+        ...     return example.upper()
+        >>> evaluate([Example.of("a", "A")], task, [ExactMatch()], quiet=True, journal=False).pass_rate
+        1.0
     """
     return _mark(task, "input")
 

@@ -20,6 +20,10 @@ class TaskResult:
 
     A task that can tell how far it came before it failed returns that with an `error`, instead of raising:
     `TaskResult({"toolCalls": calls}, error="TurnLimitError: no answer after 10 turns")`.
+
+    Example:
+        >>> TaskResult({"output": "Rome"}, CallMetrics(12, 3, cost_usd=0.0001)).outputs
+        {'output': 'Rome'}
     """
 
     outputs: Mapping[str, Any]

@@ -29,6 +29,11 @@ class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     `input`, `actual_output` and `expected_output` are text forms of the conventional keys (strings verbatim,
     other values as compact JSON, None when absent). `input_value`, `output` and `expected` are the values
     themselves, of the types of an `EvalTestCase[Question, Answer]`; the `..._as` accessors convert them.
+
+    Example:
+        >>> case = EvalTestCase.of("Capital of Italy?", "Rome", "Rome")
+        >>> case.input, case.actual_output, case.expected_output
+        ('Capital of Italy?', 'Rome', 'Rome')
     """
 
     __dokimos_view__ = "dokimos.reporting.data_views:CASE"

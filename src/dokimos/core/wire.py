@@ -23,7 +23,12 @@ def to_tree(value: Any) -> JsonValue:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return a value type (or any value) as JSON text."""
+    """Return a value type (or any value) as JSON text.
+
+    Example:
+        >>> to_json(ToolCall("search", {"q": "Rome"}))
+        '{"name":"search","arguments":{"q":"Rome"}...}'
+    """
     separators = (",", ":") if indent is None else None
     text = json.dumps(
         jsonable(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators
@@ -36,6 +41,10 @@ def from_json(target: type[T], data: str | bytes | Mapping[str, Any]) -> T:
 
     Raises:
         TypeConversionError: for text that is not JSON, a field of the wrong type or one in both spellings.
+
+    Example:
+        >>> from_json(ToolCall, '{"name": "search", "arguments": {"q": "Rome"}}').arguments
+        {'q': 'Rome'}
     """
     tree = _parse(target, data) if isinstance(data, str | bytes) else data
     _refuse_both_spellings(target, tree, "")

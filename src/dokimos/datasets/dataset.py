@@ -30,6 +30,11 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
     The file readers take a path or `text=...`. In all of them, `columns` says what the names of a foreign
     file mean: `{"question": "input", "ground_truth": "expected_output", "topic": "metadata.topic"}`.
     What cannot be read is a `DatasetError` with file and line.
+
+    Example:
+        >>> data = Dataset.from_rows([{"input": "2 + 2", "expectedOutput": "4"}], name="sums")
+        >>> len(data), data[0].input, data[0].expected_output
+        (1, '2 + 2', '4')
     """
 
     __dokimos_view__ = "dokimos.reporting.data_views:DATASET"
@@ -269,6 +274,13 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
     """Examples that are read anew by each iteration and never held in memory together.
 
     A whole iteration costs 8 bytes for each example with an id, to count the ids that occur twice.
+
+    Example:
+        >>> def sums():
+        ...     yield from (Example.of(f"{n} + 1", str(n + 1)) for n in range(1_000))
+        >>> stream = DatasetStream(sums, name="sums")
+        >>> next(iter(stream)).input
+        '0 + 1'
     """
 
     def __init__(

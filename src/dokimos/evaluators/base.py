@@ -76,6 +76,17 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
     the run, for what belongs to the thread that made it, such as a SQLite connection; `serial = True` gives
     it one thread of its own, for what must not be used in several.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class MaxWords(Evaluator):
+        ...     words: int = 10
+        ...     def score(self, case):
+        ...         count = len(case.actual_output.split())
+        ...         return Score(float(count <= self.words), f"The answer has {count} words.")
+        >>> MaxWords(words=2, threshold=1.0).evaluate(EvalTestCase.of("Hello?", "Hi there, friend")).success
+        False
     """
 
     name: str = ""

@@ -41,6 +41,11 @@ class Experiment:
     Raises:
         ConfigurationError: no data set, no task, an empty data set, no evaluators, two of one name,
             or an option that is out of range.
+
+    Example:
+        >>> plan = Experiment([Example.of("a", "A")], str.upper, [ExactMatch()], name="shout", quiet=True)
+        >>> plan.run(journal=False).pass_rate
+        1.0
     """
 
     dataset: Dataset | DatasetStream
@@ -184,6 +189,12 @@ def evaluate(
     Raises:
         ConfigurationError: as `Experiment` does.
         UnknownSettingError: for a keyword that does not exist; it is a `TypeError` too.
+
+    Example:
+        >>> examples = [Example.of("a", "A"), Example.of("b", "?")]
+        >>> result = evaluate(examples, str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> result.pass_rate
+        0.5
     """
     return Experiment(dataset, task, evaluators, **settings).run()
 
@@ -200,6 +211,14 @@ async def evaluate_async(
     in it. In a notebook, await it at the top of a cell:
 
         result = await evaluate_async(examples, answer, [ExactMatch()])
+
+    Example:
+        >>> import asyncio
+        >>> async def answer(question):
+        ...     return question.upper()
+        >>> run = evaluate_async([Example.of("a", "A")], answer, [ExactMatch()], quiet=True, journal=False)
+        >>> asyncio.run(run).pass_rate
+        1.0
     """
     return await Experiment(dataset, task, evaluators, **settings).run_async()
 

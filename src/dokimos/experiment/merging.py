@@ -17,6 +17,15 @@ def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
 
     Raises:
         ConfigurationError: when they are not of one experiment, or an item is missing or there twice.
+
+    Example:
+        >>> data = Dataset([Example.of("a", "A"), Example.of("b", "B")])
+        >>> shards = [
+        ...     evaluate(data, str.upper, [ExactMatch()], shard=(number, 2), quiet=True, journal=False)
+        ...     for number in (1, 2)
+        ... ]
+        >>> len(merge_results(shards).item_results)
+        2
     """
     if not shards:
         raise ConfigurationError("There is nothing to merge.")

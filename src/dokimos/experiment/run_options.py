@@ -28,7 +28,12 @@ _FLAGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options that change how a run is carried out, not what it measures."""
+    """Options that change how a run is carried out, not what it measures.
+
+    Example:
+        >>> RunOptions(timeout=30.0, retries=2).retries
+        2
+    """
 
     timeout: float | None = None
     """Seconds that one call of the task may take; a call that takes longer is abandoned."""

@@ -49,6 +49,11 @@ def render(result: ExperimentResult, format: str) -> str:
 
     Raises:
         ConfigurationError: for a format that nobody knows.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> render(result, "markdown").splitlines()[0]
+        '# Experiment: unnamed'
     """
     return exporter(format).render(_checked(result))
 
@@ -61,6 +66,14 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
 
     Raises:
         ConfigurationError: for a format or an ending that nobody knows, and a path that cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export(result, Path(folder) / "report.html").name
+        'report.html'
     """
     checks.path("path", path, "the file to write", or_none=False)
     path = Path(path)

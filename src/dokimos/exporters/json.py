@@ -68,6 +68,11 @@ def load_result(source: str | Path) -> ExperimentResult:
 
     Raises:
         ConfigurationError: where there is no such file, or it is no JSON report that dokimos wrote.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> load_result(render(result, "json")).pass_rate
+        1.0
     """
     if isinstance(source, str) and source.lstrip().startswith(("{", "[")):
         return _loaded(source, "the JSON text")

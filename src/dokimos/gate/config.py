@@ -23,7 +23,12 @@ DETECT_DROP = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """Options of a gate; the defaults need no change to start with."""
+    """Options of a gate; the defaults need no change to start with.
+
+    Example:
+        >>> GateConfig(severity_margin=0.1, fail_on_removed_items=True).severity_margin
+        0.1
+    """
 
     bootstrap_passes: bool = True
     """Whether the first run on a developer's machine, which writes the baseline, passes."""

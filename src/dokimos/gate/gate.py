@@ -45,6 +45,15 @@ class RegressionGate:
         accept_command: The command that accepts a change; found out unless given.
         rerun: How to run suspicious items again: the experiment, or a function of examples.
         noise: The file that `dokimos noise -o` wrote, or a `NoiseReport`; `NAME.noise.json` unless given.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gate = RegressionGate("answers", root=Path(folder))
+        ...     gate.check(result).passed  # the first check writes the baseline
+        True
     """
 
     baseline: str | Path | None
@@ -248,6 +257,11 @@ def assert_no_regression(
     Raises:
         RegressionError: an `AssertionError` that says why, if it does not pass.
         ConfigurationError: for a baseline that cannot be read or written, or does not fit.
+
+    Example:
+        >>> def test_answers():
+        ...     result = evaluate(dataset, answer, [ExactMatch()])
+        ...     assert_no_regression(result, "answers")
     """
     __tracebackhide__ = True
     gate = RegressionGate(

@@ -68,6 +68,11 @@ def judge(
 
     Raises:
         ConfigurationError: for a name or setting that does not exist.
+
+    Example:
+        >>> tester = judge("openai:gpt-5-mini", api_key="sk-...")  # sends nothing yet
+        >>> tester.model
+        'gpt-5-mini'
     """
     if name.startswith(("http://", "https://")):
         url, _, model = name.partition("#")

@@ -34,6 +34,9 @@ def model_task(
 
     An answer that is cut off or declined is an output like any other. The task raises `JudgeUnavailableError`
     where the model cannot be reached.
+
+    Example:
+        >>> task = model_task("ollama:qwen3:4b", system="Answer in one word.")  # sends nothing yet
     """
     if isinstance(model, str):
         given = settings if system is None else {"system": system, **settings}

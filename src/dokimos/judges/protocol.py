@@ -29,7 +29,12 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """The text of a judge's reply, and what it cost."""
+    """The text of a judge's reply, and what it cost.
+
+    Example:
+        >>> JudgeReply('{"score": 1}', CallMetrics(50, 8)).metrics.tokens_in
+        50
+    """
 
     text: str
     metrics: CallMetrics | None = None
@@ -48,6 +53,13 @@ class JudgeLM(Protocol):
     An implementation may also have an `identity`, a string that names endpoint, model and parameters:
     replies are cached under it. A judge without one is identified by its class and by the values it holds,
     as far as those look the same in every process. A judge that wraps another one should hold it as `judge`.
+
+    Example:
+        >>> class Echo:
+        ...     async def complete(self, prompt, *, schema=None):
+        ...         return JudgeReply(prompt)
+        >>> isinstance(Echo(), JudgeLM)
+        True
     """
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:

@@ -24,7 +24,14 @@ class ReportedRun:
 
 
 class MemoryReporter(BaseReporter):
-    """Keeps every repeat in `runs`, and counts `flush_count`; `closed` says whether it was closed."""
+    """Keeps every repeat in `runs`, and counts `flush_count`; `closed` says whether it was closed.
+
+    Example:
+        >>> reporter, data = MemoryReporter(), [Example.of("a", "A")]
+        >>> run = evaluate(data, str.upper, [ExactMatch()], reporters=[reporter], quiet=True, journal=False)
+        >>> len(reporter.runs)
+        1
+    """
 
     def __init__(self) -> None:
         self.runs: list[ReportedRun] = []

@@ -11,7 +11,12 @@ from dokimos.core.results import ItemResult
 
 
 class ReportedStatus(StrEnum):
-    """How a repeat ended."""
+    """How a repeat ended.
+
+    Example:
+        >>> ReportedStatus("SUCCESS")
+        <ReportedStatus.SUCCESS: 'SUCCESS'>
+    """
 
     SUCCESS = "SUCCESS"
     """It went through, whatever the scores."""
@@ -22,7 +27,12 @@ class ReportedStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """Names one repeat at a reporter."""
+    """Names one repeat at a reporter.
+
+    Example:
+        >>> RunHandle("20260131-1").run_id
+        '20260131-1'
+    """
 
     run_id: str
 
@@ -38,6 +48,10 @@ class Reporter(Protocol):
     Calls come one at a time from the thread that runs the experiment and should return at once; slow work
     belongs in a thread of the reporter's own. A reporter that raises is named in the result's warnings and
     never fails the run. `flush` is called after every repeat, `close` only with `auto_close_reporters=True`.
+
+    Example:
+        >>> isinstance(MemoryReporter(), Reporter)
+        True
     """
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle: ...
@@ -54,7 +68,14 @@ class Reporter(Protocol):
 
 
 class BaseReporter:
-    """Does nothing at every step: a start for reporters that need only some; its `with` block closes it."""
+    """Does nothing at every step: a start for reporters that need only some; its `with` block closes it.
+
+    Example:
+        >>> class PrintFailures(BaseReporter):
+        ...     def report_item(self, handle, item):
+        ...         if not item.success:
+        ...             print("failed:", item.example.input)
+    """
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
         return RunHandle(name or "unnamed")

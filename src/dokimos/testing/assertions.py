@@ -35,6 +35,11 @@ def assert_eval(case: EvalTestCase, *evaluators: Evaluator | Iterable[Evaluator]
             error that is only to warn is one too where no verdict stands beside it.
         ConfigurationError: when there is no evaluator, when something else was given, or when no evaluator
             has a threshold to assert.
+
+    Example:
+        >>> (result,) = assert_eval(EvalTestCase.of("Capital of Italy?", "Rome", "Rome"), ExactMatch())
+        >>> result.success
+        True
     """
     __tracebackhide__ = True
     chosen = _flat(evaluators)
@@ -66,6 +71,10 @@ def assert_scores(
     Raises:
         EvalAssertionError: naming everything that falls short.
         ConfigurationError: when nothing is asked for, or there is nothing to compare with.
+
+    Example:
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> assert_scores(result, {"Exact Match": 0.9}, pass_rate=0.9)
     """
     __tracebackhide__ = True
     wanted = [RequiredLevel(level, name) for name, level in (scores or {}).items()]
