@@ -45,7 +45,7 @@ def setup(app):
 
 
 def as_restructured_text(app, what, name, obj, options, lines):
-    """Docstrings are plain text with `code` and examples; escape what reStructuredText would read as markup."""
+    """Escape in docstrings what reStructuredText would read as markup, but not in `code` and examples."""
     text_and_examples = re.split(
         r"(^ *>>>.*?(?:\n *\n|\Z))", "\n".join(lines), flags=re.MULTILINE | re.DOTALL
     )
