@@ -35,6 +35,7 @@ from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
 from dokimos.evaluators.score_values import check_explanation, number_of, outside
 from dokimos.evaluators.setting_names import check_settings
+from dokimos.evaluators.setting_types import check_types
 from dokimos.evaluators.thread_advice import thread_advice
 
 ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
@@ -143,6 +144,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         """Fill in the name and check the common fields; a subclass that overrides this must call it."""
         if not self.name:
             object.__setattr__(self, "name", default_name_of(type(self)))
+        check_types(self)
         if (declared := self.declared_range()) is not None:
             object.__setattr__(self, "_declared_range", declared)
         low, high = declared or USUAL_RANGE

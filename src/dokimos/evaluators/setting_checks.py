@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from dokimos.core.text import quote
@@ -35,9 +35,27 @@ def check_text(owner: object, field: str, value: Any) -> None:
         raise ConfigurationError(_wrong(owner, field, value, "a string that is not empty"))
 
 
+def check_list(owner: object, field: str, value: Any, of: str) -> None:
+    """Raise `ConfigurationError` unless `value` is a collection other than a text or a mapping."""
+    if not is_list(value):
+        raise ConfigurationError(_wrong(owner, field, value, f"a list of {of}"))
+
+
+def check_mapping(owner: object, field: str, value: Any, example: str) -> None:
+    """Raise `ConfigurationError` unless `value` is a mapping."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(_wrong(owner, field, value, f"a mapping such as {example}"))
+
+
+def is_list(value: Any) -> bool:
+    """Say whether this is a collection other than a text or a mapping."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _wrong(owner: object, field: str, value: Any, wanted: str) -> str:
-    return f"{type(owner).__name__}: {field} must be {wanted}, not {quote(value)}."
+    name = getattr(owner, "name", None) or type(owner).__name__
+    return f"{name}: {field} must be {wanted}, not {quote(value)}."

@@ -15,6 +15,7 @@ from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.base import CallsEvaluator, names_of, read_calls
 from dokimos.evaluators.agent.tool_errors import ToolErrors
+from dokimos.evaluators.setting_checks import check_list, check_mapping
 
 Calls: TypeAlias = Sequence[ToolCall]
 Rule: TypeAlias = Callable[[Calls], str | None]
@@ -87,10 +88,8 @@ class ToolGraph(CallsEvaluator):
         super().__post_init__()
         for name in ("start", "end"):
             _check_names(self.name, name, getattr(self, name))
-        if not isinstance(self.edges, Mapping):
-            raise ConfigurationError(
-                f"{self.name}: edges must be a map of tool names, not {quote(self.edges)}."
-            )
+        check_mapping(self, "edges", self.edges, "{'search': ['answer']}")
+        check_list(self, "rules", self.rules, "rules")
         for tool, followers in self.edges.items():
             _check_names(self.name, f"edges[{tool!r}]", followers)
         if not self._rules:

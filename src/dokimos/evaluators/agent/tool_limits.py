@@ -11,7 +11,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.base import CallsEvaluator, names_of, read_calls
-from dokimos.evaluators.setting_checks import check_whole
+from dokimos.evaluators.setting_checks import check_mapping, check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,11 @@ class MaxToolCalls(CallsEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max is None and not self.per_tool:
+        if self.max is None and self.per_tool in ({}, None):
             raise ConfigurationError(f"{self.name}: needs max, per_tool or both.")
         if self.max is not None:
             check_whole(self, "max", self.max, least=0)
+        check_mapping(self, "per_tool", self.per_tool, "{'search': 2}")
         for tool, most in self.per_tool.items():
             check_whole(self, f"per_tool[{tool!r}]", most, least=0)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
+from dokimos.evaluators.setting_checks import is_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,10 @@ def as_criteria(owner: str, given: Sequence[Any]) -> tuple[Criterion, ...]:
 
     Raises `ConfigurationError`.
     """
-    if isinstance(given, str) or not given:
-        raise ConfigurationError(f"{owner}: criteria must be a list of at least one criterion.")
+    if not is_list(given) or not given:
+        raise ConfigurationError(
+            f"{owner}: criteria must be a list of at least one criterion, not {quote(given)}."
+        )
     criteria = tuple(_criterion(owner, criterion) for criterion in given)
     names = [criterion.name for criterion in criteria]
     for name in names:

@@ -25,7 +25,7 @@ from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.llm.base import AGGREGATES, JudgedEvaluator, aggregate_scores
 from dokimos.evaluators.llm.g_eval import with_logprobs
 from dokimos.evaluators.llm.llm_judge import LLMJudge
-from dokimos.evaluators.setting_checks import check_option, check_whole
+from dokimos.evaluators.setting_checks import check_option, check_whole, is_list
 from dokimos.judges.protocol import (
     JsonSchemaDict,
     JudgeLike,
@@ -205,7 +205,7 @@ def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
 
 def _seat_judges(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
     """Return the judges ready to be asked, and those that sit more than once told apart."""
-    if isinstance(judges, str) or not judges:
+    if not is_list(judges) or not judges:
         raise ConfigurationError(f"{owner}: judges must be a list of at least one judge, not {judges!r:.80}.")
     seen: dict[str, int] = {}
     seated: list[JudgeLM] = []

@@ -13,12 +13,13 @@ from dokimos.evaluators.llm.case_sections import USUAL_PARTS, material, select_p
 from dokimos.evaluators.llm.rating import (
     GradedExample,
     Scale,
+    check_ends,
     check_examples,
     check_scale,
     rate,
     rating_prompt,
 )
-from dokimos.evaluators.setting_checks import check_text
+from dokimos.evaluators.setting_checks import check_list, check_mapping, check_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,10 @@ class LLMJudge(JudgedEvaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_text(self, "criteria", self.criteria.strip())
-        object.__setattr__(self, "score_range", tuple(self.score_range))
+        if self.rubric is not None:
+            check_mapping(self, "rubric", self.rubric, "{1: 'wrong', 5: 'right'}")
+        check_list(self, "examples", self.examples, "GradedExample(output=..., score=...)")
+        object.__setattr__(self, "score_range", check_ends(self.name, self.score_range))
         object.__setattr__(self, "examples", tuple(self.examples))
         check_scale(self.name, self._scale)
         check_examples(self.name, self.examples, self._scale)

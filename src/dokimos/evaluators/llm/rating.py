@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
+from dokimos.core.checks import is_number
 from dokimos.core.means import place_between
 from dokimos.core.results import Score
+from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.llm.case_sections import render_value
 from dokimos.judges.ask import ask_with_reply
@@ -108,6 +110,16 @@ class GradedExample:
     reason: str = ""
 
 
+def check_ends(owner: str, ends: Any) -> tuple[float, float]:
+    """Return the two ends of a scale. Raises `ConfigurationError` for anything but two numbers."""
+    if not isinstance(ends, tuple | list) or len(ends) != 2 or not all(map(is_number, ends)):
+        raise ConfigurationError(
+            f"{owner}: score_range must be two numbers, the lowest and the highest score, such as (1, 5), "
+            f"not {quote(ends)}."
+        )
+    return (ends[0], ends[1])
+
+
 def check_scale(owner: str, scale: Scale) -> None:
     """Raise `ConfigurationError` for a scale that has no room, or levels outside it."""
     if not scale.zero < scale.one:
@@ -116,12 +128,22 @@ def check_scale(owner: str, scale: Scale) -> None:
             f"not from {scale.zero:g} to {scale.one:g}."
         )
     for number in scale.levels:
+        if not is_number(number):
+            raise ConfigurationError(
+                f"{owner}: the keys of rubric must be scores, such as {{1: 'wrong', 5: 'right'}}, not "
+                f"{quote(number)}."
+            )
         _check_on_scale(owner, "rubric", number, scale)
 
 
 def check_examples(owner: str, examples: Sequence[GradedExample], scale: Scale) -> None:
     """Raise `ConfigurationError` for an example whose score is outside the scale."""
     for example in examples:
+        if not is_number(getattr(example, "score", None)):
+            raise ConfigurationError(
+                f"{owner}: examples must be a list of GradedExample(output=..., score=...) whose scores are "
+                f"numbers; one of them is {quote(example)}."
+            )
         _check_on_scale(owner, "examples", example.score, scale)
 
 
