@@ -49,6 +49,11 @@ class DokimosError(Exception):
 class ConfigurationError(DokimosError):
     """An argument, option or configuration file is wrong; nothing was run."""
 
+    def __init__(self, *args: object, setting: str | None = None) -> None:
+        super().__init__(*args)
+        self.setting = setting
+        """The setting that is at fault, where it is one of those that were given."""
+
 
 class UnknownSettingError(ConfigurationError, TypeError):
     """A keyword argument that does not exist was given; the message names the nearest."""

@@ -150,7 +150,9 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         low, high = declared or USUAL_RANGE
         if self.threshold is not None and not low <= self.threshold <= high:
             where = describe_range(declared)
-            raise ConfigurationError(f"{self.name}: threshold must be in {where}, not {self.threshold!r}.")
+            raise ConfigurationError(
+                f"{self.name}: threshold must be in {where}, not {self.threshold!r}.", setting="threshold"
+            )
         if self.thresholds is not None:
             self._set_thresholds(declared or USUAL_RANGE)
         if self.evaluation_params is not None:

@@ -51,7 +51,7 @@ class JsonSchema(Evaluator):
         try:
             compile_schema(self._schema_text, check_formats=self.check_formats)
         except ValueError as error:
-            raise ConfigurationError(f"{self.name}: schema is not valid: {error}") from None
+            raise ConfigurationError(f"{self.name}: schema is not valid: {error}", setting="schema") from None
 
     def score(self, case: EvalTestCase) -> Score:
         instance = _parse_instance(case.actual_outputs.get("output"))

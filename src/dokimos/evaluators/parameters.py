@@ -139,7 +139,7 @@ def validate_parameter(kind: Any, key: str, value: Any, *, path: str) -> Any:
         if isinstance(word, bool) and word is not value:
             with contextlib.suppress(ValueError):
                 return adapter.validate_python(word, strict=True)
-        raise ConfigurationError(_explain_error(path, value, error)) from None
+        raise ConfigurationError(_explain_error(path, value, error), setting=key) from None
 
 
 @cache

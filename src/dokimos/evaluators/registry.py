@@ -155,7 +155,8 @@ def find(name: str) -> type[Evaluator]:
     if name in _plugins():
         return _load(_plugins()[name])
     raise ConfigurationError(
-        f"Unknown evaluator {name!r}.{_nearest(name, names(), most=3)} `dokimos evaluators` lists all."
+        f"Unknown evaluator {name!r}.{_nearest(name, names(), most=3)} `dokimos evaluators` lists all.",
+        setting="name",
     )
 
 
@@ -177,7 +178,7 @@ def build(name: str, params: Mapping[str, Any] | None = None, *, where: str = ""
     except ConfigurationError as error:
         if not where:
             raise
-        raise ConfigurationError(f"{where}: {error}") from error
+        raise ConfigurationError(f"{where}: {error}", setting=error.setting) from error
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -202,7 +203,9 @@ def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) ->
         if key not in known:
             hint = _nearest(str(key), known)
             own = ", ".join(sorted(known, key=lambda field: field in COMMON_FIELDS))
-            raise ConfigurationError(f"{name}.{key}: there is no such parameter.{hint} Parameters: {own}.")
+            raise ConfigurationError(
+                f"{name}.{key}: there is no such parameter.{hint} Parameters: {own}.", setting=str(key)
+            )
     missing = [f for key, f in known.items() if is_required(f) and key not in params]
     if missing:
         raise ConfigurationError(f"{name}: missing the parameter {describe_missing(missing)}.")

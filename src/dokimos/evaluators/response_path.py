@@ -18,12 +18,12 @@ from dokimos.errors import ConfigurationError, UnusableOutputError
 _SEGMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]+\])*)")
 
 
-def check_response_path(owner: str, path: str) -> None:
+def check_response_path(owner: str, path: str, *, setting: str = "response_path") -> None:
     """Raise `ConfigurationError` unless `path` is names joined by dots, each with any number of `[index]`."""
     try:
         _steps(path)
     except ValueError as error:
-        raise ConfigurationError(f"{owner}: {error}") from None
+        raise ConfigurationError(f"{owner}: {setting} {error}", setting=setting) from None
 
 
 def with_response_path(case: EvalTestCase, path: str) -> EvalTestCase:
@@ -45,7 +45,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
         match = _SEGMENT.fullmatch(segment)
         if match is None:
             raise ValueError(
-                f"response_path {path!r} is not valid at {segment!r}; expected names joined by dots, "
+                f"{path!r} is not valid at {segment!r}; expected names joined by dots, "
                 "each with any number of [index], such as 'order.items[0].price'."
             )
         steps.append(match[1])

@@ -14,37 +14,37 @@ def check_option(owner: object, field: str, value: Any, options: Collection[str]
     """Raise `ConfigurationError` unless `value` is one of `options`."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
-        raise ConfigurationError(_wrong(owner, field, value, f"one of {allowed}"))
+        raise _wrong(owner, field, value, f"one of {allowed}")
 
 
 def check_not_negative(owner: object, field: str, value: Any) -> None:
     """Raise `ConfigurationError` unless `value` is a finite number of at least 0."""
     if not _is_number(value) or not math.isfinite(value) or value < 0:
-        raise ConfigurationError(_wrong(owner, field, value, "a number of at least 0"))
+        raise _wrong(owner, field, value, "a number of at least 0")
 
 
 def check_whole(owner: object, field: str, value: Any, *, least: int) -> None:
     """Raise `ConfigurationError` unless `value` is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(_wrong(owner, field, value, f"a whole number of at least {least}"))
+        raise _wrong(owner, field, value, f"a whole number of at least {least}")
 
 
 def check_text(owner: object, field: str, value: Any) -> None:
     """Raise `ConfigurationError` unless `value` is a string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(_wrong(owner, field, value, "a string that is not empty"))
+        raise _wrong(owner, field, value, "a string that is not empty")
 
 
 def check_list(owner: object, field: str, value: Any, of: str) -> None:
     """Raise `ConfigurationError` unless `value` is a collection other than a text or a mapping."""
     if not is_list(value):
-        raise ConfigurationError(_wrong(owner, field, value, f"a list of {of}"))
+        raise _wrong(owner, field, value, f"a list of {of}")
 
 
 def check_mapping(owner: object, field: str, value: Any, example: str) -> None:
     """Raise `ConfigurationError` unless `value` is a mapping."""
     if not isinstance(value, Mapping):
-        raise ConfigurationError(_wrong(owner, field, value, f"a mapping such as {example}"))
+        raise _wrong(owner, field, value, f"a mapping such as {example}")
 
 
 def is_list(value: Any) -> bool:
@@ -56,6 +56,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _wrong(owner: object, field: str, value: Any, wanted: str) -> str:
+def _wrong(owner: object, field: str, value: Any, wanted: str) -> ConfigurationError:
     name = getattr(owner, "name", None) or type(owner).__name__
-    return f"{name}: {field} must be {wanted}, not {quote(value)}."
+    setting = field.partition("[")[0]
+    return ConfigurationError(f"{name}: {field} must be {wanted}, not {quote(value)}.", setting=setting)

@@ -41,7 +41,8 @@ def check_types(evaluator: Any) -> None:
             name = evaluator.name
             owner = name if isinstance(name, str) else type(evaluator).__name__
             raise ConfigurationError(
-                f"{owner}: {rule.setting} must be {rule.words}, not {value!r:.80}.{_advice(rule, value)}"
+                f"{owner}: {rule.setting} must be {rule.words}, not {value!r:.80}.{_advice(rule, value)}",
+                setting=rule.setting,
             )
 
 

@@ -134,7 +134,8 @@ class Regex(Evaluator):
             return re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise ConfigurationError(
-                f"{self.name}: pattern {quote(self.pattern)} is not a regular expression: {error}."
+                f"{self.name}: pattern {quote(self.pattern)} is not a regular expression: {error}.",
+                setting="pattern",
             ) from None
 
     def _reason(self, text: str, match: re.Match[str] | None) -> str:

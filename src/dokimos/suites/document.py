@@ -15,6 +15,7 @@ from dokimos.core.yaml_scalars import (
     read_scalar_1_1,
     read_tagged,
 )
+from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.old_readings import OldReading
 from dokimos.suites.problems import Place, Problem, Steps, case_named, path_text
@@ -86,6 +87,12 @@ class Document:
         known = self.drop_unknown(steps)
         shown = path_text((*known, missing) if missing else known)
         return Problem(message + case_named(self.value, known), self.place(known), shown)
+
+    def problem_in(self, steps: Steps, error: ConfigurationError, *, key: str = "") -> Problem:
+        """Return the problem of a block, at the key that the error names, or at `key`."""
+        setting = error.setting or key
+        places = ((*steps, "params", setting), (*steps, setting))
+        return self.problem(next((place for place in places if place in self.places), steps), str(error))
 
     def graft(self, other: Document, *, source: Steps = (), target: Steps = ()) -> None:
         """Take over the places of a part of another document."""

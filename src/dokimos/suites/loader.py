@@ -234,7 +234,7 @@ class _Compiler:
         try:
             return application_of(self._file.agent, self._folder, timeout)
         except ConfigurationError as error:
-            self._problems.append(self._document.problem(("agent", "callable"), str(error)))
+            self._problems.append(self._document.problem_in(("agent",), error, key="callable"))
             return None
 
     def _build_agent(self, timeout: float) -> Any:
@@ -340,7 +340,7 @@ class _Compiler:
             try:
                 built = build_metric(metric, self._judges, self._folder, self._source(steps))
             except ConfigurationError as error:
-                self._problems.append(self._document.problem(steps, str(error)))
+                self._problems.append(self._document.problem_in(steps, error))
                 self._built[id(metric)] = None
             else:
                 self._built[id(metric)] = built

@@ -26,6 +26,7 @@ from dokimos.suites.metric_schema import (
     StandardMetric,
 )
 from dokimos.suites.modules import load_callable
+from dokimos.suites.problems import at_setting
 
 _VERDICTS: Final = frozenset(
     {"numeric", "equality", "contains", "regex", "json_schema", "structural_match", "latency", "cost"}
@@ -150,7 +151,12 @@ def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
     decides = metric.metric in _VERDICTS
     if metric.threshold is not None or not decides:
         params["threshold"] = metric.threshold
-    evaluator = build(metric.metric, {**params, **_common(metric)})
+    try:
+        evaluator = build(metric.metric, {**params, **_common(metric)})
+    except ConfigurationError as error:
+        written_as = {new: old for old, new in names.items() if old in written}
+        error.setting = written_as.get(error.setting or "", error.setting)
+        raise
     usual = metric.metric if metric.metric in _YAML_NAMES else evaluator.name
     ignored = [
         f"{key} has no effect on {metric.metric}"
@@ -170,7 +176,8 @@ def _standard(metric: StandardMetric, source: Source) -> BuiltMetric:
 
 def _embedding_similarity(metric: StandardMetric, judges: Judges, folder: Path) -> BuiltMetric:
     params = dict(metric.parameters)
-    params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
+    with at_setting("embedder"):
+        params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
     evaluator = build(EMBEDDING_SIMILARITY, {**params, "threshold": metric.threshold, **_common(metric)})
     return BuiltMetric(
         evaluator=evaluator,
@@ -233,8 +240,10 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
     from dokimos.suites.graders import GraderEvaluator
 
     if metric.model is not None or metric.response_path is not None:
-        raise ConfigurationError("a code grader has neither a model nor a response_path.")
-    grader = load_callable(metric.grader, folder)
+        given = "response_path" if metric.model is None else "model"
+        raise ConfigurationError("a code grader has neither a model nor a response_path.", setting=given)
+    with at_setting("grader"):
+        grader = load_callable(metric.grader, folder)
     files_read.note_grader(metric.grader, grader)
     name = metric.name or metric.grader.rpartition(":")[2]
     evaluator = GraderEvaluator(
@@ -256,7 +265,8 @@ def _build_registered(metric: EvaluatorMetric, judges: Judges, folder: Path, sou
     if "judge" in kind.__dataclass_fields__ and "judge" not in params:
         params["judge"] = judges.of(metric)
     if "embedder" in kind.__dataclass_fields__:
-        params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
+        with at_setting("embedder"):
+            params["embedder"] = _embedder(params.get("embedder"), metric, judges, folder)
     evaluator = build(metric.evaluator, _with_code(params, folder))
     return BuiltMetric(
         evaluator=evaluator,
@@ -272,11 +282,14 @@ def _with_code(params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     loaded = dict(params)
     for key in ("function", "arguments"):
         if key in loaded:
-            loaded[key] = _load_code(loaded[key], folder)
+            with at_setting(key):
+                loaded[key] = _load_code(loaded[key], folder)
     if isinstance(tools := loaded.get("tools"), list):
-        loaded["tools"] = [_load_code(tool, folder) for tool in tools]
+        with at_setting("tools"):
+            loaded["tools"] = [_load_code(tool, folder) for tool in tools]
     if isinstance(of_tools := loaded.get("tool_arguments"), Mapping):
-        loaded["tool_arguments"] = {name: _load_code(each, folder) for name, each in of_tools.items()}
+        with at_setting("tool_arguments"):
+            loaded["tool_arguments"] = {name: _load_code(each, folder) for name, each in of_tools.items()}
     return loaded
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,6 +41,16 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
+
+
+@contextmanager
+def at_setting(key: str) -> Iterator[None]:
+    """Note that a `ConfigurationError` of what is done meanwhile is the fault of one key of a block."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.setting = error.setting or key
+        raise
 
 
 def refuse(problems: Sequence[Problem]) -> None:

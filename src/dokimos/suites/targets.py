@@ -132,7 +132,9 @@ def _check_params(found: Any, reference: str, params: Mapping[str, Any]) -> None
         known = [name for name in known[1:] if name not in _PARTS]  # those come with the turn
     for name in params:
         if name not in known:
-            raise ConfigurationError(f"{reference!r} has no parameter {name!r}.{near(name, known)}")
+            raise ConfigurationError(
+                f"{reference!r} has no parameter {name!r}.{near(name, known)}", setting=name
+            )
 
 
 def _with_parts(function: Any, reference: str, *, method: bool = False) -> Reply:
@@ -205,10 +207,12 @@ class Endpoint:
 
         assert agent.url is not None
         if agent.output_path is not None:
-            check_response_path("agent.output_path", agent.output_path)
+            check_response_path("agent", agent.output_path, setting="output_path")
         fault = find_url_fault(agent.url)
         if fault is not None:
-            raise ConfigurationError(f"the agent's url {fault}; it is {redact_url(agent.url)!r}.")
+            raise ConfigurationError(
+                f"the agent's url {fault}; it is {redact_url(agent.url)!r}.", setting="url"
+            )
         headers = {name: value.get_secret_value() for name, value in agent.headers.items()}
         return cls(agent.url, headers, agent.output_path)
 

@@ -8,19 +8,24 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from dokimos.evaluators.limits import Latency, Length
-from dokimos.evaluators.retrieval.metrics import Precision
 
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, DokimosError
-from dokimos.evaluators import registry
-from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.function import evaluator
-from dokimos.evaluators.llm.llm_judge import LLMJudge
+from dokimos.evaluators import (
+    Contains,
+    Equality,
+    Evaluator,
+    ExactMatch,
+    Latency,
+    Length,
+    LLMJudge,
+    Numeric,
+    Precision,
+    evaluator,
+    registry,
+)
 from dokimos.evaluators.llm.rating import GradedExample
-from dokimos.evaluators.numeric import Numeric
 from dokimos.evaluators.registry import settable_fields
-from dokimos.evaluators.text import Contains, Equality, ExactMatch
 
 CASE = EvalTestCase({"input": "2 + 2"}, {"output": "4"}, expected_outputs={"output": "4"})
 

@@ -403,8 +403,8 @@ def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
     assert lines[0] == "10 problems in the suite:"
     assert paths == [
         "evaluations.metrics[0].metric",
-        "evaluations.metrics[1]",
-        "evaluations.metrics[2]",
+        "evaluations.metrics[1].tolerance",
+        "evaluations.metrics[2].grader",
         "test_cases[0].tags",
         "test_cases[1].expected_tools[0].name",
         "test_cases[1].expected_tools[0].nme",

@@ -23,7 +23,7 @@ from dokimos.suites.declared.plan import (
 )
 from dokimos.suites.declared.requirements import check_packages
 from dokimos.suites.instructions import Prompt, read_instructions
-from dokimos.suites.problems import Problem, Steps
+from dokimos.suites.problems import Problem, Steps, at_setting
 from dokimos.suites.tool_check import TOOL_SEARCH
 from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool
 
@@ -128,7 +128,7 @@ class AgentBuilder:
         try:
             return look()
         except ConfigurationError as error:
-            self.problems.append(self._document.problem(steps, str(error)))
+            self.problems.append(self._document.problem_in(steps, error))
             return None
 
     def _instructions(self) -> Prompt:
@@ -159,8 +159,10 @@ class AgentBuilder:
         from dokimos.suites.retrieval.tool import warnings_of
 
         provider = self._file.embedding_provider
-        embedder = embedder_for(block, folder, provider=provider, model=self._file.model)
-        source_files(block.source, folder)
+        with at_setting("embedding_model"):
+            embedder = embedder_for(block, folder, provider=provider, model=self._file.model)
+        with at_setting("source"):
+            source_files(block.source, folder)
         for warning in warnings_of(block, embedder):
             self._warn(f"{self._document.place(('tools', index))}: {warning}")
         return PlannedSearch(

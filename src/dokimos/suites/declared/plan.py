@@ -21,7 +21,7 @@ from dokimos.suites.declared.models import Endpoint
 from dokimos.suites.environment import parse_dotenv
 from dokimos.suites.instructions import Prompt
 from dokimos.suites.modules import load_callable
-from dokimos.suites.problems import near
+from dokimos.suites.problems import at_setting, near
 from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool, parameters_schema, search_name
 
 if TYPE_CHECKING:
@@ -61,10 +61,12 @@ class PlannedFunction:
         Raises:
             ConfigurationError: where it is not there, or its arguments cannot be described to a model.
         """
-        function = load_callable(block.reference, folder)
-        schema = None if block.parameters is None else parse_argument_schema(block.parameters)
-        if schema is None:
-            _check_signature(function, block.reference)
+        with at_setting("parameters"):
+            schema = None if block.parameters is None else parse_argument_schema(block.parameters)
+        with at_setting("function"):
+            function = load_callable(block.reference, folder)
+            if schema is None:
+                _check_signature(function, block.reference)
         return cls(
             name=block.name,
             function=function,
@@ -90,12 +92,17 @@ class PlannedPrompt:
     @classmethod
     def of(cls, block: PromptTool, folder: Path) -> PlannedPrompt:
         """Read the template. Raises `ConfigurationError` where a blank in it has no parameter."""
-        template = block.template or _read(folder / str(block.file))
-        schema = parse_argument_schema(block.parameters)
+        with at_setting("file"):
+            template = block.template or _read(folder / str(block.file))
+        with at_setting("parameters"):
+            schema = parse_argument_schema(block.parameters)
         known = schema.get("properties", {})
+        place = "template" if block.template else "file"
         for blank in BLANK.findall(template):
             if blank not in known:
-                raise ConfigurationError(f"no parameter is called {blank!r}.{near(blank, known)}")
+                raise ConfigurationError(
+                    f"no parameter is called {blank!r}.{near(blank, known)}", setting=place
+                )
         return cls(
             name=block.name,
             template=template,
@@ -199,14 +206,17 @@ def environment_of(server: McpTool, folder: Path) -> dict[str, str]:
 
 def check_server(server: McpTool, folder: Path) -> None:
     """Raise `ConfigurationError` where a server's program or file of variables is not there."""
-    variables = environment_of(server, folder)
+    with at_setting("env_file"):
+        variables = environment_of(server, folder)
     program = server.command
     if program is None or program in _PYTHON:
         return
     is_path = Path(program).name != program
     if not (folder / program).exists() if is_path else shutil.which(program, path=variables["PATH"]) is None:
         place = folder / program if is_path else f"{program} on the PATH"
-        raise ConfigurationError(f"the server of {server.name} cannot be started: there is no {place}")
+        raise ConfigurationError(
+            f"the server of {server.name} cannot be started: there is no {place}", setting="command"
+        )
 
 
 def _check_signature(function: Callable[..., Any], reference: str) -> None:

@@ -59,7 +59,10 @@ def embedder_named(
         return embedder(name, dimensions=dimensions)
     if name is not None and _is_python(name, endpoint):
         if dimensions is not None:
-            raise ConfigurationError(f"embedding_dimensions are for models; {name} decides them itself.")
+            raise ConfigurationError(
+                f"embedding_dimensions are for models; {name} decides them itself.",
+                setting="embedding_dimensions",
+            )
         return _own(name, folder)
     if provider is None and model is not None and model.provider == "anthropic":
         endpoint = None  # it offers no embeddings

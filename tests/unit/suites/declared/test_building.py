@@ -229,7 +229,7 @@ def test_a_function_that_no_model_can_be_told_of_is_refused_at_load(folder, sign
         folder.suite(SUITE + tools)
 
     assert told in str(caught.value)
-    assert "agent.yaml:6:5: tools[0]: " in str(caught.value)
+    assert "agent.yaml:6:50: tools[0].function: " in str(caught.value)
     assert "or give their schema as parameters" in str(caught.value)
 
 
@@ -336,7 +336,8 @@ def test_a_server_that_cannot_be_started_is_refused_at_load(folder, server, told
         folder.suite(f"{SUITE}tools: [{{name: figures, type: mcp, {server}}}]\n")
 
     assert told in str(caught.value)
-    assert "agent.yaml:5:9: tools[0]: " in str(caught.value)
+    key = server.split(", ")[-1].split(":")[0]
+    assert f": tools[0].{key}: " in str(caught.value)
 
 
 def test_a_program_of_the_suite_is_found_in_its_folder(folder):
