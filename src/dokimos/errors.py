@@ -30,13 +30,12 @@ DokimosError
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # of the same layer: values raise errors, and errors carry values
     from dokimos.core.conversation import ConversationTrajectory
     from dokimos.core.metrics import CallMetrics
     from dokimos.core.results import ErrorKind, ExperimentResult
-    from dokimos.gate.verdict import GateVerdict
 
 
 class DokimosError(Exception):
@@ -227,10 +226,36 @@ class EvalAssertionError(DokimosError, AssertionError):
         super().__init__(message)
 
 
+class Verdict(Protocol):
+    """What a handler of `RegressionError` needs of a `GateVerdict`, which the gate, far above, defines."""
+
+    @property
+    def status(self) -> str:
+        """PASS, FAIL, NO_BASELINE or INCONCLUSIVE."""
+        ...
+
+    @property
+    def passed(self) -> bool: ...
+
+    @property
+    def message(self) -> str:
+        """The verdict, why, what it rests on, and how to accept the change."""
+        ...
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the gate does not pass, as sentences."""
+        ...
+
+    def to_markdown(self) -> str: ...
+
+    def to_html(self) -> str: ...
+
+
 class RegressionError(DokimosError, AssertionError):
     """A regression gate does not let a result through; `verdict` says why."""
 
-    def __init__(self, message: str, verdict: GateVerdict | None = None) -> None:
+    def __init__(self, message: str, verdict: Verdict | None = None) -> None:
         self.verdict = verdict
         super().__init__(message)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.jsonable import WIRE_CONFIG, jsonable, text_form
@@ -24,8 +24,10 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quote
 from dokimos.errors import EvaluationError
 
-if TYPE_CHECKING:
-    from dokimos.messages.formats import MessageFormat
+MessageFormat: TypeAlias = Literal[
+    "openai", "openai-responses", "anthropic", "gemini", "bedrock", "langchain", "otel"
+]
+"""The dialects in which `ConversationTrajectory.to_messages` writes a conversation."""
 
 ToolCallStyle: TypeAlias = Literal["full", "names", "none"]
 """How tool calls stand in a transcript: with their arguments, by name only, or not at all."""

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.extras import require
 from dokimos.core.rows import Row
-from dokimos.runtime.extras import require
 
 if TYPE_CHECKING:
     import pandas

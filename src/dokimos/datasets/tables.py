@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from dokimos.core.example import Example
+from dokimos.core.extras import require
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.limits import check_parquet
@@ -14,7 +15,6 @@ from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
 from dokimos.datasets.unknown_names import metrics_in
 from dokimos.errors import DatasetError
-from dokimos.runtime.extras import require
 
 _MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metrics")
 _ABSENT_WHEN_EMPTY: Final = ("expectedOutput", "actualOutput", "actualError", "id")

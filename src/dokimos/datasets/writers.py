@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
 
 from dokimos.core.example import Example
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.datasets.csv_format import check_delimiter
 from dokimos.datasets.source import FileFormat, known_format
 from dokimos.errors import DatasetError
-from dokimos.runtime.extras import require
 
 if TYPE_CHECKING:
     from dokimos.datasets.dataset import Dataset

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
+from dokimos.core.patterns import search_within_limit
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize, quote
@@ -17,7 +18,6 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.edit_distance import common_start, edit_distance
 from dokimos.evaluators.setting_checks import check_option, check_text
-from dokimos.runtime.patterns import find
 from dokimos.runtime.terminal_text import escape_control_characters
 
 _ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
@@ -124,7 +124,7 @@ class Regex(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         text = case.actual_output or ""
-        match = find(self._regex, text, whole=self.full_match)
+        match = search_within_limit(self._regex, text, whole=self.full_match)
         passed = (match is None) if self.negate else (match is not None)
         return Score(float(passed), self._reason(text, match))
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -26,7 +27,6 @@ from dokimos.integrations.base import (
 from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, usage_of, with_offered
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "agent-framework"
 

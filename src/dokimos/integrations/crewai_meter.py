@@ -12,9 +12,9 @@ from functools import cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+from dokimos.core.extras import require
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.reading import get, summed, usage_of
-from dokimos.runtime.extras import require
 
 R = TypeVar("R")
 

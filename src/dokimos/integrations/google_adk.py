@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -27,7 +28,6 @@ from dokimos.integrations.kinds import made_one_of, method_of
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, summed, usage_of
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "google-adk"
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.base import (
@@ -38,7 +39,6 @@ from dokimos.integrations.reading import (
 )
 from dokimos.judges.judge_identity import identity_of
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "langchain"
 

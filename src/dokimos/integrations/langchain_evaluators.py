@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from dokimos.core.eval_result import require_one_score
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.results import EvalResult, Score
@@ -16,7 +17,6 @@ from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
 from dokimos.integrations.reading import extract_texts, get
 from dokimos.runtime.calling import called
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "langchain"
 

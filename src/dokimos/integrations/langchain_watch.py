@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from dokimos.core.extras import require
 from dokimos.core.text import error_text
 from dokimos.integrations.reading import get
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "langchain"
 _OF_THE_RUN: Final = ("ai", "AIMessageChunk", "tool")

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.eval_result import require_one_score
+from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
@@ -36,7 +37,6 @@ from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.llama_index_results import documents_of, read_trace, text_in, usage_in
 from dokimos.integrations.reading import extract_texts, get, merge_tools, priced
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "llama-index"
 

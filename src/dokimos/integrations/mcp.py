@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.text import error_text
@@ -27,7 +28,6 @@ from dokimos.integrations.base import (
 from dokimos.integrations.lasting_loop import on_lasting_loop
 from dokimos.integrations.reading import TraceBuilder, get, result_text, tool_definitions
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 from dokimos.traces.collector import TraceCollector
 
 EXTRA: Final = "mcp"

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
+from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CALL_ERROR
@@ -29,7 +30,6 @@ from dokimos.integrations.base import (
 )
 from dokimos.integrations.reading import TraceBuilder, get, merge_tools, priced, text_of, usage_of
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "openai-agents"
 

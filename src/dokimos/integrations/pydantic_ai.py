@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -27,7 +28,6 @@ from dokimos.integrations.base import (
 )
 from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text_of, usage_of, with_offered
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "pydantic-ai"
 _MACHINERY: Final = ("output", "tool-search")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dokimos.core.contexts import NAMES, find_contexts
+from dokimos.core.extras import require
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, Score
@@ -16,7 +17,6 @@ from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
 from dokimos.integrations.reading import extract_texts, get, usage_of
 from dokimos.runtime.calling import called
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "pydantic-ai"
 

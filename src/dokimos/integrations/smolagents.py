@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
+from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics, PriceTable
@@ -28,7 +29,6 @@ from dokimos.integrations.reading import TraceBuilder, get, priced, summed, text
 from dokimos.integrations.turn_taking import one_at_a_time
 from dokimos.runtime.calling import called
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "smolagents"
 

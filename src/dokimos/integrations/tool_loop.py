@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
-from dokimos.core.conversation import ConversationTrajectory, Role
+from dokimos.core.conversation import ConversationTrajectory, MessageFormat, Role
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
@@ -18,7 +18,6 @@ from dokimos.integrations.base import AgentRun, Bridge, identity, keep_so_far
 from dokimos.integrations.reading import result_text, summed
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider_schemas import without_bounds
-from dokimos.messages.formats import MessageFormat
 from dokimos.runtime.calling import called
 
 

@@ -18,7 +18,7 @@ from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.judges.fencing import MARKER
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
-from dokimos.runtime.file_lock import one_at_a_time
+from dokimos.runtime.file_lock import hold_lock
 from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Cassette:
             if not self._dirty and not whole:
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with one_at_a_time(self.path.with_name(f".{self.path.name}.lock")):
+            with hold_lock(self.path.with_name(f".{self.path.name}.lock")):
                 alone = _file_state(self.path) == self._last_state
                 earlier = {} if whole and alone else self._load()
                 _write(self.path, earlier | self._new)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dokimos.core.extras import require
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.runtime.extras import require
 
 
 @dataclass(frozen=True, slots=True)

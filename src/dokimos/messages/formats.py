@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import Message, Role
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import CALL_ERROR
 from dokimos.messages.neutral import INVALID_JSON
-
-MessageFormat: TypeAlias = Literal[
-    "openai", "openai-responses", "anthropic", "gemini", "bedrock", "langchain", "otel"
-]
 
 
 class Call(NamedTuple):

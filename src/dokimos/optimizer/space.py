@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from dokimos.core.extras import require
 from dokimos.optimizer.journal import SearchJournal
-from dokimos.runtime.extras import require
 
 if TYPE_CHECKING:
     from dokimos.suites.optimizer_schema import NumericAxis

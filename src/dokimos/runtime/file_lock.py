@@ -6,11 +6,9 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Final
-
-from dokimos.errors import ConfigurationError
 
 NO_LOCKS_HERE: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 """What some network file systems answer, which know no locks."""
@@ -20,30 +18,30 @@ POLL_SECONDS: Final = 0.05
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold a lock file inside the block, waiting for whoever has it; it is there only meanwhile."""
-    while (file := _held(path, wait=True)) is None:
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file inside the block, waiting for whoever has it; the file exists only meanwhile."""
+    while (file := _try_acquire(path, wait=True)) is None:
         continue
     try:
         yield
     finally:
-        _released(file, path)
+        _release(file, path)
 
 
 @contextlib.asynccontextmanager
-async def one_at_a_time_async(path: Path) -> AsyncIterator[None]:
-    """Hold a lock file inside the block, as `one_at_a_time` does, without keeping the event loop waiting."""
+async def hold_lock_async(path: Path) -> AsyncIterator[None]:
+    """Hold a lock file inside the block, as `hold_lock` does, without keeping the event loop waiting."""
     import asyncio
 
-    while (file := _held(path, wait=False)) is None:
+    while (file := _try_acquire(path, wait=False)) is None:
         await asyncio.sleep(POLL_SECONDS)
     try:
         yield
     finally:
-        _released(file, path)
+        _release(file, path)
 
 
-def _released(file: int, path: Path) -> None:
+def _release(file: int, path: Path) -> None:
     with contextlib.suppress(OSError):  # Windows deletes no open file: it stays, and does no harm
         path.unlink()
     with contextlib.suppress(OSError):
@@ -51,7 +49,7 @@ def _released(file: int, path: Path) -> None:
     os.close(file)
 
 
-def _held(path: Path, *, wait: bool) -> int | None:
+def _try_acquire(path: Path, *, wait: bool) -> int | None:
     """Return the open lock file, None where another has it or has deleted it since it was opened."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -63,28 +61,27 @@ def _held(path: Path, *, wait: bool) -> int | None:
         if error.errno in TAKEN:
             return None
         raise
-    if _is_there(file, path):
+    if _is_same_file(file, path):
         return file
     os.close(file)  # a lock on a deleted file keeps nobody out
     return None
 
 
 @contextlib.contextmanager
-def held_alone(path: Path) -> Iterator[None]:
-    """Hold a file inside the block, made if need be.
+def hold_exclusively(path: Path, *, error: Callable[[str], Exception]) -> Iterator[None]:
+    """Lock a file inside the block, and create it where there is none.
 
-    Raises:
-        ConfigurationError: when another process has it.
+    Args:
+        path: The file.
+        error: Makes the error that is raised when another process has the lock.
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             lock_file(file, wait=False)
-        except OSError as error:
-            if error.errno not in NO_LOCKS_HERE:
-                raise ConfigurationError(
-                    f"Another process is writing to {path}; wait for it or stop it."
-                ) from None
+        except OSError as refusal:
+            if refusal.errno not in NO_LOCKS_HERE:
+                raise error(f"Another process is writing to {path}; wait for it or stop it.") from None
         yield
     finally:
         with contextlib.suppress(OSError):
@@ -92,7 +89,7 @@ def held_alone(path: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _is_there(file: int, path: Path) -> bool:
+def _is_same_file(file: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:

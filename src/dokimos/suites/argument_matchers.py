@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from dokimos.core.patterns import search_within_limit
 from dokimos.core.text import format_list, quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import ONE_OF, OPTIONAL, read_value
 from dokimos.evaluators.agent.argument_values import same_value
 from dokimos.evaluators.agent.value_matching import as_value_matcher
-from dokimos.runtime.patterns import find
 
 Check: TypeAlias = Callable[[Any], bool]
 """Says whether the value that an agent gave will do."""
@@ -100,7 +100,7 @@ def _regex(content: Any) -> Check:
         pattern = re.compile(content)
     except re.error as error:
         raise ConfigurationError(f"regex {quote(content)} is not a regular expression: {error}.") from None
-    return lambda actual: find(pattern, str(actual), whole=True) is not None
+    return lambda actual: search_within_limit(pattern, str(actual), whole=True) is not None
 
 
 def _ready_made(form: str) -> Callable[[Any], Check]:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
+from dokimos.core.extras import require
 from dokimos.core.results import EvalResult
-from dokimos.runtime.extras import require
 from dokimos.traces.span import Span, SpanEvent
 from dokimos.version import __version__
 

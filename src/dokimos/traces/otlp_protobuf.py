@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.extras import require
 from dokimos.errors import TraceError
-from dokimos.runtime.extras import require
 from dokimos.traces.protobuf_wire import Signal, sort_by_signal, split_exports
 from dokimos.traces.span import LogRecord, Span, SpanEvent, SpanStatus
 

@@ -10,10 +10,10 @@ import pytest
 
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.file_lock import (
-    held_alone,
+    hold_exclusively,
+    hold_lock,
+    hold_lock_async,
     lock_file,
-    one_at_a_time,
-    one_at_a_time_async,
     unlock_file,
 )
 
@@ -37,7 +37,7 @@ def test_threads_take_turns_and_leave_no_file(tmp_path):
 
     def work():
         for _ in range(50):
-            with one_at_a_time(path):
+            with hold_lock(path):
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -57,7 +57,7 @@ def test_tasks_take_turns_and_threads_with_them(tmp_path, monkeypatch):
     path, inside, most = tmp_path / "lock", [], []
 
     async def work():
-        async with one_at_a_time_async(path):
+        async with hold_lock_async(path):
             inside.append(1)
             await asyncio.sleep(0.001)
             most.append(len(inside))
@@ -67,7 +67,7 @@ def test_tasks_take_turns_and_threads_with_them(tmp_path, monkeypatch):
         await asyncio.gather(*(work() for _ in range(10)))
 
     def sync():
-        with one_at_a_time(path):
+        with hold_lock(path):
             inside.append(1)
             most.append(len(inside))
             inside.pop()
@@ -87,16 +87,16 @@ def test_what_a_killed_process_left_behind_keeps_nobody_out(tmp_path):
     path = tmp_path / "lock"
     path.touch()
 
-    with one_at_a_time(path):
+    with hold_lock(path):
         assert path.exists()
 
 
 def test_the_lock_is_freed_when_the_block_fails(tmp_path):
     path = tmp_path / "lock"
-    with pytest.raises(ZeroDivisionError), one_at_a_time(path):
+    with pytest.raises(ZeroDivisionError), hold_lock(path):
         raise ZeroDivisionError
 
-    with one_at_a_time(path):
+    with hold_lock(path):
         assert path.exists()
 
 
@@ -113,13 +113,13 @@ def failing_once_with(code):
 
 
 async def hold(path):
-    async with one_at_a_time_async(path):
+    async with hold_lock_async(path):
         pass
 
 
 def test_a_disk_that_fails_is_an_error_and_not_waited_for(tmp_path, monkeypatch):
     for takes_turn in (
-        lambda: one_at_a_time(tmp_path / "lock").__enter__(),
+        lambda: hold_lock(tmp_path / "lock").__enter__(),
         lambda: asyncio.run(hold(tmp_path / "lock")),
     ):
         monkeypatch.setattr("dokimos.runtime.file_lock.lock_file", failing_once_with(errno.EIO))
@@ -129,15 +129,18 @@ def test_a_disk_that_fails_is_an_error_and_not_waited_for(tmp_path, monkeypatch)
 
 def test_whoever_has_a_lock_for_long_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr("dokimos.runtime.file_lock.lock_file", failing_once_with(errno.EDEADLK))
-    with one_at_a_time(tmp_path / "lock"):
+    with hold_lock(tmp_path / "lock"):
         assert (tmp_path / "lock").exists()
 
 
 def test_a_file_is_held_by_one_and_free_afterwards(tmp_path):
     path = tmp_path / "replies"
-    with held_alone(path):
+    with hold_exclusively(path, error=ConfigurationError):
         path.write_text("kept")
-        with pytest.raises(ConfigurationError, match="Another process is writing to"), held_alone(path):
+        with (
+            pytest.raises(ConfigurationError, match="Another process is writing to"),
+            hold_exclusively(path, error=ConfigurationError),
+        ):
             pass
-    with held_alone(path):
+    with hold_exclusively(path, error=ConfigurationError):
         assert path.read_text() == "kept"

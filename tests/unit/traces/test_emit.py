@@ -1,10 +1,10 @@
 import pytest
 
 from dokimos import EvalResult, Example, ItemResult
+from dokimos.core.extras import require
 from dokimos.errors import MissingExtraError
 from dokimos.reporting.otel import EvaluationEvents
 from dokimos.reporting.protocol import Reporter, RunHandle
-from dokimos.runtime.extras import require
 from dokimos.traces import emit
 from dokimos.traces.emit import emit_evaluations, evaluation_events
 

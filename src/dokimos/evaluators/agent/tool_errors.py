@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.keys import CALL_ERROR
+from dokimos.core.patterns import search_within_limit
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize, quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.agent.base import CallsEvaluator, read_calls
-from dokimos.runtime.patterns import find
 
 ErrorDetector: TypeAlias = Callable[[str], bool]
 """A function of a result that says whether it tells of an error."""
@@ -100,7 +100,7 @@ class ToolErrors(CallsEvaluator):
             raise ConfigurationError(
                 f"{self.name}: error_detector must be a pattern or a function: {error}."
             ) from None
-        return lambda result: find(pattern, result) is not None
+        return lambda result: search_within_limit(pattern, result) is not None
 
 
 def _json_error(result: str) -> str | None:

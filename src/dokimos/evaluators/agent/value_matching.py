@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dokimos.core.jsonable import text_form
+from dokimos.core.patterns import search_within_limit
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.agent.accepted_values import every_alternative, read_value
 from dokimos.evaluators.agent.argument_values import ABSENT, AcceptedValues, Normalise, same_value
 from dokimos.evaluators.edit_distance import edit_distance
-from dokimos.runtime.patterns import find
 
 ValueCheck: TypeAlias = Callable[[Any, Any], bool]
 """A function of (expected value, actual value)."""
@@ -118,7 +118,8 @@ def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
     except re.error as error:
         raise ConfigurationError(f'"regex" takes a pattern, not {quote(pattern)}: {error}.') from None
     return ValueMatcher(
-        lambda expected, actual: find(compiled, text_form(actual) or "") is not None, needs_expected=False
+        lambda expected, actual: search_within_limit(compiled, text_form(actual) or "") is not None,
+        needs_expected=False,
     )
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, get_args
 
+from dokimos.core.extras import require
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.word_sequences import nonblank_reference_texts
 from dokimos.evaluators.setting_checks import check_option, check_whole
-from dokimos.runtime.extras import require
 
 BleuTokenizer = Literal["13a", "intl", "char", "zh", "none"]
 

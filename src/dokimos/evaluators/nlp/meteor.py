@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
+from dokimos.core.extras import require
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
@@ -15,7 +16,6 @@ from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.nlp.stemming import Stemmer
 from dokimos.evaluators.nlp.word_sequences import highest, nonblank_reference_texts
 from dokimos.evaluators.nlp.wordnet import NoSynonyms, load_wordnet
-from dokimos.runtime.extras import require
 
 ALPHA: Final = 0.9
 """Weight of recall against precision."""

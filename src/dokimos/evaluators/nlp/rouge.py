@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
+from dokimos.core.extras import require
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -21,7 +22,6 @@ from dokimos.evaluators.nlp.word_sequences import (
     nonblank_reference_texts,
 )
 from dokimos.evaluators.setting_checks import check_option
-from dokimos.runtime.extras import require
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
 Units: TypeAlias = Sequence[Hashable]

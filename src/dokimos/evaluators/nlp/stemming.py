@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, cast
 
-from dokimos.runtime.extras import require
+from dokimos.core.extras import require
 
 
 class Stemmer:

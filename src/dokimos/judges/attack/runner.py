@@ -18,7 +18,7 @@ from dokimos.judges.fencing import without_fencing
 from dokimos.judges.run_call_store import RunCallStore
 from dokimos.judges.run_scope import RunScope, current_scope, enter_scope
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.file_lock import held_alone
+from dokimos.runtime.file_lock import hold_exclusively
 
 
 class Judged(Protocol):
@@ -175,7 +175,7 @@ def _kept(path: Path | None) -> Iterator[tuple[RunCallStore, ...]]:
     if path is None:
         yield ()
         return
-    with held_alone(path):
+    with hold_exclusively(path, error=ConfigurationError):
         calls = RunCallStore(path)
         try:
             yield (calls,)

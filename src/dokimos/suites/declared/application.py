@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from weakref import WeakKeyDictionary, WeakSet
 
+from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.extras import require
 from dokimos.runtime.garbage import collection_held_back
 from dokimos.suites.declared.inputs import Files
 from dokimos.suites.declared.models import EXTRA

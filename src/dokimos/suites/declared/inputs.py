@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from dokimos.core.extras import require
 from dokimos.errors import AgentError
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.extras import require
 from dokimos.suites.declared.models import EXTRA
 
 FILE_SECONDS: Final = 30.0

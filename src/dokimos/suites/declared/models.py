@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos.core.extras import require
 from dokimos.judges.openai import is_openai
 from dokimos.judges.provider import HttpJudge
-from dokimos.runtime.extras import require
 from dokimos.suites.declared.requirements import OF_PROVIDERS
 from dokimos.suites.metrics import judge_of
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
+from dokimos.core.extras import require
 from dokimos.core.text import error_text
 from dokimos.errors import DocumentError, DokimosError
-from dokimos.runtime.extras import require
 
 EXTRA: Final = "retrieval"
 LARGEST_BYTES: Final = 100_000_000

@@ -20,7 +20,7 @@ from dokimos.judges.judge_calls import CallStore
 from dokimos.judges.protocol import identity_of
 from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.file_lock import one_at_a_time_async
+from dokimos.runtime.file_lock import hold_lock_async
 from dokimos.suites.retrieval.convert import content_of
 from dokimos.suites.retrieval.documents import AnyRetrievalTool, entries_of, label_of, source_files
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, SearchMode
@@ -138,7 +138,7 @@ async def open_collection(
     series = f"{block.name}-{_variant(block, embedder)}"
     path = cache_dir / f"{series}-{content}.sqlite"
     if not path.exists():
-        async with one_at_a_time_async(path.with_suffix(".lock")):
+        async with hold_lock_async(path.with_suffix(".lock")):
             if not path.exists():
                 await _build(path, series, block, files, folder, embedder)
     file = await call_in_thread(_open_file, path)

@@ -24,7 +24,7 @@ class _TimeIsUpError(Exception):
     pass
 
 
-def find(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> re.Match[str] | None:
+def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> re.Match[str] | None:
     """Return the first match of a pattern, or that of the whole text; None if there is none.
 
     A pattern such as `(a+)+$` may take longer than the universe has existed, and no thread can run meanwhile.

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from dokimos.core.extras import require
 from dokimos.errors import MissingExtraError
-from dokimos.runtime.extras import require
 
 
 def test_an_installed_module_is_returned():

@@ -8,14 +8,15 @@ import sys
 
 import pytest
 
-from dokimos.runtime.patterns import find
+from dokimos.core.patterns import search_within_limit
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no timer of CPU time")
 
 HEAD = """
 import re, signal, threading
 from dokimos import Dataset, Example, Experiment
-from dokimos.runtime import patterns
+from dokimos.core import patterns
+from dokimos.core.patterns import search_within_limit as search
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import Regex
 
@@ -32,10 +33,10 @@ def output_of(program: str) -> str:
 
 
 def test_a_search_finds_what_re_finds():
-    assert find(re.compile("b+"), "abbc").span() == (1, 3)
-    assert find(re.compile("b+"), "abbc", whole=True) is None
-    assert find(re.compile("ab+c"), "abbc", whole=True).span() == (0, 4)
-    assert find(re.compile("x"), "abbc") is None
+    assert search_within_limit(re.compile("b+"), "abbc").span() == (1, 3)
+    assert search_within_limit(re.compile("b+"), "abbc", whole=True) is None
+    assert search_within_limit(re.compile("ab+c"), "abbc", whole=True).span() == (0, 4)
+    assert search_within_limit(re.compile("x"), "abbc") is None
 
 
 @POSIX
@@ -43,10 +44,10 @@ def test_a_pattern_that_never_decides_is_an_error_that_says_what_to_do():
     out = output_of("""
 for whole in (False, True):
     try:
-        patterns.find(SLOW, TEXT, whole=whole)
+        search(SLOW, TEXT, whole=whole)
     except EvaluationError as error:
         print(error)
-print(patterns.find(re.compile("b+"), TEXT).span())
+print(search(re.compile("b+"), TEXT).span())
 """)
     first, second, after = out.splitlines()
     assert first == second
@@ -61,7 +62,7 @@ def test_time_that_other_threads_take_does_not_count():
 patterns.LIMIT_SECONDS = 60
 set_timer = signal.setitimer
 patterns.signal.setitimer = lambda timer, seconds: set_timer(timer, min(seconds, 0.01))
-print(patterns.find(SLOW, "a" * 20 + "b"))
+print(search(SLOW, "a" * 20 + "b"))
 """)
     assert out == "None\n"
 
@@ -82,7 +83,7 @@ def test_a_timer_of_the_users_own_is_left_alone():
     out = output_of("""
 def mine(signum, frame): print("mine")
 signal.signal(signal.SIGVTALRM, mine)
-print(patterns.find(re.compile("b+"), TEXT).span(), signal.getsignal(signal.SIGVTALRM) is mine)
+print(search(re.compile("b+"), TEXT).span(), signal.getsignal(signal.SIGVTALRM) is mine)
 """)
     assert out == "(40, 41) True\n"
 
@@ -90,7 +91,7 @@ print(patterns.find(re.compile("b+"), TEXT).span(), signal.getsignal(signal.SIGV
 def test_a_thread_searches_without_a_timer():
     out = output_of("""
 found = []
-thread = threading.Thread(target=lambda: found.append(patterns.find(re.compile("b+"), TEXT).span()))
+thread = threading.Thread(target=lambda: found.append(search(re.compile("b+"), TEXT).span()))
 thread.start()
 thread.join()
 print(found)
