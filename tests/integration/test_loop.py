@@ -1,6 +1,7 @@
 """Runs in a loop: only what failed, outputs reused where nothing has changed that made them."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -678,6 +679,58 @@ def test_a_project_in_a_folder_of_tools_is_seen(tmp_path, monkeypatch):
     edit("app.py", "return", "return 'x' +")
     dokimos("run", "evals.py", "--reuse", "-q")
     assert asked() == ["q1"]
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["with a list of its files", "without one"])
+def test_outputs_are_not_reused_across_a_package_that_was_installed_again(listed, tmp_path, monkeypatch):
+    rows(q1="Q1")
+    package = tmp_path / "site-packages" / ("helper-1.0.dist-info" if listed else "helper-1.0.egg-info")
+    package.mkdir(parents=True)
+    record = package / ("RECORD" if listed else "PKG-INFO")
+    record.write_text("helper.py,sha256=one,10\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    for called in (["q1"], []):
+        dokimos("run", "evals.py", "--reuse", "-q")
+        assert asked() == called
+    record.write_text("helper.py,sha256=two,10\n")
+    os.utime(package, (1, 1))
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+
+
+def test_the_time_of_an_installation_of_the_same_files_does_not_count(tmp_path, monkeypatch):
+    rows(q1="Q1")
+    package = tmp_path / "site-packages" / "helper-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "RECORD").write_text("helper.py,sha256=one,10\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    dokimos("run", "evals.py", "-q")
+    asked()
+    os.utime(package / "RECORD", (1, 1))
+    os.utime(package, (1, 1))
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == []
+
+
+def test_what_is_checked_out_for_an_editable_install_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    source = tmp_path / ".venv" / "src" / "helper"
+    source.mkdir(parents=True)
+    (source / "helping.py").write_text("WORD = 'one'\n")
+    code_record._not_of_project.cache_clear()
+    monkeypatch.syspath_prepend(str(source))
+    rows(q1="Q1")
+    edit("app.py", "def answer", "from helping import WORD\n\ndef answer")
+    for called in (["q1"], []):
+        sys.modules.pop("helping", None)
+        dokimos("run", "evals.py", "--reuse", "-q")
+        assert asked() == called
+    (source / "helping.py").write_text("WORD = 'three'\n")
+    sys.modules.pop("helping", None)
+    dokimos("run", "evals.py", "--reuse", "-q")
+    assert asked() == ["q1"]
+    sys.modules.pop("helping", None)
+    code_record._not_of_project.cache_clear()
 
 
 def test_failed_items_of_which_none_is_left_are_no_success(capsys):

@@ -25,7 +25,7 @@ MAX_BITS: Final = 13_000
 TEXTS_OF_DOCUMENTS: Final = ("page_content", "text", "content")
 """Where frameworks keep the text of a retrieved document."""
 IDS_OF_DOCUMENTS: Final = ("id", "id_", "node_id", "doc_id")
-_OF_DOCUMENTS: Final = (("text", TEXTS_OF_DOCUMENTS, str), ("id", IDS_OF_DOCUMENTS, (str, int)))
+_ABOUT_DOCUMENTS: Final = (("id", IDS_OF_DOCUMENTS, (str, int)), ("metadata", ("metadata",), Mapping))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _Path: TypeAlias = tuple[int, ...]
 """The identities of the containers that a value is in, to know a cycle from a repetition."""
@@ -194,18 +194,22 @@ def _from_object(value: Any, path: _Path) -> JsonValue:
         except Exception:
             continue
         return jsonable(content, path)
-    return _document(value) or _with_whole_characters(_text_of(value))
+    return _document(value, path) or _with_whole_characters(_text_of(value))
 
 
-def _document(value: object) -> JsonValue:
-    """Return the text and the id of a retrieved document that says nothing of itself, None for others.
+def _document(value: object, path: _Path) -> dict[str, JsonValue] | None:
+    """Return the text, the id and the metadata of a retrieved document, None for other objects.
 
-    Evaluators read them from the object: those of a resumed run must find the same.
+    Evaluators read the text from the object: those of a resumed run must find the same. A `__repr__` is for
+    developers and no text; a class that has a `__str__` is what that says, unless it has a `page_content`.
     """
-    if not _is_anonymous(value):
+    has_text = type(value).__str__ is not object.__str__
+    text = _first_of(value, TEXTS_OF_DOCUMENTS[:1] if has_text else TEXTS_OF_DOCUMENTS, str)
+    if text is None:
         return None
-    found = {key: _first_of(value, names, kinds) for key, names, kinds in _OF_DOCUMENTS}
-    return None if found["text"] is None else {k: jsonable(v) for k, v in found.items() if v is not None}
+    found = {key: _first_of(value, names, kinds) for key, names, kinds in _ABOUT_DOCUMENTS}
+    about = {key: jsonable(content, path) for key, content in found.items() if content not in (None, {})}
+    return {"text": jsonable(text), **about}
 
 
 def _first_of(value: object, names: Sequence[str], kinds: type | tuple[type, ...]) -> Any:

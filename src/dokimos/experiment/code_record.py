@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -35,6 +35,7 @@ _SHELL_VARIABLES: Final = frozenset({
     "USER", "_",
 })  # fmt: skip
 """Variables that only count where the code names them as they are written."""
+_DISTRIBUTIONS: Final = (".dist-info", ".egg-info", ".egg-link")
 _SYSTEM: Final = tuple(f"/{name}/" for name in ("proc", "sys", "dev", "run", "etc", "usr", "lib", "bin"))
 _TOOL_FOLDERS: Final = frozenset({
     ".dokimos", ".git", ".hg", ".venv", ".tox", ".nox", ".cache", ".mypy_cache", ".pytest_cache",
@@ -151,10 +152,9 @@ def _find_absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
         path
         for path in sought
         if (path.startswith(roots) or (path in files.missing and not path.startswith(_system_folders())))
-        and not path.startswith(_not_of_project())
         and path not in files.written
         and not path.endswith(".pyc")
-        and not _is_in_tool_folder(path)
+        and not _is_foreign(path)
         and not os.path.lexists(path)
     ]
 
@@ -166,8 +166,7 @@ def _find_listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
         path
         for path in list(files.listed)
         if os.path.isdir(path)
-        and not path.startswith(_not_of_project())
-        and not _is_in_tool_folder(path)
+        and not _is_foreign(path)
         and ((path + os.sep).startswith(tuple(roots)) or not (path + os.sep).startswith(_system_folders()))
     ]
 
@@ -196,18 +195,23 @@ def is_project_file(path: str, roots: Iterable[str] = ()) -> bool:
 
     Below the `roots`, which hold the project's modules, any file is, wherever they are.
     """
-    if path.startswith(_not_of_project()) or not os.path.isfile(path):
-        return False
-    if _is_in_tool_folder(path):
+    if _is_foreign(path) or not os.path.isfile(path):
         return False
     if path.endswith(".py") or path.startswith(tuple(root.rstrip(os.sep) + os.sep for root in roots)):
         return True
     return not path.startswith(_system_folders())
 
 
-def _is_in_tool_folder(path: str) -> bool:
-    """Say whether a file is in a folder of tools; one in which the whole project lies is none."""
-    return bool(_TOOL_FOLDERS & (set(path.split(os.sep)) - set(os.getcwd().split(os.sep))))
+def _is_foreign(path: str) -> bool:
+    """Say whether a file is of Python, a package or dokimos, or in a folder of tools.
+
+    A folder in which the whole project lies is not one of tools. What pip has checked out for an editable
+    install (`pip install -e git+...`) is the project's, since it is there to be edited.
+    """
+    if path.startswith(os.path.join(sys.prefix, "src", "")) and sys.prefix != sys.base_prefix:
+        return False
+    folders = set(path.split(os.sep)) - set(os.getcwd().split(os.sep))
+    return path.startswith(_not_of_project()) or not _TOOL_FOLDERS.isdisjoint(folders)
 
 
 @cache
@@ -328,10 +332,30 @@ def _is_named(variable: str, words: Set[str]) -> bool:
     return variable.lower() in words or any(prefix in words for prefix in prefixes)
 
 
-def _list_installed_packages() -> list[str]:
-    """Return the installed distributions with their versions, as their folders are called."""
-    names: set[str] = set()
-    for folder in sys.path:
-        if folder.endswith(("site-packages", "dist-packages")) and os.path.isdir(folder):
-            names.update(name for name in os.listdir(folder) if name.endswith(".dist-info"))
-    return sorted(names)
+def _list_installed_packages() -> list[tuple[str, str]]:
+    """Return the installed distributions, by the names of their folders, with marks of what is in them.
+
+    The version alone does not tell a wheel that was built again, or an editable install of another folder.
+    """
+    found: dict[str, str] = {}
+    for place in sys.path:
+        if place.endswith(("site-packages", "dist-packages")) and os.path.isdir(place):
+            for name in os.listdir(place):
+                if name.endswith(_DISTRIBUTIONS):
+                    found.setdefault(name, _hash_distribution(os.path.join(place, name)))
+    return sorted(found.items())
+
+
+def _hash_distribution(folder: str) -> str:
+    """Return a hash of the list of files with their hashes, else the time of the installation."""
+    record = os.path.join(folder, "RECORD")
+    try:
+        status = os.stat(record)
+        return _hash_record(record, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return str(os.stat(folder).st_mtime_ns) if os.path.exists(folder) else ""
+
+
+@lru_cache(maxsize=4096)
+def _hash_record(record: str, modified_ns: int, size: int) -> str:
+    return hashlib.blake2b(_read_file(record), digest_size=8).hexdigest()

@@ -230,6 +230,44 @@ def test_an_object_that_raises_for_every_attribute_still_has_its_text():
     assert jsonable(Jealous()) == "jealous"
 
 
+class Passage:
+    """A document of a user's own, with a `__repr__` and nothing else."""
+
+    def __init__(self, text, **more):
+        self.text = text
+        self.__dict__.update(more)
+
+    def __repr__(self):
+        return f"<Passage of {len(self.text)} characters>"
+
+
+class LoudPassage(Passage):
+    def __str__(self):
+        return "loud " + self.text
+
+
+def test_a_document_is_its_text_and_metadata_and_not_its_repr():
+    assert jsonable([Passage("Within 30 days.", metadata={"page": 3}, id=7)]) == [
+        {"text": "Within 30 days.", "id": 7, "metadata": {"page": 3}}
+    ]
+    assert jsonable(Passage("", metadata={})) == {"text": ""}
+    assert jsonable(Passage("a", page_content="b")) == {"text": "b"}
+
+
+def test_a_document_with_a_text_of_its_own_is_that_unless_its_content_is_named_as_such():
+    assert jsonable(LoudPassage("a")) == "loud a"
+    assert jsonable(LoudPassage("a", page_content="b", metadata={"page": 3})) == {
+        "text": "b",
+        "metadata": {"page": 3},
+    }
+
+
+def test_a_document_whose_metadata_lead_back_to_it_is_cut():
+    document = Passage("a", metadata={})
+    document.metadata["parent"] = document
+    assert jsonable(document) == {"text": "a", "metadata": {"parent": "..."}}
+
+
 def test_a_class_is_not_mistaken_for_an_instance():
     assert "Director" in jsonable(Director)
     assert "Movie" in jsonable(Movie)
