@@ -661,9 +661,22 @@ def test_an_item_whose_repeats_were_cut_short_is_not_fixed(capsys):
     asked()
     rows(q1="Q1", q2="no")
     dokimos("run", "--failed", "-q", "--no-reuse", "-j", "1", "--fail-fast")
-    capsys.readouterr()
+    said = capsys.readouterr().out
+    assert "0 fixed, 1 still failing, 1 passing so far, with repeats that were not run" in said
     dokimos("run", "--failed", "-q", "--no-reuse")
     assert "2 of 2 items failed" in capsys.readouterr().err
+
+
+def test_an_item_whose_repeats_were_cut_short_is_not_fixed_for_a_watch_either(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("DOKIMOS_WATCH_REPORT", str(tmp_path / "files.json"))
+    rows(q1="no", q2="no")
+    dokimos("run", "evals.py", "-q", "--runs", "2", "--no-reuse")
+    rows(q1="Q1", q2="no")
+    capsys.readouterr()
+    dokimos("run", "evals.py", "-q", "--runs", "2", "--no-reuse", "-j", "1", "--fail-fast")
+    said = capsys.readouterr().out
+    assert "1 passing so far, with repeats that were not run" in said
+    assert "fixed" not in said
 
 
 def test_a_project_in_a_folder_of_tools_is_seen(tmp_path, monkeypatch):

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 MOST_ITEMS: Final = 10
 
 
-def changes_since(previous: Path, result: ExperimentResult) -> Iterator[str]:
-    """Yield what changed between an earlier run and this one, as `dokimos compare` finds it."""
+PASSING_SO_FAR: Final = "passing so far, with repeats that were not run"
+
+
+def changes_since(previous: Path, result: ExperimentResult, *, repeats: int) -> Iterator[str]:
+    """Yield what changed between an earlier run and this one, which was started for so many repeats."""
     from dokimos.comparison.comparing import compare_runs
     from dokimos.comparison.snapshot import Snapshot
     from dokimos.errors import DokimosError
@@ -27,20 +30,22 @@ def changes_since(previous: Path, result: ExperimentResult) -> Iterator[str]:
     except DokimosError as error:
         yield f"What changed since {previous.name} cannot be said: {error}"
         return
-    yield from change_lines(comparison, previous.name)
+    yield from change_lines(comparison, previous.name, repeats=repeats)
 
 
-def change_lines(comparison: RunComparison, previous: str) -> Iterator[str]:
+def change_lines(comparison: RunComparison, previous: str, *, repeats: int) -> Iterator[str]:
     """Yield the counts, then the items: newly failing, fixed, and those whose scores alone moved."""
     from dokimos.comparison.diff import Change
 
     both = [item for item in comparison.items if item.baseline is not None and item.candidate is not None]
     fails = [item for item in both if item.pass_flip and not _passes(item)]
-    fixed = [item for item in both if item.pass_flip and _passes(item)]
+    passing = [item for item in both if item.pass_flip and _passes(item)]
+    fixed = [item for item in passing if _repeats_of(item) >= repeats]
+    unfinished = len(passing) - len(fixed)
     moved = [item for item in both if not item.pass_flip and any(_moves(item))]
     added, removed = comparison.count(Change.ADDED), comparison.count(Change.REMOVED)
     numbers = [(len(fails), "newly failing"), (len(fixed), "fixed"), (len(moved), "with other scores")]
-    numbers += [(added, "added"), (removed, "removed")]
+    numbers += [(unfinished, PASSING_SO_FAR), (added, "added"), (removed, "removed")]
     counts = [f"{count:,} {what}" for count, what in numbers if count]
     yield f"Since {previous}: {', '.join(counts) or 'no item has changed'}"
     for what, items in (("newly failing", fails), ("fixed", fixed), ("moved", moved)):
@@ -48,6 +53,10 @@ def change_lines(comparison: RunComparison, previous: str) -> Iterator[str]:
             yield f"  {what:<14} {one_line(item.key, 30)}  {'; '.join(_moves(item)):.120}".rstrip()
         if len(items) > MOST_ITEMS:
             yield f"  {what:<14} and {len(items) - MOST_ITEMS:,} more"
+
+
+def _repeats_of(item: ItemChange) -> int:
+    return 0 if item.candidate is None else len(item.candidate.results)
 
 
 def _passes(item: ItemChange) -> bool:

@@ -89,15 +89,29 @@ def _has_ended_early(folder: Path) -> bool:
     return outcome is None or outcome.get("status") not in (RunStatus.COMPLETED, RunStatus.BROKEN)
 
 
-def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: str) -> Iterator[str]:
-    """Yield what became of the items that had failed: fixed, still failing, and failing by something new."""
-    now = _culprits_now(result)
-    done = [(state, now[index]) for index, state in enumerate(selection.states) if index in now]
-    fixed = [state.name for state, by in done if not by]
-    still = [f"{state.name} ({', '.join(by)})" for state, by in done if by]
-    added = [(state.name, [name for name in by if name not in state.culprits]) for state, by in done]
+def change_lines(
+    selection: FailedSelection, result: ExperimentResult, run_id: str, *, repeats: int
+) -> Iterator[str]:
+    """Yield what became of the items that had failed: fixed, still failing, and failing by something new.
+
+    An item is fixed when it has passed in all repeats that the run was started for.
+    """
+    from dokimos.cli.changes import PASSING_SO_FAR
+    from dokimos.experiment.failed_items import culprits_of
+
+    items = _repeats_of_items(result)
+    whole = {index for index, several in items.items() if len(several) >= repeats}
+    done = [
+        (state, culprits_of(items[index]), index in whole)
+        for index, state in enumerate(selection.states)
+        if index in items
+    ]
+    fixed = [state.name for state, by, is_whole in done if not by and is_whole]
+    still = [f"{state.name} ({', '.join(by)})" for state, by, _ in done if by]
+    added = [(state.name, [name for name in by if name not in state.culprits]) for state, by, _ in done]
     newly = [f"{name} ({', '.join(by)})" for name, by in added if by]
     numbers = [(len(newly), "of them newly by another evaluator")]
+    numbers += [(len(done) - len(fixed) - len(still), PASSING_SO_FAR)]
     numbers += [(len(selection.states) - len(done), "not run")]
     counts = [f"{len(fixed):,} fixed", f"{len(still):,} still failing"]
     counts += [f"{count:,} {what}" for count, what in numbers if count]
@@ -106,14 +120,12 @@ def change_lines(selection: FailedSelection, result: ExperimentResult, run_id: s
         yield from _list_names(what, names)
 
 
-def _culprits_now(result: ExperimentResult) -> dict[int, tuple[str, ...]]:
-    """Return by which evaluators each item fails, by its place among the chosen ones."""
-    from dokimos.experiment.failed_items import culprits_of
-
+def _repeats_of_items(result: ExperimentResult) -> dict[int, list[ItemResult]]:
+    """Return the repeats of each item, by its place among the chosen ones."""
     repeats: dict[int, list[ItemResult]] = {}
     for item in result.item_results:
         repeats.setdefault(item.index, []).append(item)
-    return {index: culprits_of(items) for index, items in repeats.items()}
+    return repeats
 
 
 def _list_names(what: str, names: Sequence[str]) -> Iterator[str]:

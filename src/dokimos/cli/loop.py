@@ -64,18 +64,20 @@ class Loop:
     """The run in which the items had failed."""
     previous: Path | None = None
     """The run with which a watched one is compared."""
+    repeats: int = 1
+    """How often each item is run."""
 
     def tell_changes(self, result: ExperimentResult) -> None:
         """Say what became of the items that had failed, or what has changed since the last run."""
         if self.previous is not None:
             from dokimos.cli.changes import changes_since
 
-            for line in changes_since(self.previous, result):
+            for line in changes_since(self.previous, result, repeats=self.repeats):
                 echo(line)
         if self.selection is not None and self.run_id is not None:
             from dokimos.cli.failed import change_lines
 
-            for line in change_lines(self.selection, result, self.run_id):
+            for line in change_lines(self.selection, result, self.run_id, repeats=self.repeats):
                 echo(line)
 
 
@@ -131,7 +133,13 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     settings = replace(settings, extra={**settings.extra, "reuse": reuse})
     run_id = None if extra.get("failed") is None else Path(extra["failed"]).name
     previous = _previous_run(target, settings) if is_watched() and run_id is None else None
-    return Loop(settings=settings, selection=selection, run_id=run_id, previous=previous)
+    return Loop(
+        settings=settings,
+        selection=selection,
+        run_id=run_id,
+        previous=previous,
+        repeats=settings.runs or experiment.runs,
+    )
 
 
 def _previous_run(target: str, settings: RunSettings) -> Path | None:

@@ -25,7 +25,14 @@ from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.calling import resolve
 from dokimos.runtime.reply_time import reply_limit
 from dokimos.suites.fatal_graders import fatal_graders
-from dokimos.suites.plan import TURN_ERROR, TURNS, CasePlan, TurnPlan, build_failed_turn
+from dokimos.suites.plan import (
+    TURN_ERROR,
+    TURNS,
+    CasePlan,
+    TurnPlan,
+    build_failed_turn,
+    turn_error_detail,
+)
 from dokimos.suites.targets import Application, Reply, Request, normalize_outputs
 
 MOST_FAILURES: Final = 2
@@ -140,7 +147,7 @@ class _Session:
         metrics = CallMetrics()
         failures = 0
         stop: str | None = None
-        first: Exception | None = None
+        raised: dict[int, Exception] = {}
         for turn in case.turns:
             if stop is not None:
                 turns.append(build_failed_turn(turn.input, stop))
@@ -151,7 +158,7 @@ class _Session:
                 raise
             except Exception as error:  # the application is somebody else's code
                 failures += 1
-                first = first or error
+                raised[turn.index] = error
                 stop = NOT_SENT if failures >= MOST_FAILURES else None
                 metrics += getattr(error, "metrics", None) or CallMetrics()
                 turns.append(build_failed_turn(turn.input, error_text(error), ErrorDetail.of(error)))
@@ -167,8 +174,11 @@ class _Session:
                 turns.append({"input": turn.input, **self._take_tools(result.outputs)})
                 stop = await _fatal_grade(case, example, turn, {TURNS: turns, **self.tools})
         if all(TURN_ERROR in turn for turn in turns):
-            message = f"no turn had a reply; the first: {turns[0][TURN_ERROR]}"
-            raise AgentError(message, metrics=metrics) from first
+            none = AgentError(f"no turn had a reply; the first: {turns[0][TURN_ERROR]}", metrics=metrics)
+            detail = turn_error_detail(turns[0])
+            if detail is not None and 0 not in raised:  # it was returned, with where it came from
+                return TaskResult({}, metrics, error=error_text(none), error_detail=detail)
+            raise none from next(iter(raised.values()), None)
         return TaskResult(self._outputs(turns), metrics)
 
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:

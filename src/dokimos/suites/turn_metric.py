@@ -344,4 +344,13 @@ class TurnsAnswered(SettlingEvaluator):
         if not errors:
             reason = "The agent replied in every turn."
             return resolve_score(EvalResult(self.name, value, success=True, reason=reason, decides=False))
-        return resolve_score(EvalResult(self.name, value, success=False, reason="; ".join(errors)))
+        details = filter(None, map(turn_error_detail, turns))  # of turns with a reply there is none
+        return resolve_score(
+            EvalResult(
+                self.name,
+                value,
+                success=False,
+                reason="; ".join(errors),
+                error_detail=next(details, None),
+            )
+        )

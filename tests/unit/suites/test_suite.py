@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from dokimos.core.results import EvalResult
+from dokimos.core.wire import from_json, to_json
 from dokimos.errors import ConfigurationError
 
 SESSIONS = '''
@@ -148,6 +150,48 @@ def test_a_conversation_without_any_reply_is_an_error(talks):
     item = talks.item(conversation("{input: fail}", agent="talks:fails"))
 
     assert "no turn had a reply" in item.error
+
+
+RETURNS = """
+from dokimos import ErrorDetail
+from dokimos.core.task_result import TaskResult
+
+
+def look_up(text):
+    return {}[text]
+
+
+def reply(text):
+    if text == "raise":
+        return look_up(text)
+    try:
+        return look_up(text) if text.startswith("fail") else text
+    except KeyError as error:
+        return TaskResult({}, error="no idea", error_detail=ErrorDetail.of(error))
+"""
+
+
+@pytest.mark.parametrize("turns", [["fail"], ["fail", "raise"]], ids=["alone", "before one that raises"])
+def test_an_error_that_every_turn_returns_has_its_place_in_the_item(talks, turns):
+    talks.write("bot.py", RETURNS)
+    item = talks.item(conversation(*(f"{{input: {turn}}}" for turn in turns), agent="bot:reply"))
+
+    assert item.error == "AgentError: no turn had a reply; the first: no idea"
+    assert re.fullmatch(r".*bot.py:6 in look_up", item.error_detail.place)
+    assert "KeyError: 'fail'" in item.error_detail.traceback
+
+
+def test_an_error_that_some_turn_returns_has_its_place_in_the_item(talks):
+    talks.write("bot.py", RETURNS)
+    item = talks.item(conversation("{input: a}", "{input: fail}", "{input: fail2}", agent="bot:reply"))
+
+    answered = item.result("Turns Answered")
+    assert item.success is False
+    assert re.search(r"turn 2: no idea \(.*bot.py:6 in look_up\)", answered.reason)
+    assert re.fullmatch(r".*bot.py:6 in look_up", answered.error_detail.place)
+    assert "KeyError: 'fail'" in answered.error_detail.traceback
+    again = from_json(EvalResult, to_json(answered))
+    assert again.error_detail == answered.error_detail
 
 
 def test_an_applications_own_time_out_keeps_its_words(talks):
