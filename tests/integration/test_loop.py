@@ -75,10 +75,10 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("DOKIMOS_RUN_DIR", "DOKIMOS_CASSETTE", "DOKIMOS_CASSETTE_MODE"):
         monkeypatch.delenv(name, raising=False)
-    of_tests, loaded_files = str(Path(__file__).parents[1]), code_record._loaded_files
+    of_tests, loaded_files = str(Path(__file__).parents[1]), code_record._list_module_files
     monkeypatch.setattr(  # a command has a process of its own, without tests that mention its modules
         code_record,
-        "_loaded_files",
+        "_list_module_files",
         lambda: [file for file in loaded_files() if not file.startswith(of_tests)],
     )
     Path("app.py").write_text(APP)
