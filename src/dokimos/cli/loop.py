@@ -278,7 +278,7 @@ def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked
     reasons = {run.folder: run.why_not(task, target=now, is_asked=is_asked) for run in earlier}
     for run in earlier:
         if reasons[run.folder] is None:
-            run.note_files()
+            run.mark_files_as_read()
     same = [folder for folder, reason in reasons.items() if reason is None]
     note = next((f"{folder.name}: {reason}" for folder, reason in reasons.items() if reason), "")
     replies = {run.folder: reasons[run.folder] is None for run in earlier[:MOST_REPLIES]}
