@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(tag: str) -> int:
-    """Print what does not agree, and return the exit status."""
+    """Print what does not agree, and return the exit code."""
     version = package_version((ROOT / "src/dokimos/version.py").read_text(encoding="utf-8"))
     problems = find_problems(tag, version, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     print("\n".join(problems) or f"{tag} can be released.")

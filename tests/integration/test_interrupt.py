@@ -238,8 +238,8 @@ def hang():
 def while_its_threads_hang(): return plan(task=leaves_a_thread)
 
 def while_it_is_printed():
-    import dokimos.cli.outcome
-    dokimos.cli.outcome.print_result = lambda *_, **__: press()
+    import dokimos.cli.presentation
+    dokimos.cli.presentation.print_result = lambda *_, **__: press()
     return plan()
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def compare(
     """Compare CANDIDATE with BASELINE, item by item.
 
     Each is a run id (or its start, or 'latest'), a run folder or a JSON report; BASELINE may also be the
-    baseline file of a gate. The exit status is 0 whatever changed: 'dokimos gate' is for CI.
+    baseline file of a gate. The exit code is 0 whatever changed: 'dokimos gate' is for CI.
     """
     from dokimos.cli.options import check_volume, check_writable
     from dokimos.cli.sides import load_side

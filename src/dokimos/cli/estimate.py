@@ -15,7 +15,7 @@ from dokimos.cli.echo import echo
 from dokimos.core.text import format_list, pluralize
 
 if TYPE_CHECKING:
-    from dokimos.cli.run import RunSettings
+    from dokimos.cli.run_settings import RunSettings
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.estimate import Estimate, Range
     from dokimos.experiment.experiment import Experiment
@@ -101,7 +101,7 @@ def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
 
 def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None]:
     """Return the estimate, and the run of the sample where one had to be run."""
-    from dokimos.cli.run import build_experiment
+    from dokimos.cli.target_experiment import build_experiment
     from dokimos.experiment.estimate import estimate_run
     from dokimos.experiment.run_folders import find_run, runs_root
 
@@ -220,7 +220,7 @@ def _run_sample(
     target: str, settings: RunSettings, experiment: Experiment, chosen: list[str], root: Path
 ) -> ExperimentResult:
     """Run the first, the middle and the last item for real."""
-    from dokimos.cli.run import carry_out
+    from dokimos.cli.target_experiment import run_target
     from dokimos.experiment.run_part import Part
 
     places = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
@@ -230,7 +230,7 @@ def _run_sample(
     kept = {"run_dir": str(root), "no_journal": False, "is_sample": True}
     extra = {**settings.extra, "quiet": True, "reuse": None, **kept}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)
-    return carry_out(target, sampled)
+    return run_target(target, sampled)
 
 
 def _after_sample(settings: RunSettings, sample: Path) -> RunSettings:

@@ -12,7 +12,7 @@ from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dokimos.cli.run import RunSettings
+    from dokimos.cli.run_settings import RunSettings
     from dokimos.core.results import ExperimentResult, ItemResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.failed_items import FailedSelection, LastStates
@@ -28,7 +28,7 @@ def choose_failed(
     Raises:
         ConfigurationError: where items failed, and none of them is chosen now.
     """
-    from dokimos.cli.run import select_rows
+    from dokimos.cli.target_experiment import select_rows
     from dokimos.experiment.failed_items import last_states, select_failed
     from dokimos.experiment.run_folders import runs_root
 

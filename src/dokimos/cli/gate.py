@@ -1,4 +1,4 @@
-"""`dokimos gate`: a result against its baseline, with an exit status for CI; and the report of verdicts."""
+"""`dokimos gate`: a result against its baseline, with an exit code for CI; and the report of verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from dokimos.cli.compare import test_options
 from dokimos.cli.echo import echo
-from dokimos.cli.main import EXIT_BELOW, EXIT_INCONCLUSIVE
+from dokimos.cli.exit_codes import EXIT_BELOW, EXIT_INCONCLUSIVE
 from dokimos.cli.options import complete_runs, run_dir_option
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def check(
 ) -> int:
     """Compare RESULT with its baseline.
 
-    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report. Exit status: 0 passed,
+    RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report. Exit code: 0 passed,
     1 failed, 2 wrong usage, 4 inconclusive and power is required.
     """
     import logging
@@ -219,7 +219,7 @@ def _status(verdict: GateVerdict) -> int:
 def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int:
     """Show all verdicts in DIR as Markdown, in the job summary too where the CI has one.
 
-    Exit status: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
+    Exit code: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
     """
     from dokimos.gate import github
     from dokimos.gate.report import markdown_of, read_verdicts

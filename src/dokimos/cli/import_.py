@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.cli.main import EXIT_BELOW
+from dokimos.cli.exit_codes import EXIT_BELOW
 
 if TYPE_CHECKING:
     from dokimos.importers.promptfoo.convert import Converted

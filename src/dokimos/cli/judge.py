@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.cli.main import EXIT_INTERRUPTED
+from dokimos.cli.exit_codes import EXIT_INTERRUPTED
 from dokimos.cli.options import check_writable, complete_evaluators
 
 if TYPE_CHECKING:

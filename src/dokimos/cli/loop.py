@@ -14,7 +14,7 @@ from dokimos.cli.options import complete_runs
 from dokimos.cli.watched import is_watched
 
 if TYPE_CHECKING:
-    from dokimos.cli.run import RunSettings
+    from dokimos.cli.run_settings import RunSettings
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.failed_items import FailedSelection
@@ -117,7 +117,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
     is_loop = extra.get("failed") is not None or extra.get("reuse") is not None or is_watched()
     if not is_loop and not is_estimated:
         return Loop(settings=settings)
-    from dokimos.cli.run import plan_experiment
+    from dokimos.cli.target_experiment import plan_experiment
 
     experiment = plan_experiment(target, settings)
     if extra.get("suite") is None:
@@ -153,7 +153,7 @@ def _previous_run(target: str, settings: RunSettings) -> Path | None:
 
 def names_target(value: str | None) -> bool:
     """Say whether what was given as a RUN is the TARGET, as in `--failed evals.py`."""
-    from dokimos.cli.run import is_suite
+    from dokimos.cli.target_experiment import is_suite
     from dokimos.cli.targets import split_target
 
     if value in (None, NEWEST):
@@ -172,7 +172,7 @@ def _check_failed(settings: RunSettings) -> None:
 
 
 def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_suites: bool) -> Path:
-    from dokimos.cli.run import is_suite
+    from dokimos.cli.target_experiment import is_suite
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.run_folders import find_run, runs_root
 

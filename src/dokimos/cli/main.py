@@ -13,16 +13,9 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from dokimos.cli.exit_codes import EXIT_BELOW, EXIT_INTERRUPTED, EXIT_SIGNAL, EXIT_USAGE, exit_code_of_error
 from dokimos.errors import DokimosError, RunInterrupted
 from dokimos.version import __version__
-
-EXIT_BELOW: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_BROKEN: Final = 3
-EXIT_INCONCLUSIVE: Final = 4
-EXIT_INTERRUPTED: Final = 130
-EXIT_SIGNAL: Final = 128
-"""What is added to the number of a signal other than that of Ctrl-C which ended a command."""
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("dokimos.cli.run:run", "Run an experiment, or score recorded outputs."),
@@ -84,7 +77,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 passed, 1 below what was asked for or errored, 2 wrong usage or configuration, "
+    epilog="Exit codes: 0 passed, 1 below what was asked for or errored, 2 wrong usage or configuration, "
     "3 the run broke or judged too little, 4 inconclusive (gate), 130 interrupted (143 by SIGTERM, "
     "129 by SIGHUP).",
 )
@@ -101,7 +94,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with its status."""
+    """Run the command line and exit with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
@@ -111,22 +104,22 @@ def main(arguments: list[str] | None = None) -> None:
     end_on_signals(_let_go_of_dead_terminals)
     try:
         with warnings_in_one_line():
-            status = run_command(sys.argv[1:] if arguments is None else arguments)
+            exit_code = run_command(sys.argv[1:] if arguments is None else arguments)
     except Exception:  # only with --debug
         _tell(traceback.format_exc().rstrip())
-        status = 1
-    if status == EXIT_INTERRUPTED:
+        exit_code = EXIT_BELOW
+    if exit_code == EXIT_INTERRUPTED:
         received = signal_received()
         if received is not None:
-            status = EXIT_SIGNAL + received
-            signal.signal(received, partial(_leave, status))
-        signal.signal(signal.SIGINT, partial(_leave, status))
-    sys.exit(status)
+            exit_code = EXIT_SIGNAL + received
+            signal.signal(received, partial(_leave, exit_code))
+        signal.signal(signal.SIGINT, partial(_leave, exit_code))
+    sys.exit(exit_code)
 
 
-def _leave(status: int, signum: int, frame: Any) -> NoReturn:
+def _leave(exit_code: int, signum: int, frame: Any) -> NoReturn:
     """End at once on one more Ctrl-C: all has been said, and threads of the application may hang."""
-    os._exit(status)
+    os._exit(exit_code)
 
 
 def _let_go_of_dead_terminals(signum: int) -> None:
@@ -141,11 +134,11 @@ def _let_go_of_dead_terminals(signum: int) -> None:
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run a command and return its exit status; every error becomes one readable message."""
+    """Run a command and return its exit code; every error becomes one readable message."""
     debug = "--debug" in arguments
     try:
-        status: Any = cli.main(_debug_first(arguments), prog_name="dokimos", standalone_mode=False)
-        return status if isinstance(status, int) else 0
+        exit_code: Any = cli.main(_debug_first(arguments), prog_name="dokimos", standalone_mode=False)
+        return exit_code if isinstance(exit_code, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
@@ -161,18 +154,13 @@ def run_command(arguments: list[str]) -> int:
         if debug:
             raise
         _print_error(error)
-        return _status_of(error)
+        return exit_code_of_error(error)
 
 
 def _debug_first(arguments: list[str]) -> list[str]:
     """Let `--debug` stand anywhere on the line."""
     rest = [argument for argument in arguments if argument != "--debug"]
     return ["--debug", *rest] if len(rest) < len(arguments) else rest
-
-
-def _status_of(error: Exception) -> int:
-    broke_off = not isinstance(error, DokimosError) or error.result is not None
-    return EXIT_BROKEN if broke_off else EXIT_USAGE
 
 
 def _print_error(error: Exception) -> None:

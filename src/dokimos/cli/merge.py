@@ -37,8 +37,9 @@ def merge(
     RESULTS are run ids, run folders or JSON reports, one for each shard.
     A missing or doubled item is an error.
     """
+    from dokimos.cli.exit_codes import Criteria
     from dokimos.cli.options import check_outputs, check_volume, load_result_argument
-    from dokimos.cli.outcome import Criteria, Presentation
+    from dokimos.cli.presentation import Presentation
     from dokimos.experiment.merging import merge_results
     from dokimos.experiment.required_levels import parse_levels
 

@@ -77,13 +77,14 @@ def _result(
     target: str, specs: Sequence[str], run_dir: str | None, settings: dict[str, Any]
 ) -> ExperimentResult:
     from dokimos.cli.options import load_result_argument
-    from dokimos.cli.run import RunSettings, carry_out
+    from dokimos.cli.run_settings import RunSettings
+    from dokimos.cli.target_experiment import run_target
     from dokimos.cli.targets import split_target
     from dokimos.core.results import RunStatus
     from dokimos.errors import EndpointDownError
 
     if split_target(target) is not None:
-        result = carry_out(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
+        result = run_target(target, RunSettings(specs=specs, extra={"run_dir": run_dir}, **settings))
         if result.status is RunStatus.ENDPOINT_DOWN:
             down = EndpointDownError(result.warnings[0])
             down.result = result

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from dokimos.cli.echo import echo
-from dokimos.cli.main import EXIT_BROKEN
+from dokimos.cli.exit_codes import EXIT_BROKEN
 from dokimos.cli.options import check_volume, run_dir_option
 from dokimos.errors import DokimosError
 

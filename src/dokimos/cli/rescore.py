@@ -47,8 +47,9 @@ def rescore(
 
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report; it is not changed.
     """
+    from dokimos.cli.exit_codes import Criteria
     from dokimos.cli.options import call_keywords, check_outputs, check_volume, load_result_argument
-    from dokimos.cli.outcome import Criteria, Presentation
+    from dokimos.cli.presentation import Presentation
     from dokimos.cli.specs import build_evaluators
     from dokimos.core.results import RunStatus
     from dokimos.experiment.experiment import Experiment

@@ -49,7 +49,8 @@ def resume(
 
     The target of the run is imported again; tasks that had returned are not called again.
     """
-    from dokimos.cli.run import RunSettings, execute
+    from dokimos.cli.run_settings import RunSettings
+    from dokimos.cli.target_run import execute_target
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.run_folders import find_run, runs_root
     from dokimos.experiment.run_journal import read_manifest
@@ -70,7 +71,7 @@ def resume(
         settings |= {"record": calls["record"], "replay": calls["replay"]}
     extra: dict[str, Any] = {"resume": str(folder), "run_dir": str(folder.parent)}
     extra |= {"retry_errors": retry_errors, "force": force, "quiet": quiet}
-    return execute(
+    return execute_target(
         launch["target"],
         RunSettings(**settings, extra=extra),
         outputs=outputs,

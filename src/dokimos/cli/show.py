@@ -34,8 +34,9 @@ def show(
 
     RESULT is a run id (or its start, or 'latest'), a run folder or a JSON report.
     """
+    from dokimos.cli.exit_codes import Criteria
     from dokimos.cli.options import check_volume, load_result_argument
-    from dokimos.cli.outcome import Criteria, Presentation
+    from dokimos.cli.presentation import Presentation
     from dokimos.experiment.required_levels import parse_levels
 
     if item is not None and (fail_under or quiet or verbose):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from dokimos.cli.echo import echo, is_debugging
-from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_first, estimate_options
-from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, prepare_loop, resolve_target
+from dokimos.cli.echo import echo
+from dokimos.cli.estimate import ESTIMATE_OPTIONS, check_estimate, estimate_options
+from dokimos.cli.loop import LOOP_OPTIONS, loop_options, names_target, resolve_target
 from dokimos.cli.optimize import optimize
 from dokimos.cli.options import (
     allow_errors_option,
@@ -25,16 +23,7 @@ from dokimos.cli.options import (
 from dokimos.cli.view import view
 from dokimos.cli.watched import check_watch, reporting_files
 
-if TYPE_CHECKING:
-    from dokimos.cli.outcome import Criteria
-    from dokimos.cli.run import RunSettings
-    from dokimos.core.results import ExperimentResult
-    from dokimos.experiment.experiment import Experiment
-    from dokimos.suites.console import Line
-    from dokimos.suites.suite import Suite
-
 DEFAULT_FILE: Final = "agent.yaml"
-_COLOURS: Final = {"good": "blue", "bad": "yellow", "doubtful": "magenta"}
 
 
 class SuiteGroup(click.Group):
@@ -104,7 +93,8 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     dokimos test agent.yaml -j 8 --tags smoke -o out/report.html
     """
     from dokimos.cli.options import check_volume
-    from dokimos.cli.run import RunSettings
+    from dokimos.cli.run_settings import RunSettings
+    from dokimos.cli.suite_run import execute_suite
 
     if given["retry_errors"] and given["resume"] is None:
         raise click.UsageError("--retry-errors needs --resume RUN.")
@@ -159,143 +149,3 @@ def schema(output: str | None) -> int:
     else:
         echo(f"wrote {write_report(Path(output), text + chr(10))}")
     return 0
-
-
-def suite_experiment(target: str, settings: RunSettings) -> tuple[Experiment, RunSettings]:
-    """Return the experiment of a suite, and the settings that are left for the run."""
-    from dataclasses import replace
-
-    loaded = settings.extra.get("suite") or _load(target, settings)
-    return loaded.experiment(), replace(settings, timeout=None)
-
-
-def _load(target: str, settings: RunSettings) -> Suite:
-    from dokimos.suites.environment import export_dotenv
-    from dokimos.suites.loader import load_suite
-
-    export_dotenv(Path(target).resolve().parent)
-    loaded = load_suite(target, llm_timeout=settings.timeout)
-    for warning in loaded.warnings:
-        echo(f"! {warning}", err=True)
-    return loaded
-
-
-def execute_suite(
-    target: str,
-    settings: RunSettings,
-    *,
-    outputs: Sequence[str] = (),
-    format_: str | None = None,
-    fail_under: Sequence[str] = (),
-    strict: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
-) -> int:
-    """Carry out a suite and present its result; what is cut short is presented too."""
-    from dataclasses import replace
-
-    from dokimos.cli.outcome import Criteria
-    from dokimos.cli.run import carry_out
-    from dokimos.errors import DokimosError, RunInterrupted
-    from dokimos.experiment.required_levels import parse_levels
-    from dokimos.runtime.opened_files import files_read
-
-    files_read.start()
-    _check_outputs(outputs, format_)
-    criteria = Criteria.of(parse_levels(fail_under), settings.allow_errors, every_item=True, strict=strict)
-    suite = _load(target, settings)
-    if not suite.cases_to_run:
-        echo("No tests to execute.")
-        return 0
-    if settings.replay is None and os.environ.get("DOKIMOS_CASSETTE_MODE") != "replay":
-        suite.check_keys()
-    quiet = quiet or (suite.quiet and not verbose)
-    loop = prepare_loop(target, replace(settings, extra={**settings.extra, "suite": suite, "quiet": quiet}))
-    planned = None if loop is None else estimate_first(target, loop.settings)
-    if loop is None or planned is None:
-        return 0
-    settings = planned
-    is_kept = not settings.extra.get("no_journal")
-
-    def show(result: ExperimentResult) -> None:
-        _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
-        _write(result, outputs, format_, quiet=quiet)
-        loop.tell_changes(result)
-
-    try:
-        result = carry_out(target, settings)
-    except (RunInterrupted, DokimosError) as cut_short:
-        if cut_short.result is not None:
-            show(cut_short.result)
-        raise
-    show(result)
-    return _status(result, criteria)
-
-
-def _check_outputs(outputs: Sequence[str], format_: str | None) -> None:
-    from dokimos.cli.options import check_writable
-
-    if format_ is not None and not outputs:
-        raise click.UsageError("--format says how to write a report; name it with -o FILE.")
-    for output in outputs:
-        check_writable(Path(output))
-
-
-def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None, *, quiet: bool) -> None:
-    from dokimos.errors import ConfigurationError
-    from dokimos.exporters.base import export, exporter_for
-
-    for output in outputs:
-        chosen = format_
-        if chosen is None:
-            try:
-                chosen = exporter_for(output).name
-            except ConfigurationError:
-                chosen = "json"
-        path = export(result, output, format=chosen)
-        if not quiet:
-            echo(f"Report saved to {path}")
-
-
-def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
-    from dokimos.experiment.fail_fast import NOT_RUN
-    from dokimos.reporting.console import ASCII_SIGNS, Signs
-    from dokimos.reporting.worst_items import first_tracebacks
-    from dokimos.suites.console import render_item, render_not_run, render_skipped, render_summary
-
-    encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
-    signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
-    if not quiet:
-        for run in result.runs:
-            number = run.index if result.run_count > 1 else None
-            for item in run.item_results:
-                _echo(render_item(item, signs, run=number, verbose=verbose))
-                echo()
-        _echo(render_skipped(result.metadata.get("skipped") or {}, signs))
-        if verbose:
-            _echo(render_not_run(result.metadata.get(NOT_RUN) or (), signs))
-    _echo(render_summary(result))
-    for warning in result.notices:
-        echo(f"! {warning}", err=True)
-    if is_debugging():
-        for headline, traceback in first_tracebacks(result):
-            echo(f"\n{headline}\n{traceback}")
-    if result.run_id is not None and is_kept and not quiet:
-        echo(f"Run {result.run_id}: dokimos show {result.run_id}")
-
-
-def _echo(lines: Iterable[Line]) -> None:
-    for line in lines:
-        colour = _COLOURS.get(line.tone)
-        echo(line.text, color=colour)
-
-
-def _status(result: ExperimentResult, criteria: Criteria) -> int:
-    from dokimos.cli.outcome import check_problems, exit_status
-    from dokimos.experiment.required_levels import compare
-
-    misses, problems = compare(criteria.levels, result)
-    for miss in misses:
-        echo(f"    {miss}")
-    check_problems(result, criteria, problems)
-    return exit_status(result, criteria, misses)

@@ -34,8 +34,8 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
     (.yaml .yml) everything that is wrong is named. Its code is looked for, and not run unless --import is
     given.
     """
-    from dokimos.cli.run import is_suite
     from dokimos.cli.specs import parse_columns
+    from dokimos.cli.target_experiment import is_suite
     from dokimos.datasets.dataset import Dataset
 
     if is_suite(dataset):

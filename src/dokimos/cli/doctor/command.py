@@ -36,7 +36,7 @@ def doctor(
     """Say what this machine has of what dokimos can use, and what to do about what is missing.
 
     TARGET is a suite or an experiment; what it needs is marked, its judges are each asked one short question,
-    and the exit status is 1 where something that it needs is missing.
+    and the exit code is 1 where something that it needs is missing.
     """
     found = list(_findings(target, judges, no_ask=no_ask, run_dir=run_dir))
     if as_json:

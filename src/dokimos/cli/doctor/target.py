@@ -32,7 +32,7 @@ class Needs:
 
 def needs_of(target: str) -> Needs:
     """Load a target and return what it needs; what keeps it from being loaded is a fault."""
-    from dokimos.cli.run import is_suite
+    from dokimos.cli.target_experiment import is_suite
 
     needs = Needs()
     try:

@@ -1,0 +1,42 @@
+"""What a run was asked to do on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What a run was asked to do on the command line; kept with it, so that `resume` can do it again."""
+
+    specs: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    parallelism: int | None = None
+    runs: int | None = None
+    limit: int | None = None
+    filters: Sequence[str] = ()
+    shard: str | None = None
+    timeout: float | None = None
+    evaluator_timeout: float | None = None
+    retries: int | None = None
+    wait_for_endpoint: float | None = None
+    patience: float | None = None
+    max_errors: str | None = None
+    allow_errors: str | None = None
+    name: str | None = None
+    budget_usd: float | None = None
+    max_tokens: int | None = None
+    max_calls: int | None = None
+    record: str | None = None
+    replay: str | None = None
+    cache: bool = False
+    part: Mapping[str, Any] | None = None
+    """The items that were chosen, as `Part.tree` has them."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Options of this start only; not kept."""
+
+    def to_json(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "extra"}
+        return {name: value for name, value in values.items() if value not in (None, (), [], False)}
