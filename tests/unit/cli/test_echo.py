@@ -37,10 +37,14 @@ def calls(path):
 def test_no_module_prints_by_itself(path):
     name = path.relative_to(SOURCE).as_posix()
     for function, call in calls(path):
-        assert function not in DIRECT or name in WAYS, f"{name}:{call.lineno} prints past `escape_control_characters`"
+        assert function not in DIRECT or name in WAYS, (
+            f"{name}:{call.lineno} prints past `escape_control_characters`"
+        )
         if function in SHOWN:
             texts = [a for a in call.args if not isinstance(a, ast.Constant | ast.Name)]
-            assert all("escape_control_characters(" in ast.unparse(text) for text in texts), f"{name}:{call.lineno}"
+            assert all("escape_control_characters(" in ast.unparse(text) for text in texts), (
+                f"{name}:{call.lineno}"
+            )
 
 
 @pytest.fixture
