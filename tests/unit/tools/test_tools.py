@@ -57,6 +57,52 @@ def test_a_tree_is_measured(measures, tmp_path):
     assert rows["comments per 1,000 lines"] == "100.0"
 
 
+@pytest.fixture
+def words(load_tool):
+    load_tool("messages")
+    load_tool("style_measures")
+    return load_tool("check_words")
+
+
+def test_words_of_our_own_and_unnatural_idioms_are_found(words, tmp_path):
+    folder = tmp_path / "src" / "dokimos"
+    folder.mkdir(parents=True)
+    (folder / "settled.py").write_text(
+        "def kept(call):\n    told = call.wanted\n    raise ValueError(f'{told} is no image of ours')\n"
+        "def weighted_mean(values):\n    return 0\n"
+        "class A:\n    @property\n    def passed(self):\n        return True\n"
+    )
+    (tmp_path / "README.md").write_text("There is no limit.\n\nIt is no longer so; a map is no list.\n")
+
+    names, idioms = list(words.find_names(tmp_path)), list(words.find_idioms(tmp_path))
+
+    assert [line.split(": ", 1)[0] for line in names] == [
+        "src/dokimos/settled.py",
+        "src/dokimos/settled.py:1",
+        *["src/dokimos/settled.py:2"] * 2,
+        "src/dokimos/settled.py:3",
+    ]
+    assert idioms == [
+        "src/dokimos/settled.py:3: 'is no image': write 'not a ...'.",
+        "README.md:3: 'is no list': write 'not a ...'.",
+    ]
+
+
+def test_the_glossary_says_where_things_are():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## The words that we use")[1].split("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
+
+    assert len(rows) >= 55
+    missing = [
+        place
+        for row in rows
+        for place in re.findall(r"`([^`]+)`", row[2])
+        if not (ROOT / "src" / "dokimos" / place).exists()
+    ]
+    assert not missing
+
+
 def test_a_release_needs_a_tag_a_version_and_a_dated_section_that_agree(load_tool):
     release = load_tool("release_check")
     dated = "# Changelog\n\n## [0.2.0] - 2026-12-01\n"
