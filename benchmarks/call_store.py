@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from statistics import median
 from typing import Any, Final
 
 from judged import CONCURRENCY, ITEMS, Right, answer, dataset, measured, serving
@@ -16,7 +17,7 @@ from dokimos import Experiment
 from dokimos.judges.factory import judge
 from dokimos.judges.run_call_store import RunCallStore
 
-ROUNDS: Final = 7
+ROUNDS: Final = 11
 BUDGET: Final = 0.25
 
 
@@ -50,10 +51,15 @@ def main() -> None:
             with Forgetful():
                 forgotten.append(measured(lambda: judge_all(url)))
         os.chdir("/")
-    with_store, without = min(cpu for cpu, _ in stored), min(cpu for cpu, _ in forgotten)
-    more = with_store / without - 1
+    pairs = [(cpu, other) for (cpu, _), (other, _) in zip(stored, forgotten, strict=True)]
+    # What runs beside it on the machine slows both runs of a round alike, and hardly ever half of the rounds.
+    more = median(cpu / other - 1 for cpu, other in pairs)
+    cost = median(cpu - other for cpu, other in pairs)
+    with_store, without = (min(cpus) for cpus in zip(*pairs, strict=True))
     print(f"CPU per judged item  {with_store:.3f} ms with the store, {without:.3f} ms without")
-    print(f"the store costs      {more:.0%} more (budget {BUDGET:.0%})")
+    print(
+        f"the store costs      {more:.0%} more (budget {BUDGET:.0%}), {cost:.3f} ms (medians of the rounds)"
+    )
     print(f"wall                 {min(w for _, w in stored):.2f} s and {min(w for _, w in forgotten):.2f} s")
     raise SystemExit(0 if more <= BUDGET else 1)
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, Protocol
 
 from dokimos.core.jsonable import compact_json, jsonable
@@ -70,10 +71,27 @@ class Recording:
 
     def to_line(self, *, stable: bool = False) -> bytes:
         """Return the line; a `stable` one has only what does not change from one recording to the next."""
+        text = self._stable_json() if stable else self._json()
+        # Half a surrogate pair cannot be encoded; its escape is valid JSON and reads back as the same.
+        return f"{text}\n".encode("utf-8", "backslashreplace")
+
+    def _json(self) -> str:
+        """Return the fields as JSON, the key first.
+
+        Put together from its parts, which saves a third of the time that encoding a tree takes.
+        """
+        unusable = "" if self.unusable is None else f'"{UNUSABLE}":{_quoted(self.unusable)},'
+        schema = "null" if self.schema is None else _quoted(self.schema)
+        return (
+            f'{{"key":{_quoted(self.key)},{unusable}"judge":{_quoted(self.judge)},"repeat":{self.repeat},'
+            f'"sample":{self.sample},"schema":{schema},"prompt":{_quoted(self.prompt)},'
+            f'"reply":{compact_json(jsonable(self.reply))}}}'
+        )
+
+    def _stable_json(self) -> str:
         reply = jsonable(self.reply)
         assert isinstance(reply, dict), "a reply has fields"
-        if stable:
-            reply.pop("metrics", None)
+        reply.pop("metrics", None)
         tree = {
             "key": self.key,
             **({} if self.unusable is None else {UNUSABLE: self.unusable}),
@@ -84,9 +102,7 @@ class Recording:
             "prompt": self.prompt,
             "reply": reply,
         }
-        text = _encoded_sorted(tree) if stable else compact_json(tree)
-        # Half a surrogate pair cannot be encoded; its escape is valid JSON and reads back as the same.
-        return text.encode("utf-8", "backslashreplace") + b"\n"
+        return _encoded_sorted(tree)
 
     @classmethod
     def from_line(cls, line: bytes) -> Recording:
