@@ -31,6 +31,20 @@ def chromium():
         browser.close()
 
 
+def noting_page(context):
+    """Return a page that notes whatever it should not do in its `complaints`."""
+    page = context.new_page()
+    page.complaints = []
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (page.complaints.append("dialog"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith("file:") else page.complaints.append(asked.url),
+    )
+    return page
+
+
 @pytest.fixture
 def open_page(chromium):
     """A function that opens a file, and at the end sees that nothing foreign ran or was asked for."""
@@ -38,14 +52,7 @@ def open_page(chromium):
 
     def do(path, *, width=1280, scheme="light", fragment=""):
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page = context.new_page()
-        page.complaints = []
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda asked: None if asked.url.startswith("file:") else page.complaints.append(asked.url),
-        )
+        page = noting_page(context)
         opened.append(page)
         page.goto(f"{path.as_uri()}{fragment}")
         return page

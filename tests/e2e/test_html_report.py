@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import noting_page
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
@@ -18,22 +17,7 @@ from dokimos.exporters.base import export
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no browser at {CHROMIUM}; set DOKIMOS_CHROMIUM"),
-]
+pytestmark = pytest.mark.browser
 
 HOSTILE = (
     "<script>window.pwned=1;alert(1)</script>",
@@ -50,28 +34,10 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def page(browser):
-    """A page that notes whatever it should not do."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.complaints = []
-    page.on("console", lambda message: page.complaints.append(message.text))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("dialog", lambda dialog: (page.complaints.append("dialog"), dialog.dismiss()))
-    page.on(
-        "request",
-        lambda request: page.complaints.append(request.url) if not request.url.startswith("file:") else None,
-    )
-    yield page
+def page(chromium):
+    context = chromium.new_context()
+    yield noting_page(context)
     context.close()
 
 
@@ -302,8 +268,8 @@ def test_the_state_is_in_the_address(page, tmp_path):
     assert all(int(key[1:]) % 5 in (3, 4) for key in keys(page))
 
 
-def test_without_script_the_summary_is_there(browser, tmp_path):
-    context = browser.new_context(java_script_enabled=False)
+def test_without_script_the_summary_is_there(chromium, tmp_path):
+    context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(export(plain_result(), tmp_path / "report.html").as_uri())
     assert "70.0 % passed" in page.inner_text("header")

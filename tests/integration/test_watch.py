@@ -104,6 +104,15 @@ def replace(name, text):
     os.replace(name + ".tmp", name)
 
 
+def follow(watched, expected, *changes):
+    """Look for a text after the first run and after each change of a file, and end the watch."""
+    assert expected in watched.until("Watching")
+    for name, text, after in changes:
+        replace(name, text)
+        assert after in watched.until("Watching")
+    assert watched.interrupt() == 130
+
+
 def test_a_change_of_any_file_runs_again_and_says_what_it_changed(start):
     watched = start("run", "evals.py", "--watch")
     first = watched.until("Watching 4 files")
@@ -124,22 +133,16 @@ def test_a_change_of_any_file_runs_again_and_says_what_it_changed(start):
 
 
 def test_outputs_are_reused_until_the_application_changes(start):
+    rows = "id,input,expected_output\none,a,A\ntwo,b,B\n"
     watched = start("run", "evals.py", "--watch")
-    watched.until("Watching")
-    Path("rows.csv").write_text("id,input,expected_output\none,a,A\ntwo,b,B\n")
-    assert "1 of 2 outputs reused from" in watched.until("Watching")
-    assert watched.interrupt() == 130
+    follow(watched, "50.0 % passed (1/2)", ("rows.csv", rows, "1 of 2 outputs reused from"))
 
 
 def test_a_fault_is_shown_and_the_next_change_waited_for(start):
     Path("evals.py").write_text("def broken(:\n")
-    watched = start("run", "evals.py", "--watch")
-    assert "SyntaxError" in watched.until("Watching")
-    replace("evals.py", EVALS.replace("from app", "from application"))
-    assert "application" in watched.until("Watching")
-    replace("application.py", APP)
-    assert "50.0 % passed (1/2)" in watched.until("Watching")
-    assert watched.interrupt() == 130
+    renamed = ("evals.py", EVALS.replace("from app", "from application"), "application")
+    found = ("application.py", APP, "50.0 % passed (1/2)")
+    follow(start("run", "evals.py", "--watch"), "SyntaxError", renamed, found)
 
 
 def test_files_that_come_to_a_folder_that_was_listed_run_again(start):
@@ -163,10 +166,7 @@ def test_data_that_are_not_there_at_first_are_waited_for(start):
     rows = Path("rows.csv").read_text()
     Path("rows.csv").unlink()
     watched = start("run", "evals.py", "--watch")
-    assert "No such file" in watched.until("Watching")
-    Path("rows.csv").write_text(rows)
-    assert "50.0 % passed (1/2)" in watched.until("Watching")
-    assert watched.interrupt() == 130
+    follow(watched, "No such file", ("rows.csv", rows, "50.0 % passed (1/2)"))
 
 
 def test_cases_that_are_not_there_at_first_are_waited_for(start):
@@ -194,13 +194,12 @@ def test_suites_are_watched_with_their_cases(start):
 
 def test_only_what_failed_is_watched(start):
     subprocess.run([sys.executable, "-m", "dokimos", "run", "evals.py", "-q"], check=True)
-    watched = start("run", "--failed", "--watch")
-    assert "1 of 2 items failed in" in watched.until("Watching")
-    replace("app.py", APP.replace("question.upper()", "'no'"))
-    assert "1 fixed, 0 still failing" in watched.until("Watching")
-    replace("app.py", APP)
-    assert "None of 2 items failed in" in watched.until("Watching")
-    assert watched.interrupt() == 130
+    follow(
+        start("run", "--failed", "--watch"),
+        "1 of 2 items failed in",
+        ("app.py", APP.replace("question.upper()", "'no'"), "1 fixed, 0 still failing"),
+        ("app.py", APP, "None of 2 items failed in"),
+    )
 
 
 def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_finished(start):

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from dokimos.cli.doctor.finding import Finding
+from dokimos.cli.doctor.finding import Finding, State
 from dokimos.version import __version__
 
 _EXTRA = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
@@ -27,18 +27,15 @@ def find_extras(needed: Container[str] = ()) -> Iterator[Finding]:
     extras = sorted(metadata.metadata("dokimos").get_all("Provides-Extra") or ())
     for extra in extras:
         missing = list(dict.fromkeys(_missing("dokimos", extra)))
-        is_needed = extra in needed
-        if not missing:
-            yield Finding(group="extras", name=extra, state="ok", found="installed", is_needed=is_needed)
-            continue
-        yield Finding(
-            group="extras",
-            name=extra,
-            state="fault" if is_needed else "absent",
-            found=f"without {', '.join(missing)}",
-            remedy=f'pip install "dokimos[{extra}]"',
-            is_needed=is_needed,
-        )
+        found = f"without {', '.join(missing)}" if missing else "installed"
+        remedy = f'pip install "dokimos[{extra}]"' if missing else ""
+        yield _optional("extras", extra, found, remedy, is_needed=extra in needed)
+
+
+def _optional(group: str, name: str, found: str, remedy: str = "", *, is_needed: bool) -> Finding:
+    """Return what was found of something that not everybody needs; with a remedy, it is not there."""
+    state: State = ("fault" if is_needed else "absent") if remedy else "ok"
+    return Finding(group=group, name=name, state=state, found=found, remedy=remedy, is_needed=is_needed)
 
 
 def _missing(package: str, extra: str) -> Iterator[str]:
@@ -61,20 +58,10 @@ def find_keys(needed: Container[str] = ()) -> Iterator[Finding]:
     from dokimos.judges.factory import key_variables
 
     for variable, provider in key_variables().items():
-        is_needed = variable in needed
-        if os.environ.get(variable):
-            yield Finding(
-                group="keys", name=variable, state="ok", found=f"set ({provider})", is_needed=is_needed
-            )
-            continue
-        yield Finding(
-            group="keys",
-            name=variable,
-            state="fault" if is_needed else "absent",
-            found=f"not set ({provider})",
-            remedy=f"export {variable}=...",
-            is_needed=is_needed,
-        )
+        is_set = bool(os.environ.get(variable))
+        found = f"set ({provider})" if is_set else f"not set ({provider})"
+        remedy = "" if is_set else f"export {variable}=..."
+        yield _optional("keys", variable, found, remedy, is_needed=variable in needed)
 
 
 def find_wordnet(is_needed: bool = False) -> Iterator[Finding]:
@@ -85,16 +72,10 @@ def find_wordnet(is_needed: bool = False) -> Iterator[Finding]:
     try:
         load_wordnet()
     except (DokimosError, OSError) as error:
-        yield Finding(
-            group="data",
-            name="WordNet",
-            state="fault" if is_needed else "absent",
-            found=str(error),
-            remedy="apt-get install wordnet-base",
-            is_needed=is_needed,
-        )
+        remedy = "apt-get install wordnet-base"
+        yield _optional("data", "WordNet", str(error), remedy, is_needed=is_needed)
     else:
-        yield Finding(group="data", name="WordNet", state="ok", found="found", is_needed=is_needed)
+        yield _optional("data", "WordNet", "found", is_needed=is_needed)
 
 
 def find_browser() -> Iterator[Finding]:
