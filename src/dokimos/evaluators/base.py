@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.eval_result import join_parts, with_cost
@@ -136,9 +137,15 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} needs the decorator @dataclass(frozen=True, kw_only=True).")
-        if kwargs:  # copies are made without
-            check_settings(cls, len(args), kwargs)
+        check_settings(cls, len(args), kwargs)
         return super().__new__(cls)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
+        """Copy and pickle without `__new__`, which asks for the settings that have no default."""
+        reduced = super().__reduce_ex__(protocol)
+        if isinstance(reduced, tuple) and reduced[0] is copyreg.__newobj__:  # type: ignore[attr-defined] # typeshed lacks it
+            return (object.__new__, *reduced[1:])
+        return reduced
 
     def __post_init__(self) -> None:
         """Fill in the name and check the common fields; a subclass that overrides this must call it."""
@@ -493,11 +500,23 @@ def _described(value: Any) -> Any:
 
 def evaluator_instead(thing: Any) -> str:
     """Return what to write in the place of something that is no evaluator, "" where that is not known."""
+    if isinstance(thing, str):
+        return _named_instead(thing)
     if isinstance(thing, type):
         return f"; write {thing.__name__}(...)" if issubclass(thing, Evaluator) else _class_instead(thing)
     if callable(getattr(thing, "evaluate", None)) or callable(getattr(thing, "score", None)):
         return _class_instead(type(thing))
     return "; decorate it with @evaluator" if callable(thing) else ""
+
+
+def _named_instead(name: str) -> str:
+    from dokimos.evaluators import registry
+
+    near = name if name in registry.names() else registry.nearest(name)
+    if near is None:
+        return " but a text; `dokimos evaluators` lists all evaluators"
+    kind = registry.find(near).__name__
+    return f" but a text; write {kind}(...) of dokimos.evaluators, or registry.build({near!r})"
 
 
 def _class_instead(kind: type) -> str:

@@ -260,6 +260,12 @@ def _check_kind(name: str, kind: Any) -> None:
         raise ConfigurationError(f"The evaluator {name!r} must be a subclass of Evaluator, not {kind!r:.80}.")
 
 
+def nearest(name: str) -> str | None:
+    """Return the registered name that a text is near to, such as that of a class, None where none is."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return next(iter(get_close_matches(words, names(), n=1)), None)
+
+
 def _nearest(name: str, known: Any, *, most: int = 1) -> str:
     near = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(known), n=most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.core.example import Example
+from dokimos.core.frames import short_path
 from dokimos.core.text import format_list, plain_message
+from dokimos.experiment.task import NO_OUTPUT, unwrap
 from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, format_header
 
 _OF_EXAMPLES: Final = frozenset(name for name in dir(Example) if not name.startswith("_"))
@@ -17,7 +21,12 @@ _SUBSCRIPT: Final = ("indices must be integers", "is not subscriptable", "object
 def argument_advice(
     error: BaseException, task: Any, arguments: TaskArguments, example: Example
 ) -> str | None:
-    """Say what the task was called with, and how to change that, where its error looks like a wrong guess."""
+    """Say what the task was called with, and how to change that, where its error looks like a wrong guess.
+
+    Of a task that returned None it says where its function is.
+    """
+    if isinstance(error, TypeError) and error.args == (NO_OUTPUT,):
+        return _advice_on_return(task)
     match arguments.form:
         case ArgumentForm.EXAMPLE:
             return _advice_on_example(error, task)
@@ -26,6 +35,17 @@ def argument_advice(
         case ArgumentForm.MAPPING:
             return _advice_on_mapping(error, task, example.inputs)
     return None
+
+
+def _advice_on_return(task: Any) -> str | None:
+    """Ask whether the task's function lacks a return, None where its place is not known."""
+    inner = unwrap(task)
+    function = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", None)  # noqa: B004
+    code = getattr(inspect.unwrap(function) if function else None, "__code__", None)
+    if code is None:
+        return None
+    place = f"{short_path(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+    return f"Does {code.co_name} ({place}) lack a return?"
 
 
 def _advice_on_example(error: BaseException, task: Any) -> str | None:
@@ -45,8 +65,8 @@ def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, 
     if not as_example and not (as_mapping and not isinstance(value, Mapping)):
         return None
     return (
-        f"The task was called with the input {arguments.key!r}, of type {kind}; to be called with the whole "
-        f"example, write {format_header(task, 'example: Example')}, or mark it with takes_example."
+        f"The task was called with the value under {arguments.key!r} (type {kind}); to be called with the "
+        f"whole example, write {format_header(task, 'example: Example')}, or mark it with takes_example."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, cast
 
 from dokimos.core import checks
 from dokimos.core.example import Example
@@ -223,6 +223,21 @@ async def evaluate_async(
     return await Experiment(dataset, task, evaluators, **settings).run_async()
 
 
+_OTHER_NAMES: Final = {
+    **dict.fromkeys(
+        ("threads", "workers", "max_workers", "num_workers", "n_jobs", "concurrency", "max_concurrency"),
+        "parallelism",
+    ),
+    **dict.fromkeys(("repeats", "repetitions", "trials", "n", "samples", "num_repetitions"), "runs"),
+    **dict.fromkeys(("metrics", "scorers", "scores", "graders"), "evaluators"),
+    **dict.fromkeys(("data", "examples", "rows"), "dataset"),
+    **dict.fromkeys(("target", "app", "function", "fn"), "task"),
+    **dict.fromkeys(("title", "experiment_name", "project"), "name"),
+    **dict.fromkeys(("verbose", "show_progress"), "progress"),
+}
+"""What settings are called elsewhere, where the name itself is not near ours."""
+
+
 def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOptions:
     """Return the options with some replaced. Raises `UnknownSettingError` for one that does not exist."""
     if not keywords:
@@ -232,8 +247,10 @@ def with_keywords(options: RunOptions, keywords: Mapping[str, Any]) -> RunOption
         if name not in known:
             import difflib
 
-            close = difflib.get_close_matches(name, [*known, *(f.name for f in fields(Experiment))], n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            options_and_fields = [*known, *(f.name for f in fields(Experiment))]
+            close = difflib.get_close_matches(name, options_and_fields, n=1)
+            meant = _OTHER_NAMES.get(name) or next(iter(close), None)
+            hint = f" Did you mean {meant!r}?" if meant else ""
             raise UnknownSettingError(f"Experiment has no option {name!r}.{hint}")
     return replace(options, **keywords)
 
@@ -245,13 +262,21 @@ def _as_dataset(dataset: Any) -> Dataset | DatasetStream:
         raise ConfigurationError(f"Give a Dataset, not a name: Dataset.load({os.fspath(dataset)!r:.80}).")
     if not isinstance(dataset, Dataset | DatasetStream):
         if not isinstance(dataset, Iterable) or isinstance(dataset, bytes | Mapping):
-            raise ConfigurationError(f"Give a Dataset or examples, not {type(dataset).__name__}.")
+            raise ConfigurationError(f"Give a Dataset or examples, not {_describe_argument(dataset)}.")
         examples = tuple(dataset)
         are_rows = bool(examples) and all(isinstance(each, Mapping) for each in examples)
         dataset = Dataset.from_rows(examples) if are_rows else Dataset(examples)
     if isinstance(dataset, Dataset) and not len(dataset):
         raise ConfigurationError(f"The dataset {dataset.name!r} has no examples.")
     return cast("Dataset | DatasetStream", dataset)
+
+
+def _describe_argument(given: Any) -> str:
+    """Return what somebody gave for the data; of a function also the order of the arguments."""
+    if not callable(given):
+        return type(given).__name__
+    name = getattr(given, "__name__", type(given).__name__)
+    return f"{name}, which can be called; the order is evaluate(dataset, task, evaluators)"
 
 
 def _as_task(task: Any) -> Task:
@@ -264,9 +289,7 @@ def _as_task(task: Any) -> Task:
 
 def _as_evaluators(evaluators: Any) -> EvaluatorSource:
     if isinstance(evaluators, str):
-        raise ConfigurationError(
-            f"Give evaluators, not the name {evaluators!r:.80}; registry.build(NAME) makes one of a name."
-        )
+        raise ConfigurationError(f"{evaluators!r:.80} is not an evaluator{evaluator_instead(evaluators)}.")
     if looks_like_evaluator(evaluators):
         evaluators = (evaluators,)
     if not isinstance(evaluators, Iterable) or isinstance(evaluators, bytes | Mapping):

@@ -107,6 +107,9 @@ def task_attribute(task: Task, name: str) -> Any:
     return None if inspect.getattr_static(task, name, None) is None else getattr(task, name)
 
 
+NO_OUTPUT: Final = "the task returned None; return the output, a mapping of outputs or a TaskResult"
+
+
 def unwrap(task: Any) -> Any:
     """Return the function inside partials and decorators."""
     while isinstance(task, functools.partial):
@@ -192,7 +195,7 @@ def _to_result(value: Any) -> TaskResult:
     if isinstance(value, ConversationTrajectory):
         return TaskResult(value.to_outputs(), error=value.error)
     if value is None:
-        raise TypeError("the task returned None; return the output, a mapping of outputs or a TaskResult")
+        raise TypeError(NO_OUTPUT)
     return TaskResult({OUTPUT: value})
 
 

@@ -22,7 +22,7 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
 from dokimos.experiment.argument_advice import argument_advice
 from dokimos.experiment.item_errors import CommonErrors, describe_error
-from dokimos.experiment.task import prepare, where_task_works
+from dokimos.experiment.task import NO_OUTPUT, prepare, where_task_works
 from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
 from dokimos.runtime.reply_time import counting_extra_time, wait_in_time
@@ -166,10 +166,12 @@ class TaskCaller:
             metrics = paid if isinstance(paid, CallMetrics) else None
             down = EndpointDownError.behind(error)
             text, advice = describe_error(error), self._advice_on(error, example)
-            if advice is not None and self.advice is None:
-                self.advice = advice
+            is_without_output = error.args == (NO_OUTPUT,)  # may be there the next time
+            is_wrong_guess = advice is not None and not is_without_output
+            if advice is not None and (self.advice is None or is_without_output):
                 text = f"{text.rstrip('.')}. {advice}"
-            is_final = advice is not None or isinstance(error, DatasetError)
+                self.advice = advice if is_wrong_guess else self.advice
+            is_final = is_wrong_guess or isinstance(error, DatasetError)
             known = TaskOutcome(
                 metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
             )

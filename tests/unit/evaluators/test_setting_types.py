@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +18,7 @@ from dokimos.evaluators import (
     Equality,
     Evaluator,
     ExactMatch,
+    Faithfulness,
     Latency,
     Length,
     LLMJudge,
@@ -158,3 +161,17 @@ def test_evaluators_of_users_have_the_common_settings_checked_and_their_own_left
 @pytest.mark.parametrize("threshold", [Decimal("0.5"), Fraction(1, 2), 1, None])
 def test_numbers_of_any_kind_are_thresholds(threshold):
     assert ExactMatch(threshold=threshold).evaluate(CASE).error is None
+
+
+def test_an_evaluator_without_its_judge_says_what_to_write():
+    with pytest.raises(TypeError, match=r"^Faithfulness needs 'judge', such as judge='openai:gpt-5-mini'\.$"):
+        Faithfulness()  # type: ignore[call-arg]
+
+
+def test_evaluators_with_settings_that_have_no_default_are_copied_and_pickled():
+    original = Contains(values=["a"], name="Has a")
+
+    assert copy.copy(original) == original
+    assert copy.deepcopy(original) == original
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(original, protocol)) == original

@@ -11,7 +11,7 @@ import pytest
 from dokimos import Dataset, EvalResult, EvalTestCase, Example, Experiment, RunOptions, evaluate
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.datasets.dataset import DatasetStream
-from dokimos.errors import ConfigurationError, DatasetError, DokimosError
+from dokimos.errors import ConfigurationError, DatasetError, DokimosError, UnknownSettingError
 from dokimos.evaluators import ExactMatch
 from dokimos.reporting.memory import MemoryReporter
 
@@ -52,7 +52,7 @@ def plan(**changes: Any) -> Experiment:
         ("task", "evals.py", "The task must be callable, not str"),
         ("task", None, "needs a task"),
         ("evaluators", None, "evaluators must be a sequence or a function of an Example, not NoneType"),
-        ("evaluators", "exact_match", r"not the name 'exact_match'; registry.build\(NAME\)"),
+        ("evaluators", "exact_match", r"write ExactMatch\(\.\.\.\) of dokimos.evaluators, or registry"),
         ("evaluators", ExactMatch, r"write ExactMatch\(...\)"),
         ("evaluators", {"exact": ExactMatch()}, "not dict"),
         ("evaluators", LooksLikeOne(), r"derived from Evaluator; write .*class LooksLikeOne\(Evaluator\):"),
@@ -69,6 +69,10 @@ def plan(**changes: Any) -> Experiment:
         ("dataset", Path("data.jsonl"), r"Dataset.load\('data.jsonl'\)"),
         ("dataset", None, "needs a dataset"),
         ("dataset", 3, "Give a Dataset or examples, not int"),
+        ("dataset", len, r"not len, which can be called; the order is evaluate\(dataset, task, evaluators\)"),
+        ("evaluators", ["exact_match"], r"is not an evaluator but a text; write ExactMatch\(\.\.\.\)"),
+        ("evaluators", "ExactMatch", r"write ExactMatch\(\.\.\.\) of dokimos.evaluators, or registry.build"),
+        ("evaluators", ["nothing like it"], "but a text; `dokimos evaluators` lists all"),
         ("dataset", {"input": "a"}, "Give a Dataset or examples, not dict"),
         ("dataset", [], "has no examples"),
         ("timeout", "5", "timeout must be more than 0 seconds, not '5'"),
@@ -187,3 +191,17 @@ def test_a_list_of_rows_is_a_dataset():
     rows = [{"input": "a", "expectedOutput": "A"}, {"input": "b", "expectedOutput": "X"}]
     result = evaluate(rows, str.upper, [ExactMatch()], progress=False, quiet=True)
     assert [item.success for item in result.item_results] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("threads", "parallelism"),
+        ("paralelism", "parallelism"),
+        ("trials", "runs"),
+        ("metrics", "evaluators"),
+    ],
+)
+def test_a_setting_of_another_name_is_answered_by_ours(name, meant):
+    with pytest.raises(UnknownSettingError, match=f"no option '{name}'. Did you mean '{meant}'?"):
+        Experiment([Example.of("a", "b")], len, [ExactMatch()], **{name: 3})

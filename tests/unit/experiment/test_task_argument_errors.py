@@ -58,9 +58,14 @@ def joins_mapping(row):
 @pytest.mark.parametrize(
     ("task", "examples", "called_with", "remedy"),
     [
-        (takes_attribute, ONE, "with the input 'input', of type str", "takes_attribute(example: Example)"),
-        (takes_key, ONE, "with the input 'input', of type str", "def takes_key(example: Example)"),
-        (lambda row: row.inputs, ONE, "with the input 'input'", "write lambda example: ..."),
+        (
+            takes_attribute,
+            ONE,
+            "with the value under 'input' (type str)",
+            "takes_attribute(example: Example)",
+        ),
+        (takes_key, ONE, "with the value under 'input' (type str)", "def takes_key(example: Example)"),
+        (lambda row: row.inputs, ONE, "under 'input' (type str)", "write lambda example: ..."),
         (uses_as_text, ONE, "with the whole example", "def uses_as_text(question)"),
         (adds_text, ONE, "with the whole example", "takes_input"),
         (uses_mapping_as_text, TWO, "a mapping of the inputs 'question', 'lang'", "(question, lang)"),
@@ -88,8 +93,8 @@ def test_a_run_that_goes_on_says_it_in_a_warning() -> None:
 
     result = run(careless)
     assert result.pass_count == 1
-    assert [warning.partition(",")[0] for warning in result.warnings] == [
-        "The task was called with the input 'input'"
+    assert [warning.partition(" under")[0] for warning in result.warnings] == [
+        "The task was called with the value"
     ]
 
 
@@ -253,3 +258,28 @@ def part_with(data: Dataset, position: int) -> Dataset:
     """Return what `dokimos run --failed` runs again where one item had failed."""
     [*hashes] = [mark for _, mark in hash_examples(data)]
     return Part(reason="failed", total=len(data), hashes=(hashes[position],)).select(data)
+
+
+def returns_nothing(question: str) -> None:
+    question.upper()
+
+
+def test_a_task_that_returns_none_is_asked_whether_it_lacks_a_return() -> None:
+    result = run(returns_nothing)
+
+    line = returns_nothing.__code__.co_firstlineno
+    for error in errors_of(result):
+        assert error is not None
+        assert "the task returned None" in error
+        assert "Does returns_nothing (" in error
+        assert f"test_task_argument_errors.py:{line}) lack a return?" in error
+    assert "(2 times)" in result.warnings[0]
+
+
+def test_a_task_that_returned_none_once_is_tried_again() -> None:
+    answers = iter([None, "a"])
+
+    def flaky(question: str) -> str | None:
+        return next(answers)
+
+    assert errors_of(run(flaky, ONE[:1], retries=1)) == [None]
