@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.running import split_cases
 from dokimos.optimizer.search import Search
 from dokimos.optimizer.space import NumericSpace
+from dokimos.optimizer.suite_bench import split_cases
 from dokimos.optimizer.trial import Candidate, Found, Rewrite
 from dokimos.stats.intervals import clopper_pearson_interval
 from dokimos.suites.optimizer_schema import OptimizerBlock

@@ -23,7 +23,7 @@ UNASKED = {
     "dokimos.comparison", "dokimos.exporters.html", "dokimos.gate", "dokimos.judges.anthropic",
     "dokimos.judges.cache", "dokimos.judges.embeddings", "dokimos.judges.ollama", "dokimos.simulation",
     "dokimos.suites.argument_matchers", "dokimos.dashboard",
-    "dokimos.optimizer.search", "dokimos.importers.promptfoo", "dokimos.suites.retrieval.tool",
+    "dokimos.optimizer.search", "dokimos.importers.promptfoo", "dokimos.suites.retrieval.collection",
     "dokimos.suites.tools", "dokimos.testing", "dokimos.traces", "rich", "sqlite3",
 }  # fmt: skip
 """What a suite needs only where it says so, or not at all."""
@@ -147,7 +147,7 @@ def test_a_suite_loads_what_it_names(tmp_path):
 
     loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
 
-    unasked = {*FRAMEWORKS, *UNASKED, "aiohttp", "dokimos.integrations", "dokimos.suites.declared"}
+    unasked = {*FRAMEWORKS, *UNASKED, "aiohttp", "dokimos.integrations", "dokimos.suites.agent"}
     assert within(loaded, unasked) == set()
 
 
@@ -156,7 +156,7 @@ def test_a_suite_of_an_endpoint_loads_one_client(tmp_path, endpoint):
 
     loaded = modules_of(tmp_path, "test", "suite.yaml", "-q")
 
-    unasked = {*FRAMEWORKS, *UNASKED, "dokimos.integrations", "dokimos.suites.declared"}
+    unasked = {*FRAMEWORKS, *UNASKED, "dokimos.integrations", "dokimos.suites.agent"}
     assert within(loaded, unasked) == set()
 
 

@@ -21,8 +21,8 @@ from dokimos.cli.main import run_command
 from dokimos.errors import AgentError
 from dokimos.exporters.json import load_result
 from dokimos.suites import load_suite
-from dokimos.suites.declared import inputs
-from dokimos.suites.declared.inputs import download
+from dokimos.suites.agent import inputs
+from dokimos.suites.agent.inputs import download
 
 SERVERS = Path(__file__).parents[1] / "servers"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.cli.main import run_command
-from dokimos.suites import modules
+from dokimos.suites import python_references
 
 EVALS = """
 from dokimos import CallMetrics, Dataset, Example, Experiment, JudgeReply, TaskResult
@@ -54,7 +54,7 @@ def workplace(tmp_path, monkeypatch):
 
 def dokimos(*arguments):
     sys.modules.pop("evals", None)
-    modules._of_folder.clear()
+    python_references._of_folder.clear()
     return run_command(list(arguments))
 
 

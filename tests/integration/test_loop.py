@@ -10,7 +10,7 @@ import pytest
 
 from dokimos.cli.main import run_command
 from dokimos.experiment import code_record
-from dokimos.suites import modules
+from dokimos.suites import python_references
 
 APP = """
 from pathlib import Path
@@ -92,7 +92,7 @@ def workplace(tmp_path, monkeypatch):
 def forget():
     for name in ("evals", "app"):
         sys.modules.pop(name, None)
-    modules._of_folder.clear()  # a new process knows no module of a suite
+    python_references._of_folder.clear()  # a new process knows no module of a suite
 
 
 def dokimos(*arguments):

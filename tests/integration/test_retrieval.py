@@ -14,8 +14,8 @@ import pytest
 
 from dokimos.exporters.json import load_result
 from dokimos.judges.embeddings import as_embedder
+from dokimos.suites.retrieval.collection import open_collection
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
-from dokimos.suites.retrieval.tool import open_collection
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -82,7 +82,7 @@ PROGRAM = """
 import asyncio, sys, time
 from pathlib import Path
 from dokimos.suites.retrieval.schema import VectorstoreTool
-from dokimos.suites.retrieval.tool import open_collection
+from dokimos.suites.retrieval.collection import open_collection
 
 class Slow:
     identity = "slow"

@@ -11,7 +11,7 @@ from dokimos.cli.echo import echo
 from dokimos.cli.exit_codes import EXIT_BELOW
 
 if TYPE_CHECKING:
-    from dokimos.importers.promptfoo.convert import Converted
+    from dokimos.importers.promptfoo.conversion import Converted
 
 
 @click.group("import")
@@ -37,7 +37,7 @@ def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     \b
     dokimos import promptfoo promptfooconfig.yaml -o agent.yaml
     """
-    from dokimos.importers.promptfoo.convert import convert
+    from dokimos.importers.promptfoo.conversion import convert
 
     target = Path(output)
     converted = convert(Path(config), stem=target.stem)

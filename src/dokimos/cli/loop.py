@@ -11,7 +11,7 @@ import click
 
 from dokimos.cli.echo import echo
 from dokimos.cli.options import complete_runs
-from dokimos.cli.watched import is_watched
+from dokimos.cli.watch_report import is_watched
 
 if TYPE_CHECKING:
     from dokimos.cli.run_settings import RunSettings
@@ -75,7 +75,7 @@ class Loop:
             for line in changes_since(self.previous, result, repeats=self.repeats):
                 echo(line)
         if self.selection is not None and self.run_id is not None:
-            from dokimos.cli.failed import change_lines
+            from dokimos.cli.failed_rerun import change_lines
 
             for line in change_lines(self.selection, result, self.run_id, repeats=self.repeats):
                 echo(line)
@@ -124,7 +124,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
         settings = replace(settings, extra={**extra, "experiment": experiment})
     selection = None
     if extra.get("failed") is not None:
-        from dokimos.cli.failed import choose_failed
+        from dokimos.cli.failed_rerun import choose_failed
 
         selection, settings = choose_failed(experiment, settings)
         if selection is None:

@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
-    from dokimos.cli.warn import warnings_in_one_line
+    from dokimos.cli.warning_output import warnings_in_one_line
     from dokimos.runtime.interrupts import end_on_signals, signal_received
 
     end_on_signals(_let_go_of_dead_terminals)

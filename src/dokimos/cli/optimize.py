@@ -51,7 +51,7 @@ def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: b
     dokimos test optimize agent.yaml
     dokimos test optimize agent.yaml --numeric-max-trials 20 --budget-usd 5
     """
-    from dokimos.optimizer.optimizing import optimize_suite
+    from dokimos.optimizer.optimization import optimize_suite
     from dokimos.suites.environment import export_dotenv
 
     check_volume(quiet, verbose)

@@ -22,7 +22,7 @@ from dokimos.cli.options import (
 )
 from dokimos.cli.run_settings import RunSettings
 from dokimos.cli.target_run import execute_target
-from dokimos.cli.watched import check_watch, reporting_files
+from dokimos.cli.watch_report import check_watch, reporting_files
 
 
 @click.command()

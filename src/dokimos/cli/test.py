@@ -21,7 +21,7 @@ from dokimos.cli.options import (
     run_dir_option,
 )
 from dokimos.cli.view import view
-from dokimos.cli.watched import check_watch, reporting_files
+from dokimos.cli.watch_report import check_watch, reporting_files
 
 DEFAULT_FILE: Final = "agent.yaml"
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from dokimos.cli.echo import echo
-from dokimos.cli.watched import REPORT_VARIABLE
+from dokimos.cli.watch_report import REPORT_VARIABLE
 from dokimos.core.text import format_list, pluralize
 
 POLL_SECONDS: Final = 0.3

@@ -16,7 +16,7 @@ from dokimos.evaluators.registry import BUILT_IN
 from dokimos.exporters.facts import facts
 from dokimos.exporters.items import ItemRuns, pass_interval, tags_of
 from dokimos.stats.mcnemar import mcnemar_p
-from dokimos.suites.plan import EXPECTED_TOOLS
+from dokimos.suites.case_plan import EXPECTED_TOOLS
 from dokimos.suites.turn_metric import TurnsAnswered
 
 NOTABLE_DROP: Final = 0.04

@@ -13,7 +13,7 @@ from dokimos.core.figures import UNKNOWN, known, percent
 from dokimos.core.jsonable import JsonValue
 from dokimos.core.markup import Html, data_element, foreign, join, tag, text_element
 from dokimos.dashboard.overview import Verdicts, drop_since
-from dokimos.dashboard.packed import PackedRun, pack_run
+from dokimos.dashboard.run_pack import PackedRun, pack_run
 from dokimos.errors import DokimosError
 from dokimos.experiment.run_folders import list_run_folders
 from dokimos.exporters.html import ITEM_SCRIPTS

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.editing import edit_yaml, scalar_text
 from dokimos.optimizer.trial import Candidate
+from dokimos.optimizer.yaml_edits import edit_yaml, scalar_text
 from dokimos.suites.document import Document, read_yaml
+from dokimos.suites.interpolation import PLACEHOLDER, Lookup, interpolate
 from dokimos.suites.problems import Problem, Steps, refuse
 from dokimos.suites.value_paths import steps_to, value_at, with_values
-from dokimos.suites.variables import VARIABLE, Lookup, substitute
 
 if TYPE_CHECKING:
     from dokimos.suites.optimizer_schema import NumericAxis, OptimizerBlock, TextualAxis
@@ -212,12 +212,12 @@ class AxisPlaces:
         return read_yaml(self.document.file, self.lookup, text=text).value
 
     def _substitute(self, text: str) -> str:
-        return substitute(text, self.lookup, lambda message: None)
+        return interpolate(text, self.lookup, lambda message: None)
 
 
 def variables_of(text: str) -> frozenset[str]:
     """Return the variables that a text refers to, as they are written."""
-    return frozenset(found[0] for found in VARIABLE.finditer(text) if found[1])
+    return frozenset(found[0] for found in PLACEHOLDER.finditer(text) if found[1])
 
 
 def _as_written(value: Any) -> Any:

@@ -19,7 +19,7 @@ from dokimos.suites.problems import near
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.evaluators.base import Evaluator
-    from dokimos.suites.plan import CasePlan
+    from dokimos.suites.case_plan import CasePlan
 
 Scores: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Of each case and metric of the loss: a score for each repeat; 1 is best."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos.core.extras import require
-from dokimos.optimizer.journal import SearchJournal
+from dokimos.optimizer.search_journal import SearchJournal
 
 if TYPE_CHECKING:
     from dokimos.suites.optimizer_schema import NumericAxis

@@ -14,7 +14,7 @@ from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shorten
 from dokimos.reporting.console import Signs
-from dokimos.suites.plan import EXPECTED_TOOLS, TURN_ERROR, TURNS, turn_error_detail
+from dokimos.suites.case_plan import EXPECTED_TOOLS, TURN_ERROR, TURNS, turn_error_detail
 
 LONGEST: Final = 300
 _TURNS_ANSWERED: Final = "Turns Answered"

@@ -17,9 +17,9 @@ from dokimos.core.yaml_scalars import (
 )
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.old_readings import OldReading
+from dokimos.suites.interpolation import Lookup, interpolate
 from dokimos.suites.problems import Place, Problem, Steps, case_named, path_text
-from dokimos.suites.variables import Lookup, substitute
+from dokimos.suites.yaml_versions import AmbiguousScalar
 
 MOST_VALUES: Final = 1_000_000
 TEXT_KEYS: Final = frozenset({"ground_truth", "input", "name"})
@@ -66,7 +66,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     sources: dict[Steps, str] = field(default_factory=dict)
     """Numbers as they are written without quotes, for where a text is wanted."""
-    old_readings: list[OldReading] = field(default_factory=list)
+    ambiguous_scalars: list[AmbiguousScalar] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def place(self, steps: Steps) -> Place:
@@ -105,7 +105,7 @@ class Document:
     def adopt_findings(self, other: Document) -> None:
         """Take over what is wrong with another document, and what was read otherwise once."""
         self.problems += other.problems
-        self.old_readings += other.old_readings
+        self.ambiguous_scalars += other.ambiguous_scalars
         self.warnings += other.warnings
 
 
@@ -141,7 +141,7 @@ def _read_json(document: Document, content: str, lookup: Lookup, first_line: int
     def convert(steps: Steps, token: str, value: Any) -> Any:
         if not isinstance(value, str):
             return token if value is not None and _is_text(steps) else value
-        return substitute(
+        return interpolate(
             value,
             lookup,
             lambda message: document.problems.append(
@@ -230,7 +230,7 @@ class _Reader:
         text: str = node.value
         is_plain = not node.style  # None or empty, by the parser
         if "${" in text:
-            text = substitute(text, self._lookup, lambda message: self._complain(node, steps, message))
+            text = interpolate(text, self._lookup, lambda message: self._complain(node, steps, message))
             if text != node.value and not is_plain:
                 return text
             node = self._resolve_tag(node, text) if text != node.value else node
@@ -268,10 +268,10 @@ class _Reader:
             return
         before = read_scalar_1_1(text, value)
         if type(before) is not type(value) or before != value:
-            reading = OldReading(
+            reading = AmbiguousScalar(
                 text=text, now=value, before=before, place=self._place(node), path=path_text(steps)
             )
-            self._document.old_readings.append(reading)
+            self._document.ambiguous_scalars.append(reading)
 
     def _place(self, node: Any) -> Place:
         mark = node.start_mark

@@ -14,8 +14,8 @@ from typing import Any, Final
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
+from dokimos.suites.interpolation import Lookup
 from dokimos.suites.problems import Place, Problem, Steps
-from dokimos.suites.variables import Lookup
 
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _COMMENT: Final = re.compile(r"\s+#.*$")

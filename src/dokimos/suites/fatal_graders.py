@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dokimos.evaluators.base import Evaluator
+from dokimos.suites.case_plan import TurnPlan
 from dokimos.suites.graders import GraderEvaluator
-from dokimos.suites.plan import TurnPlan
 from dokimos.suites.turn_metric import ConversationMetric, TurnMetric
 
 

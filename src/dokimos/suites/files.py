@@ -14,8 +14,8 @@ from dokimos.core.slips import resemblance_of
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.environment import Settings
+from dokimos.suites.interpolation import Lookup
 from dokimos.suites.problems import Place, Problem, Steps
-from dokimos.suites.variables import Lookup
 
 T = TypeVar("T")
 

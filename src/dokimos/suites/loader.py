@@ -14,18 +14,18 @@ from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document
 from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
 from dokimos.suites.files import read_suite, with_settings
-from dokimos.suites.old_readings import warning_of
+from dokimos.suites.invalid_values import replace_invalid
 from dokimos.suites.problems import Problem, Steps, refuse
-from dokimos.suites.stand_ins import without_faults
+from dokimos.suites.yaml_versions import format_warning
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from dokimos.evaluators.base import Evaluator
     from dokimos.judges.budget import Budget
+    from dokimos.suites.case_plan import CasePlan, TurnPlan
     from dokimos.suites.metric_schema import Metric
     from dokimos.suites.metrics import BuiltMetric, Judges
-    from dokimos.suites.plan import CasePlan, TurnPlan
     from dokimos.suites.schema import Agent, BudgetBlock, SuiteFile, TestCase, Turn
     from dokimos.suites.suite import Suite
 
@@ -116,10 +116,10 @@ def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
             value = with_values(value, texts)
             continue
         problems += [_problem(document, fault) for fault in faults]
-        mended = without_faults(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
-        if document.problems or mended == value:
+        repaired = replace_invalid(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
+        if document.problems or repaired == value:
             return None, problems
-        value = mended
+        value = repaired
 
 
 def _find_text_values(
@@ -164,7 +164,7 @@ class _Compiler:
         self._warn_of_blocks()
         for warning in self._document.warnings:
             self._warn(warning)
-        if warning := warning_of(self._document.old_readings):
+        if warning := format_warning(self._document.ambiguous_scalars):
             self._warn(warning)
         for index, metric in enumerate(self._agent_metrics()):
             self._metric(metric, ("evaluations", "metrics", index))
@@ -238,7 +238,7 @@ class _Compiler:
             return None
 
     def _build_agent(self, timeout: float) -> Any:
-        from dokimos.suites.declared.building import AgentBuilder
+        from dokimos.suites.agent.agent_builder import AgentBuilder
 
         builder = AgentBuilder(self._document, self._file, self._warn)
         agent = builder.build(timeout)
@@ -264,7 +264,7 @@ class _Compiler:
             yield self._case(case, ("test_cases", index), name, id)
 
     def _case(self, case: TestCase, steps: Steps, name: str, id: str) -> CasePlan:
-        from dokimos.suites.plan import CasePlan
+        from dokimos.suites.case_plan import CasePlan
 
         places = [(*steps, "turns", i) if case.turns else steps for i in range(len(case.steps))]
         turns = tuple(
@@ -284,7 +284,7 @@ class _Compiler:
         )
 
     def _turn(self, turn: Turn, number: int, name: str, case: TestCase, steps: Steps) -> TurnPlan:
-        from dokimos.suites.plan import TurnPlan
+        from dokimos.suites.case_plan import TurnPlan
 
         files, named = [], []
         for place, file in enumerate(turn.files):
@@ -314,7 +314,7 @@ class _Compiler:
     def _evaluators(
         self, case: TestCase, turns: Sequence[TurnPlan], steps: Steps, places: Sequence[Steps]
     ) -> tuple[Evaluator, ...]:
-        from dokimos.suites.assembly import TurnMetrics, build_case_evaluators
+        from dokimos.suites.case_evaluators import TurnMetrics, build_case_evaluators
 
         groups = []
         for turn, plan, place in zip(case.steps, turns, places, strict=True):

@@ -25,8 +25,8 @@ from dokimos.suites.metric_schema import (
     RagMetric,
     StandardMetric,
 )
-from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import at_setting
+from dokimos.suites.python_references import load_callable
 
 _VERDICTS: Final = frozenset(
     {"numeric", "equality", "contains", "regex", "json_schema", "structural_match", "latency", "cost"}

@@ -328,7 +328,7 @@ class SuiteFile(Block):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a suite file, for editors."""
-    from dokimos.suites.described import add_descriptions
+    from dokimos.suites.field_descriptions import add_descriptions
 
     schema = add_descriptions(SuiteFile.model_json_schema(by_alias=True), SuiteFile)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

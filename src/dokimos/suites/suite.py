@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import ConfigurationError
 from dokimos.experiment.experiment import Experiment
-from dokimos.suites.plan import CasePlan
+from dokimos.suites.case_plan import CasePlan
 from dokimos.suites.task import SuiteTask
 
 if TYPE_CHECKING:

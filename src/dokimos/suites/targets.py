@@ -29,8 +29,8 @@ from dokimos.errors import (
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
 from dokimos.runtime.calling import is_async
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.modules import load_callable
 from dokimos.suites.problems import near
+from dokimos.suites.python_references import load_callable
 
 if TYPE_CHECKING:
     from dokimos.suites.schema import Agent

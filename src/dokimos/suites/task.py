@@ -24,8 +24,7 @@ from dokimos.experiment.task import Task, prepare, where_task_works
 from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.calling import resolve
 from dokimos.runtime.reply_time import reply_limit
-from dokimos.suites.fatal_graders import fatal_graders
-from dokimos.suites.plan import (
+from dokimos.suites.case_plan import (
     TURN_ERROR,
     TURNS,
     CasePlan,
@@ -33,6 +32,7 @@ from dokimos.suites.plan import (
     build_failed_turn,
     turn_error_detail,
 )
+from dokimos.suites.fatal_graders import fatal_graders
 from dokimos.suites.targets import Application, Reply, Request, normalize_outputs
 
 MOST_FAILURES: Final = 2

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dokimos.errors import ConfigurationError
+from dokimos.suites.invalid_values import is_placeholder
 from dokimos.suites.problems import Steps, near
 from dokimos.suites.retrieval.schema import RetrievalTool
-from dokimos.suites.stand_ins import is_stand_in
 from dokimos.suites.tool_schema import McpTool, search_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MOST_SHOWN: Final = 20
 def list_tool_names(file: SuiteFile) -> tuple[str, ...] | None:
     """Return what a declared agent's tools are called, None where only a run tells."""
     tools = file.tools
-    is_open = any(isinstance(tool, McpTool) or is_stand_in(tool.name) for tool in tools)
+    is_open = any(isinstance(tool, McpTool) or is_placeholder(tool.name) for tool in tools)
     if file.agent is not None or not tools or is_open:
         return None
     names = [search_name(tool.name) if isinstance(tool, RetrievalTool) else tool.name for tool in tools]
@@ -45,7 +45,7 @@ def faults_of(turn: Turn, known: Sequence[str] | None) -> Iterator[tuple[Steps, 
                 argument_check(wanted)
             except ConfigurationError as error:
                 yield (*place, "args", name), str(error)
-        if known is not None and not is_stand_in(tool.name) and not _is_among(tool, known):
+        if known is not None and not is_placeholder(tool.name) and not _is_among(tool, known):
             more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
             listed = ", ".join(known[:_MOST_SHOWN]) + more
             message = (

@@ -14,7 +14,7 @@ from dokimos.evaluators.agent.argument_values import ABSENT
 from dokimos.evaluators.agent.base import require_arguments
 from dokimos.evaluators.base import Evaluator
 from dokimos.suites.argument_matchers import argument_check, describe_wanted, hint_literal, may_be_absent
-from dokimos.suites.plan import EXPECTED_TOOLS
+from dokimos.suites.case_plan import EXPECTED_TOOLS
 from dokimos.suites.schema import ExpectedTool, ExpectedTools
 
 

@@ -23,15 +23,22 @@ from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.judges.run_scope import current_scope, evaluator_timeout
 from dokimos.runtime.concurrency import call_in_thread
 from dokimos.runtime.scoring_threads import call_within
-from dokimos.suites.plan import FILE_CONTENTS, TURN_ERROR, TURNS, TurnPlan, turn_error_detail, turn_outputs
-from dokimos.suites.settled import Settled, SettlingEvaluator, resolve_score
+from dokimos.suites.case_plan import (
+    FILE_CONTENTS,
+    TURN_ERROR,
+    TURNS,
+    TurnPlan,
+    turn_error_detail,
+    turn_outputs,
+)
+from dokimos.suites.complete_results import CompleteResultEvaluator, CompleteScore, as_score
 
 TRAJECTORY_PATH = "outputs.trajectory"
 FILES_PATH = f"metadata.{FILE_CONTENTS}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnMetric(SettlingEvaluator):
+class TurnMetric(CompleteResultEvaluator):
     """Applies an evaluator to one turn of a case."""
 
     inner: Evaluator
@@ -76,7 +83,7 @@ class TurnMetric(SettlingEvaluator):
         return replace(self.inner.info(), name=self.name, threshold=self.threshold)
 
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
-        return self._score_async(case) if self.is_async else resolve_score(self.result(case))
+        return self._score_async(case) if self.is_async else as_score(self.result(case))
 
     async def evaluate_early(self, case: EvalTestCase) -> EvalResult:
         """Evaluate the turn while its conversation goes on; it is not evaluated again at the end."""
@@ -128,8 +135,8 @@ class TurnMetric(SettlingEvaluator):
         outputs = turn_outputs(case, self.turn, conversation=self.conversation)
         return None if outputs is None else text_form(outputs.get(OUTPUT))
 
-    async def _score_async(self, case: EvalTestCase) -> Settled:
-        return resolve_score(await self.result_async(case))
+    async def _score_async(self, case: EvalTestCase) -> CompleteScore:
+        return as_score(await self.result_async(case))
 
     async def _attempt(self, view: EvalTestCase) -> EvalResult:
         if self.timeout is None:
@@ -209,7 +216,7 @@ def _with_files(view: EvalTestCase, contents: list[str]) -> EvalTestCase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConversationMetric(SettlingEvaluator):
+class ConversationMetric(CompleteResultEvaluator):
     """One metric over the turns of a case: the mean of its scores; passed where all turns passed."""
 
     parts: tuple[TurnMetric, ...]
@@ -240,11 +247,11 @@ class ConversationMetric(SettlingEvaluator):
     def score(self, case: EvalTestCase) -> ScoreLike | Awaitable[ScoreLike]:
         if self.is_async:
             return self._score_async(case)
-        return resolve_score(self._roll_up([part.result(case) for part in self.parts]))
+        return as_score(self._roll_up([part.result(case) for part in self.parts]))
 
-    async def _score_async(self, case: EvalTestCase) -> Settled:
+    async def _score_async(self, case: EvalTestCase) -> CompleteScore:
         results = await asyncio.gather(*(part.result_async(case) for part in self.parts))
-        return resolve_score(self._roll_up(results))
+        return as_score(self._roll_up(results))
 
     def _roll_up(self, results: list[EvalResult]) -> EvalResult:
         keys = list(dict.fromkeys(part.key for result in results for part in result.parts if part.key))
@@ -326,7 +333,7 @@ def _why(result: EvalResult) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnsAnswered(SettlingEvaluator):
+class TurnsAnswered(CompleteResultEvaluator):
     """Fails where the agent gave no reply in a turn; that there is one does not make the replies judged."""
 
     default_name = "Turns Answered"
@@ -343,9 +350,9 @@ class TurnsAnswered(SettlingEvaluator):
         value = (self.count - len(errors)) / self.count
         if not errors:
             reason = "The agent replied in every turn."
-            return resolve_score(EvalResult(self.name, value, success=True, reason=reason, decides=False))
+            return as_score(EvalResult(self.name, value, success=True, reason=reason, decides=False))
         details = filter(None, map(turn_error_detail, turns))  # of turns with a reply there is none
-        return resolve_score(
+        return as_score(
             EvalResult(
                 self.name,
                 value,

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from dokimos import Dataset, Example, evaluate
-from dokimos.dashboard import packed
+from dokimos.dashboard import run_pack
 from dokimos.dashboard.page import dashboard
 from dokimos.evaluators import ExactMatch
 from dokimos.experiment.run_loading import load_run
@@ -99,7 +99,7 @@ def test_nothing_is_loaded_and_no_foreign_markup_is_in_the_page(runs, tmp_path):
 def test_a_run_is_put_together_once_and_again_when_it_changes(runs, monkeypatch):
     first = dashboard(runs)
     calls = []
-    monkeypatch.setattr(packed, "load_run", lambda folder: calls.append(folder.name) or load_run(folder))
+    monkeypatch.setattr(run_pack, "load_run", lambda folder: calls.append(folder.name) or load_run(folder))
 
     assert dashboard(runs) == first
     assert calls == []

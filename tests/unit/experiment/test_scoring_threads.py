@@ -369,7 +369,7 @@ def test_rescoring_is_bounded_too(numbers: Numbers, release: threading.Event) ->
 
 def test_each_turn_of_a_suite_has_the_time_for_itself(release: threading.Event) -> None:
     from dokimos.judges.run_scope import evaluator_timeout
-    from dokimos.suites.plan import TURNS, TurnPlan
+    from dokimos.suites.case_plan import TURNS, TurnPlan
     from dokimos.suites.turn_metric import ConversationMetric, TurnMetric
 
     def hangs(ctx: Any) -> bool:

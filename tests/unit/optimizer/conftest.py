@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from dokimos.optimizer.optimizing import optimize_suite
+from dokimos.optimizer.optimization import optimize_suite
 
 APP = """
 import json, os

@@ -9,7 +9,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import ConfigurationError
 from dokimos.optimizer.objective import Measured, Objective
-from dokimos.optimizer.running import parse_measured, split_cases
+from dokimos.optimizer.suite_bench import parse_measured, split_cases
 from dokimos.suites import load_suite
 
 SUITE = """\

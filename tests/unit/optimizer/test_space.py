@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dokimos.optimizer.journal import SearchJournal
+from dokimos.optimizer.search_journal import SearchJournal
 from dokimos.optimizer.space import STUDY_FILE, NumericSpace
 from dokimos.suites.optimizer_schema import NumericAxis
 

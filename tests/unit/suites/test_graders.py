@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from dokimos.suites.modules import load_callable
+from dokimos.suites.python_references import load_callable
 
 CASE = "{input: q, ground_truth: g, turn_config: {want: 3}, name: a case}"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dokimos.importers.promptfoo.conversion_notes import Notes
 from dokimos.importers.promptfoo.files import data_of, text_of
-from dokimos.importers.promptfoo.notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
 from dokimos.importers.promptfoo.providers import model_block
 from dokimos.importers.promptfoo.shapes import ASSERTION, check_shape

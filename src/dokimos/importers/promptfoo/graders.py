@@ -14,7 +14,7 @@ from typing import Any, Final
 from dokimos.core.plain_number import plain_number
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.suites.graders import GraderContext, GraderResult
-from dokimos.suites.modules import load_callable
+from dokimos.suites.python_references import load_callable
 
 Grader = Callable[[GraderContext], GraderResult]
 _FILE: Final = "file://"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dokimos.importers.promptfoo.notes import Notes
+from dokimos.importers.promptfoo.conversion_notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
 from dokimos.importers.promptfoo.shapes import ENDPOINT, PROVIDER, check_shape
 from dokimos.importers.promptfoo.templates import escape, render

@@ -11,9 +11,9 @@ from typing import Any, Final
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.retrieval.chunking import Chunk, chunks_of, estimate_tokens, heading_path, sections_of
-from dokimos.suites.retrieval.convert import KIND_OF, to_text
 from dokimos.suites.retrieval.records import Record, records_of
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
+from dokimos.suites.retrieval.text_extraction import KIND_OF, to_text
 
 AnyRetrievalTool = VectorstoreTool | HierarchicalDocumentTool
 

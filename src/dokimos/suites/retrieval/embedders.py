@@ -12,9 +12,9 @@ from dokimos.errors import ConfigurationError
 from dokimos.judges.embedding_models import EXAMPLES, KINDS, embedder
 from dokimos.judges.embeddings import Embedder, FunctionEmbedder, as_embedder
 from dokimos.suites.metric_schema import ModelBlock
-from dokimos.suites.modules import load_callable
+from dokimos.suites.python_references import load_callable
+from dokimos.suites.retrieval.collection import needs_vectors
 from dokimos.suites.retrieval.documents import AnyRetrievalTool
-from dokimos.suites.retrieval.tool import needs_vectors
 
 USUAL_MODELS: Final = {"openai": "text-embedding-3-small", "ollama": "nomic-embed-text"}
 """The model of each provider that embeds where none is named."""

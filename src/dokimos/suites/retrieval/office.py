@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, fromstring
 
 from dokimos.errors import DocumentError
-from dokimos.suites.retrieval.convert import select_pages
+from dokimos.suites.retrieval.text_extraction import select_pages
 
 _RELATED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _RANGE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d+)(?::\$?([A-Z]{1,3})\$?(\d+))?", re.IGNORECASE)

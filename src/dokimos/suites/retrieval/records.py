@@ -13,8 +13,8 @@ from typing import Any, Final
 from dokimos.core.jsonable import text_form
 from dokimos.errors import DocumentError
 from dokimos.suites.problems import near
-from dokimos.suites.retrieval.convert import content_of, decode_text
 from dokimos.suites.retrieval.schema import VectorstoreTool
+from dokimos.suites.retrieval.text_extraction import content_of, decode_text
 
 _JSON: Final = (".json",)
 _JSON_LINES: Final = (".jsonl", ".ndjson")

@@ -5,9 +5,9 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.registry import build
 from dokimos.importers.promptfoo.assertions import KNOWN, Case, metrics_of
-from dokimos.importers.promptfoo.notes import Notes
+from dokimos.importers.promptfoo.config_reader import assertion_of
+from dokimos.importers.promptfoo.conversion_notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
-from dokimos.importers.promptfoo.reading import assertion_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import yaml
 
 from dokimos.cli.main import run_command
 from dokimos.errors import ConfigurationError
-from dokimos.importers.promptfoo.convert import convert
+from dokimos.importers.promptfoo.conversion import convert
 
 HEAD = "prompts: [hello]\n"
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from dokimos.judges.embeddings import FunctionEmbedder, as_embedder
+from dokimos.suites.retrieval.collection import Collection, open_collection
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
-from dokimos.suites.retrieval.tool import Collection, open_collection
 
 DIMENSIONS = 512
 

@@ -1,0 +1,253 @@
+"""Documents as text."""
+
+import io
+import zipfile
+
+import pypdf
+import pytest
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from dokimos.errors import DocumentError, MissingExtraError
+from dokimos.suites.retrieval.text_extraction import to_text
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+
+
+def pdf(*pages, password=None):
+    """Return a PDF whose pages say something."""
+    writer = pypdf.PdfWriter()
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for text in pages:
+        page = writer.add_blank_page(width=300, height=300)
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        page[NameObject("/Contents")] = writer._add_object(stream)
+    if password is not None:
+        writer.encrypt(password, algorithm="AES-256")
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def archive(**parts):
+    """Return a ZIP archive; `__` in a name stands for a slash, and a single `_` at its start for one too."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as file:
+        for name, text in parts.items():
+            file.writestr(name, text)
+    return written.getvalue()
+
+
+def docx(body):
+    types = (
+        f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/></Types>'
+    )
+    relations = (
+        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{RELATIONS}/officeDocument" Target="word/document.xml"/></Relationships>'
+    )
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    return archive(**{"[Content_Types].xml": types, "_rels/.rels": relations, "word/document.xml": document})
+
+
+def paragraph(text, style=""):
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def xlsx():
+    book = (
+        f'<workbook xmlns="{SHEET}" xmlns:r="{RELATIONS}"><sheets>'
+        '<sheet name="Sales" sheetId="1" r:id="r1"/><sheet name="Notes" sheetId="2" r:id="r2"/>'
+        "</sheets></workbook>"
+    )
+    relations = (
+        f'<Relationships xmlns="{PACKAGE}/relationships">'
+        '<Relationship Id="r1" Target="worksheets/sheet1.xml"/>'
+        '<Relationship Id="r2" Target="/xl/worksheets/sheet2.xml"/></Relationships>'
+    )
+    texts = f'<sst xmlns="{SHEET}"><si><t>Region</t></si><si><r><t>No</t></r><r><t>rth</t></r></si></sst>'
+    styles = (
+        f'<styleSheet xmlns="{SHEET}"><numFmts><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd hh:mm"/>'
+        '<numFmt numFmtId="165" formatCode="0.0 &quot;dry&quot;"/></numFmts>'
+        '<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs>'
+        "</styleSheet>"
+    )
+    sales = (
+        f'<worksheet xmlns="{SHEET}"><sheetData>'
+        '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="inlineStr"><is><t>Day</t></is></c>'
+        '<c r="C1" t="str"><v>Sum | net</v></c></row>'
+        '<row r="2"><c r="A2" t="s"><v>1</v></c><c r="B2" s="1"><v>45000</v></c>'
+        '<c r="C2" s="3"><v>7.5</v></c></row>'
+        '<row r="4"><c r="B4" s="2"><v>45000.5</v></c><c r="C4" t="b"><v>1</v></c></row>'
+        "</sheetData></worksheet>"
+    )
+    notes = f'<worksheet xmlns="{SHEET}"><sheetData><row><c r="B2"><v>1</v></c></row></sheetData></worksheet>'
+    return archive(
+        **{
+            "xl/workbook.xml": book,
+            "xl/_rels/workbook.xml.rels": relations,
+            "xl/sharedStrings.xml": texts,
+            "xl/styles.xml": styles,
+            "xl/worksheets/sheet1.xml": sales,
+            "xl/worksheets/sheet2.xml": notes,
+        }
+    )
+
+
+def pptx(*slides):
+    text = "<p:sld xmlns:p='p' xmlns:a='{}'>{}</p:sld>"
+    bodies = ["".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in slide) for slide in slides]
+    return archive(
+        **{f"ppt/slides/slide{n}.xml": text.format(DRAWING, body) for n, body in enumerate(bodies, 1)}
+    )
+
+
+def text_of(library, name, content, **how):
+    return to_text(library.write(name, content), **how)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Grüße\r\nan alle\r", "Grüße\nan alle\n"),
+        (b"\xef\xbb\xbfmark", "mark"),
+        ("Grüße".encode("utf-16"), "Grüße"),
+        ("Grüße".encode("cp1252"), "Grüße"),
+        ("日本".encode("utf-32"), "日本"),
+        ("", ""),
+    ],
+)
+def test_text_is_read_in_the_encodings_that_there_are(library, content, text):
+    assert text_of(library, "a.txt", content) == text
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.json", "a.csv", "a.jsonl", "a.unknown", "README"])
+def test_text_files_are_taken_as_they_are(library, name):
+    assert text_of(library, name, "# a,b\n1") == "# a,b\n1"
+
+
+def test_html_becomes_markdown_without_scripts(library):
+    page = (
+        "<html><head><title>T</title><style>p {}</style></head><body><h1>Guide</h1>"
+        "<script>alert(1)</script><p>Some <b>bold</b> text &amp; more.</p>"
+        "<ul><li>one</li><li>two</li></ul><table><tr><th>a</th></tr><tr><td>1</td></tr></table></body></html>"
+    )
+
+    text = text_of(library, "a.html", page)
+
+    assert text.startswith("# Guide\n\nSome **bold** text & more.\n\n- one\n- two")
+    assert "| a |" in text
+    assert "alert" not in text
+
+
+def test_the_pages_of_a_pdf_are_read_in_the_order_that_is_asked_for(library):
+    path = library.write("a.pdf", pdf("First page.", "Second page.", "Third page."))
+
+    assert to_text(path) == "First page.\n\nSecond page.\n\nThird page."
+    assert to_text(path, pages=[3, 1]) == "Third page.\n\nFirst page."
+
+
+def test_a_word_document_becomes_markdown_with_its_headings(library):
+    body = paragraph("Guide", "Heading1") + paragraph("Some text.") + paragraph("Install", "Heading2")
+
+    text = text_of(library, "a.docx", docx(body + paragraph("Run it.")))
+
+    assert text == "# Guide\n\nSome text.\n\n## Install\n\nRun it."
+
+
+def test_a_workbook_becomes_tables(library):
+    path = library.write("a.xlsx", xlsx())
+
+    assert to_text(path) == (
+        "## Sales\n\n"
+        "| Region | Day | Sum \\| net |\n| --- | --- | --- |\n"
+        "| North | 2023-03-15 | 7.5 |\n|  | 2023-03-15 12:00:00 | TRUE |\n\n"
+        "## Notes\n\n| 1 |\n| --- |"
+    )
+    assert to_text(path, sheet="Notes") == "| 1 |\n| --- |"
+    assert to_text(path, range="B1:$C$2") == "| Day | Sum \\| net |\n| --- | --- |\n| 2023-03-15 | 7.5 |"
+
+
+def test_slides_become_text(library):
+    path = library.write("a.pptx", pptx(["Title", "A point"], ["Another"]))
+
+    assert to_text(path) == "## Slide 1\n\nTitle\nA point\n\n## Slide 2\n\nAnother"
+    assert to_text(path, pages=[2]) == "## Slide 2\n\nAnother"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "how", "message"),
+    [
+        ("a.pdf", b"%PDF-1.7 nonsense", {}, "cannot be read as pdf and may be damaged"),
+        ("a.pdf", pdf("x")[:300], {}, "damaged|cannot be read"),
+        ("a.pdf", pdf("x", password="secret"), {}, "it is encrypted with a password"),
+        ("a.pdf", pdf(""), {}, "no text; it may be a scan"),
+        ("a.pdf", pdf("x"), {"pages": [2]}, "there is no page 2; it has 1"),
+        ("a.docx", b"nonsense", {}, "this is none"),
+        ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1", {}, "encrypted with a password, or of an old format"),
+        ("a.docx", archive(x="y"), {}, "cannot be read as word and may be damaged"),
+        ("a.docx", docx("x")[:150], {}, "cannot be read as word and may be damaged"),
+        ("a.xlsx", archive(x="y"), {}, "cannot be read as excel and may be damaged"),
+        ("a.xlsx", xlsx(), {"sheet": "Sale"}, "no sheet 'Sale'; there are 'Sales', 'Notes'"),
+        ("a.xlsx", xlsx(), {"range": "1:2"}, "'1:2' is no range"),
+        ("a.pptx", pptx(["x"]), {"pages": [0]}, "there is no slide 0; it has 1"),
+        ("a.doc", b"x", {}, "old format cannot be read; save it as .docx"),
+        ("a.png", b"x", {}, "an image has no text"),
+        ("a.txt", b"a\0b", {}, "it is not text"),
+        ("a.txt", "x", {"kind": "poem"}, "there is no kind of document 'poem'"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_that_names_the_file(library, name, content, how, message):
+    path = library.write(name, content)
+
+    with pytest.raises(DocumentError, match=message) as caught:
+        to_text(path, **how)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(DocumentError, match="there is no such file"):
+        to_text(tmp_path / "a.txt")
+    with pytest.raises(DocumentError, match="cannot be read"):
+        to_text(tmp_path)
+
+
+def test_the_kind_may_be_said_where_the_ending_does_not(library):
+    assert text_of(library, "download", pdf("From the net."), kind="pdf") == "From the net."
+    assert text_of(library, "a.html", "<b>x</b>", kind="text") == "<b>x</b>"
+
+
+def test_a_missing_package_says_what_to_install(library, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "mammoth", None)
+
+    with pytest.raises(MissingExtraError, match=r'pip install "dokimos\[retrieval\]"'):
+        text_of(library, "a.docx", docx(paragraph("x")))
+
+
+def test_an_office_file_that_unpacks_to_far_too_much_is_refused(library, monkeypatch):
+    monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_PART", 10)
+
+    with pytest.raises(DocumentError, match=r"its part .*xml is too large when it is unpacked"):
+        text_of(library, "a.docx", docx(paragraph("x")))
+
+
+def test_files_that_are_far_too_large_are_refused(library, monkeypatch):
+    monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_BYTES", 10)
+
+    with pytest.raises(DocumentError, match="it has 11 bytes; at most 10 are read"):
+        text_of(library, "a.txt", "x" * 11)
