@@ -1,4 +1,4 @@
-"""Valid placeholders for the invalid parts of a suite, so that one pass finds the faults of all the others."""
+"""Placeholders for the invalid parts of a suite, so that one pass finds the faults of all the others."""
 
 from __future__ import annotations
 

@@ -371,13 +371,13 @@ def test_a_file_that_is_not_there_is_refused(folder):
 
 
 def test_the_json_schema_knows_all_blocks():
-    from dokimos.evaluators.json_schema import compiled, schema_text
+    from dokimos.evaluators.json_schema import compile_schema, schema_text
     from dokimos.suites.schema import json_schema
 
     schema = json_schema()
 
     assert {"name", "agent", "evaluations", "test_cases"} <= set(schema["properties"])
-    assert compiled(schema_text(schema), check_formats=False) is not None
+    assert compile_schema(schema_text(schema), check_formats=False) is not None
 
 
 def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
