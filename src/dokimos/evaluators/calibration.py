@@ -1,4 +1,4 @@
-"""Comparing a judge with people: how far it can be trusted, and at which threshold."""
+"""Calibrate a judge against people: how far it can be trusted, and at which threshold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS: Final[Mapping[str, bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
-    """How labels are read and figures are worked out."""
+    """How labels are read and agreement is estimated."""
 
     label_key: str = "label"
     """Where the label is, in the metadata or else in the expected outputs."""
@@ -69,7 +69,7 @@ class CalibrationKeywords(TypedDict, total=False):
 def calibrate(
     evaluator: Evaluator, labelled: Iterable[Example], **options: Unpack[CalibrationKeywords]
 ) -> Calibration:
-    """Do what `calibrate_async` does, from sync code.
+    """Compare an evaluator's verdicts with the labels of people; `calibrate_async` has the details.
 
     Example:
         >>> from dokimos.evaluators import Length
@@ -86,7 +86,7 @@ def calibrate(
 async def calibrate_async(
     evaluator: Evaluator, labelled: Iterable[Example], **options: Unpack[CalibrationKeywords]
 ) -> Calibration:
-    """Judge recorded outputs that people have labelled, and compare.
+    """Evaluate recorded outputs that people have labelled, and compare the verdicts with the labels.
 
     Args:
         evaluator: The evaluator to look at; any will do, with or without a judge.
@@ -153,10 +153,10 @@ def _label(index: int, example: Example, options: CalibrationOptions) -> tuple[b
         raise DatasetError(f"{_key(index, example)} has no recorded output (actualOutputs) to be judged.")
     grade = _grade(value, options.words)
     if grade is None:
-        known = format_list(list(options.words or WORDS), limit=20)
+        words = format_list(list(options.words or WORDS), limit=20)
         raise DatasetError(
-            f"{_key(index, example)}: the label {quote(value)} is no bool, number in 0..1 or known word "
-            f"({known}). Say what words mean with words={{...}}."
+            f"{_key(index, example)}: the label {quote(value)} is not a bool, a number in 0..1 or a "
+            f"known word ({words}). Say what words mean with words={{...}}."
         )
     return grade >= options.good_from, grade
 
@@ -172,10 +172,10 @@ def _grade(value: Any, words: Mapping[str, bool | float] | None) -> float | None
 async def _judge_examples(
     evaluator: Evaluator, examples: Sequence[Example], parallelism: int
 ) -> list[EvalResult]:
-    places = asyncio.Semaphore(parallelism)
+    slots = asyncio.Semaphore(parallelism)
 
     async def one(example: Example) -> EvalResult:
-        async with places:
+        async with slots:
             case = example.to_test_case(
                 example.actual_outputs, metrics=example.metrics, error=example.actual_error
             )

@@ -1,4 +1,4 @@
-"""What a calibration found, as Markdown."""
+"""The result of a calibration as Markdown."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def _disagreements(found: Calibration) -> Iterator[str]:
 
 
 def _disagreement(row: LabelledVerdict) -> str:
-    said = {True: "pass", False: "fail"}
+    words = {True: "pass", False: "fail"}
     cells = (
         _plain(row.key),
-        said[row.label],
-        said[row.verdict],
+        words[row.label],
+        words[row.verdict],
         UNKNOWN if row.score is None else score(row.score),
         _plain(row.reason),
     )

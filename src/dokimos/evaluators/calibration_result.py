@@ -1,4 +1,4 @@
-"""What a calibration found: figures of how far a judge and people agree."""
+"""The result of a calibration: how far a judge and people agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOLDS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOptions:
-    """How the figures of a calibration are worked out."""
+    """How the statistics of a calibration are computed."""
 
     minimum: int = MINIMUM_ROWS
     """Fewer judged rows are refused."""
@@ -57,7 +57,7 @@ class FigureKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Calibration(Printable):
-    """How a judged evaluator compares with people.
+    """The result of a calibration: how far the verdicts of an evaluator agree with people.
 
     Example:
         >>> rows = [LabelledVerdict.of(label=n % 2 == 0, verdict=n % 2 == 0) for n in range(20)]
@@ -128,8 +128,10 @@ class Calibration(Printable):
             0.5
         """
         settings = FigureOptions(**options)
-        kept = _validate_rows(rows)
-        if short := shortage([row.label for row in kept], minimum=settings.minimum, folds=settings.folds):
+        valid_rows = _validate_rows(rows)
+        if short := shortage(
+            [row.label for row in valid_rows], minimum=settings.minimum, folds=settings.folds
+        ):
             raise ConfigurationError(f"Calibrating {evaluator} {short}")
         goodness = _Goodness(check_score_range(evaluator, score_range or USUAL_RANGE), lower_is_better)
         return cls(
@@ -137,12 +139,12 @@ class Calibration(Printable):
             fingerprint=fingerprint,
             threshold=threshold,
             lower_is_better=lower_is_better,
-            n=len(kept),
+            n=len(valid_rows),
             errors=tuple(errors),
-            **_figures(kept, settings, goodness),
-            best_threshold=_advice(kept, threshold, settings, goodness),
+            **_figures(valid_rows, settings, goodness),
+            best_threshold=_advice(valid_rows, threshold, settings, goodness),
             confidence=settings.confidence,
-            rows=kept,
+            rows=valid_rows,
             metrics=metrics,
         )
 
@@ -202,11 +204,11 @@ def shortage(labels: Sequence[bool], *, minimum: int, folds: int) -> str | None:
 
 
 def _validate_rows(rows: Iterable[Any]) -> tuple[LabelledVerdict, ...]:
-    kept = tuple(rows)
-    for place, row in enumerate(kept, start=1):
+    checked = tuple(rows)
+    for number, row in enumerate(checked, start=1):
         if fault := _fault(row):
-            raise ConfigurationError(f"Row {place}: {fault}")
-    return kept
+            raise ConfigurationError(f"Row {number}: {fault}")
+    return checked
 
 
 def _fault(row: Any) -> str | None:

@@ -92,15 +92,15 @@ def _same_until(a: str, b: str, i: int, j: int) -> int:
 
 
 def _distance(pattern: str, text: str) -> int:
-    places: dict[str, int] = {}  # the bits of each character say where it occurs
-    places_of, bit = places.get, 1
+    masks: dict[str, int] = {}  # the bits of each character say where it occurs
+    mask_of, bit = masks.get, 1
     for character in pattern:
-        places[character] = places_of(character, 0) | bit
+        masks[character] = mask_of(character, 0) | bit
         bit += bit
     mask = bit - 1
     rises, falls = mask, 0  # where the column's cells go up and down by one
     for character in text:
-        matches = places_of(character, 0) | falls
+        matches = mask_of(character, 0) | falls
         diagonal = (((matches & rises) + rises) ^ rises) | matches
         right_up = falls | ~(diagonal | rises) & mask
         right_down = rises & diagonal

@@ -1,4 +1,4 @@
-"""Evaluators made of plain functions."""
+"""Plain functions as evaluators: `FunctionEvaluator` and the decorator `@evaluator`."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionEvaluator(Evaluator):
-    """Asks a function, sync or async, that takes the case or named parts of it.
+    """Scores with a function, sync or async, that takes the case or named parts of it.
 
     Parts: `case`; `input`, `actual_output` and `expected_output` as text; `output` and `expected`, the same
     as values; the maps `inputs`, `outputs`, `expected_outputs` and `metadata`; `context`, `tool_calls`,
     `metrics`. A part without a default must be there, or the result is an error. The function returns a bool,
     a number in 0..1 (or in `score_range`), a `Score`, or a mapping of keys to these. The evaluator can be
-    called like the function.
+    called like the function itself.
 
     Example:
         >>> is_short = FunctionEvaluator(function=lambda actual_output: len(actual_output) < 20, name="Short")
@@ -179,7 +179,9 @@ class FunctionEvaluator(Evaluator):
         for parameter in parameters.values():
             _check_parameter(self.name, parameter)
         if not parameters:
-            raise ConfigurationError(f"{self.name}: the function takes nothing of the case; {_list_parts()}.")
+            raise ConfigurationError(
+                f"{self.name}: the function has no parameter for a part of the case; {_list_parts()}."
+            )
         return {name: p for name, p in parameters.items() if name in _PARTS}
 
     def _take_settings_of(self, other: FunctionEvaluator) -> None:
@@ -216,7 +218,7 @@ def evaluator(
 def evaluator(
     function: ScoringFunction | None = None, /, **settings: Unpack[EvaluatorKeywords]
 ) -> FunctionEvaluator | Callable[[ScoringFunction], FunctionEvaluator]:
-    """Make an evaluator of a plain function, as `@evaluator` or `@evaluator(threshold=0.8)`.
+    """Make an evaluator from a plain function: `@evaluator` or `@evaluator(threshold=0.8)`.
 
     The settings are those of `FunctionEvaluator`, which also says what the function may take and return:
     `name`, `threshold`, `thresholds` (of several scores, by key), `lower_is_better`, `deterministic`,

@@ -9,15 +9,15 @@ from dokimos.errors import ConfigurationError
 from dokimos.runtime.static_imports import find_in_module, may_import
 
 
-def import_object(place: str, what: str) -> Any:
+def import_object(reference: str, what: str) -> Any:
     """Return what stands at `module:attribute`, or a placeholder for it while nothing may be imported.
 
     Raises:
         ConfigurationError: starting with `what`, where it cannot be imported.
     """
-    module, colon, attribute = place.partition(":")
+    module, colon, attribute = reference.partition(":")
     if not (module and colon and attribute):
-        raise ConfigurationError(f"{what} {place!r} must be of the form 'module:attribute'.")
+        raise ConfigurationError(f"{what} {reference!r} must be of the form 'module:attribute'.")
     try:
         if not may_import():
             return find_in_module(module, attribute)
@@ -25,5 +25,5 @@ def import_object(place: str, what: str) -> Any:
         for name in attribute.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError, SyntaxError) as error:
-        raise ConfigurationError(f"{what} {place!r} cannot be imported: {error}.") from error
+        raise ConfigurationError(f"{what} {reference!r} cannot be imported: {error}.") from error
     return found

@@ -1,4 +1,4 @@
-"""Validating the output against a JSON Schema."""
+"""`JsonSchema`: validate the output against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def _describe_error(error: ValidationError) -> str:
 
 
 def _refuse(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside of the schema, and nothing is fetched")
+    raise ValueError(f"{uri} is outside the schema, and schemas are never fetched")
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -25,7 +25,7 @@ def parse_json(text: str) -> Tree:
     """Parse strict JSON with exact numbers.
 
     Raises:
-        ValueError: for text that is not JSON, NaN and infinities, a key that is there twice, or nesting
+        ValueError: for text that is not JSON, NaN and infinities, a key that occurs twice, or nesting
             deeper than 100 levels.
     """
     try:
@@ -109,12 +109,12 @@ class Keys:
 
 
 def scalar_key(tree: Tree) -> Hashable:
-    """Return what equal scalars share: numbers compare by value, and a bool is no number."""
+    """Return what equal scalars share: numbers compare by value, and a bool is not a number."""
     return ("number" if _is_number(tree) else type(tree).__name__, tree)
 
 
 def identity_key(value: Any) -> Hashable:
-    """Return what equal values share, for sets: by content, with True and 1 told apart. NaN equals itself."""
+    """Return what equal values share, for sets: True and 1 are different, NaN equals itself."""
     try:
         return _hashable(tree_of(value))
     except ValueError:
@@ -150,7 +150,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {quote(twice)} is there twice in one object")
+        raise ValueError(f"the key {quote(twice)} occurs twice in one object")
     return members
 
 

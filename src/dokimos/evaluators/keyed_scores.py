@@ -62,9 +62,9 @@ def check_not_nested(value: Any) -> None:
 
 def missing_key(key: str, scores: Mapping[str, Any]) -> EvaluationError:
     """Return the error of a score that has a threshold and was not given."""
-    given = ", ".join(map(repr, scores))
+    keys = ", ".join(map(repr, scores))
     return EvaluationError(
-        f"There is no score {key!r}, which has a threshold; the scores are {given}. "
+        f"There is no score {key!r}, which has a threshold; the scores are {keys}. "
         "Return None under this key where it does not apply."
     )
 

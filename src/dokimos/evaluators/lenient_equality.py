@@ -34,19 +34,19 @@ class LenientEquality:
             self._known[pair] = self._compare(expected, actual)
         return self._known[pair]
 
-    def fitting(self, expected: Tree, actual: Sequence[Tree], places: Sequence[int]) -> list[int]:
+    def fitting(self, expected: Tree, actual: Sequence[Tree], indexes: Sequence[int]) -> list[int]:
         """Return the places of the elements that have all of `expected`.
 
         Raises:
             EvaluationError: where arrays are too large and too much alike to be paired.
         """
-        self._comparisons += len(places)
+        self._comparisons += len(indexes)
         if self._comparisons > MAX_COMPARISONS:
             raise EvaluationError(
                 f"The arrays are too much alike to be paired without regard to order: it takes more than "
                 f'{MAX_COMPARISONS:,} comparisons. Compare in mode "strict", or fewer elements.'
             )
-        return [place for place in places if self.holds(expected, actual[place])]
+        return [index for index in indexes if self.holds(expected, actual[index])]
 
     def number_of(self, tree: Tree) -> int:
         """Return a number that equal trees share."""
@@ -56,8 +56,8 @@ class LenientEquality:
         """Pair elements of `expected` with those of `actual` that have all of them, for the most leaves."""
         with_nulls = any(map(_has_null_field, expected))
         pairs = self._equal_pairs(expected, actual, only_scalars=with_nulls)
-        taken = set(pairs.values())
-        free = [j for j, element in enumerate(actual) if j not in taken and isinstance(element, dict | list)]
+        paired = set(pairs.values())
+        free = [j for j, element in enumerate(actual) if j not in paired and isinstance(element, dict | list)]
         rest = [
             i for i, element in enumerate(expected) if i not in pairs and isinstance(element, dict | list)
         ]
@@ -77,14 +77,14 @@ class LenientEquality:
         self, expected: Sequence[Tree], actual: Sequence[Tree], *, only_scalars: bool
     ) -> dict[int, int]:
         """Pair what is equal; without nulls among the fields expected, some best pairing contains these."""
-        places: defaultdict[int, list[int]] = defaultdict(list)
+        indexes_by_key: defaultdict[int, list[int]] = defaultdict(list)
         for j in reversed(range(len(actual))):
-            places[self._keys.of(actual[j])].append(j)
+            indexes_by_key[self._keys.of(actual[j])].append(j)
         pairs = {}
         for i, element in enumerate(expected):
             if only_scalars and isinstance(element, dict | list):
                 continue
-            if waiting := places.get(self._keys.of(element)):
+            if waiting := indexes_by_key.get(self._keys.of(element)):
                 pairs[i] = waiting.pop()
         return pairs
 

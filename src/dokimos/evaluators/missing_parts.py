@@ -62,20 +62,20 @@ def missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
     It says what the evaluator requires, what the case has, what was probably meant, and how to supply it.
     """
     has = list_parts(case)
-    said = [
+    sentences = [
         f"{name} requires {describe_path(path)}; the case has: {has}.",
         _suggest(path, case),
         remedy(path),
     ]
-    return MissingInputError(" ".join(sentence for sentence in said if sentence))
+    return MissingInputError(" ".join(sentence for sentence in sentences if sentence))
 
 
 def list_parts(case: EvalTestCase) -> str:
     """Return the names of what a case has: `input, output, expected, metadata.topic`."""
     names = [_SHORT.get(path, shorten(path, 60)) for path, value in _entries(case) if value is not None]
     more = len(names) - _MOST_NAMES
-    shown = ", ".join(names[:_MOST_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown or "nothing"
+    text = ", ".join(names[:_MOST_NAMES])
+    return f"{text} and {more} more" if more > 0 else text or "nothing"
 
 
 def describe_path(path: str) -> str:
@@ -155,9 +155,9 @@ def _explain_unusable(path: str, names: Sequence[str], entries: Mapping[str, Any
 
 def _find_similar(paths: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return up to three paths whose keys mean what one of the names does, else resemble one of them."""
-    known = {_letters(word) for name in names for word in (name, *_OTHER_WORDS.get(name, ()))}
+    synonyms = {_letters(word) for name in names for word in (name, *_OTHER_WORDS.get(name, ()))}
     others = [path for path in paths if path not in _SHORT]
-    same = [path for path in others if _letters(path.partition(".")[2]) in known]
+    same = [path for path in others if _letters(path.partition(".")[2]) in synonyms]
     near = (path for path in others if difflib.get_close_matches(path.partition(".")[2], names, 1, 0.75))
     return (same or [*near])[:3]
 

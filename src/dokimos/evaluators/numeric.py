@@ -1,4 +1,4 @@
-"""Comparing numbers within a tolerance."""
+"""`Numeric`: compare numbers within a tolerance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Numeric(Evaluator):
 
     Close enough is |output - expected| <= absolute tolerance, or <= relative tolerance * |expected|, in
     binary floating point. Infinity and NaN are close to nothing, not even to themselves. Text around the
-    number, a currency or a fraction make it no number.
+    number, a currency or a fraction are errors.
 
     Example:
         >>> case = EvalTestCase.of("Price?", "49.9", 50)
@@ -80,27 +80,27 @@ class Numeric(Evaluator):
 
     def _parse_number(self, text: str) -> float:
         """Read a number. Raises `ValueError` that says what is wrong with the text."""
-        shown = quote(text)
+        original = quote(text)
         body = text.strip()
         if not body:
             raise ValueError("it is empty")
         percent = body.endswith("%")
         if percent:
             if not self.accept_percent:
-                raise ValueError(f"{shown} has a percent sign, which accept_percent would allow")
+                raise ValueError(f"{original} has a percent sign, which accept_percent would allow")
             body = body[:-1].strip()
-        body = self._strip_separators(body, shown)
+        body = self._strip_separators(body, original)
         try:
             number = float(body)
         except ValueError:
-            raise ValueError(shown) from None
+            raise ValueError(original) from None
         return place_between(0, 100, number) if percent and math.isfinite(number) else number
 
-    def _strip_separators(self, body: str, shown: str) -> str:
+    def _strip_separators(self, body: str, original: str) -> str:
         if not _ANY_SEPARATOR.search(body):
             return body
         if not self.accept_thousands_separators:
-            raise ValueError(f"{shown} has a separator, which accept_thousands_separators would allow")
+            raise ValueError(f"{original} has a separator, which accept_thousands_separators would allow")
         if not _GROUPED.fullmatch(body):
-            raise ValueError(f"the separators of {shown} do not group its digits by thousands")
+            raise ValueError(f"the separators of {original} do not group its digits by thousands")
         return _ANY_SEPARATOR.sub("", body)

@@ -178,8 +178,8 @@ def _default(parameter: Field[Any]) -> Any:
 
 
 def _parameter_schema(kind: Any, parameter: Field[Any]) -> dict[str, Any]:
-    given = parameter.metadata.get("json_schema")
-    tree = dict(given) if given is not None else _adapter(kind, parameter.name).json_schema()
+    own_schema = parameter.metadata.get("json_schema")
+    tree = dict(own_schema) if own_schema is not None else _adapter(kind, parameter.name).json_schema()
     tree.pop("title", None)
     return tree
 
@@ -233,8 +233,8 @@ def _explain_error(path: str, value: Any, error: ValueError) -> str:
 
 
 def _message(detail: Mapping[str, Any]) -> str:
-    places = [step for step in detail["loc"] if isinstance(step, int)]
-    where = "".join(f"[{place}]" for place in places)
+    indexes = [step for step in detail["loc"] if isinstance(step, int)]
+    where = "".join(f"[{index}]" for index in indexes)
     if detail["type"] == "missing":
         where += f".{detail['loc'][-1]}"
     return f"{where}: {requirement(detail)}" if where else requirement(detail)

@@ -113,10 +113,10 @@ _registered: Final[dict[str, type[Evaluator]]] = {}
 
 def name_of(kind: type) -> str | None:
     """Return the registry name of an evaluator class, None if it is not registered."""
-    place = f"{kind.__module__}:{kind.__qualname__}"
-    if place in _name_of or kind.__module__.startswith("dokimos."):
-        return _name_of.get(place)
-    return next((name for name, plugin in _plugins().items() if plugin.value == place), None)
+    target = f"{kind.__module__}:{kind.__qualname__}"
+    if target in _name_of or kind.__module__.startswith("dokimos."):
+        return _name_of.get(target)
+    return next((name for name, plugin in _plugins().items() if plugin.value == target), None)
 
 
 def names() -> tuple[str, ...]:
@@ -128,14 +128,14 @@ def register(name: str) -> Callable[[type[T]], type[T]]:
     """Register a class under a snake_case name of its own: `@register("politeness")`, above `@dataclass`.
 
     Raises:
-        ConfigurationError: for a name that is taken or not snake_case, or a class that is no evaluator.
+        ConfigurationError: for a name that is taken or not snake_case, or a class that is not an evaluator.
     """
 
     def add(kind: type[T]) -> type[T]:
-        place = f"{kind.__module__}:{kind.__qualname__}"
-        _check_registration(name, kind, place)
+        target = f"{kind.__module__}:{kind.__qualname__}"
+        _check_registration(name, kind, target)
         _registered[name] = kind
-        _name_of[place] = name
+        _name_of[target] = name
         return kind
 
     return add
@@ -198,15 +198,15 @@ def describe(name: str) -> EvaluatorDoc:
 def _check_names(name: str, kind: type[Evaluator], params: Mapping[str, Any]) -> None:
     from dokimos.evaluators.base import COMMON_FIELDS
 
-    known = settable_fields(kind)
+    fields_by_name = settable_fields(kind)
     for key in params:
-        if key not in known:
-            hint = _nearest(str(key), known)
-            own = ", ".join(sorted(known, key=lambda field: field in COMMON_FIELDS))
+        if key not in fields_by_name:
+            hint = _nearest(str(key), fields_by_name)
+            own = ", ".join(sorted(fields_by_name, key=lambda field: field in COMMON_FIELDS))
             raise ConfigurationError(
                 f"{name}.{key}: there is no such parameter.{hint} Parameters: {own}.", setting=str(key)
             )
-    missing = [f for key, f in known.items() if is_required(f) and key not in params]
+    missing = [f for key, f in fields_by_name.items() if is_required(f) and key not in params]
     if missing:
         raise ConfigurationError(f"{name}: missing the parameter {describe_missing(missing)}.")
 
@@ -244,13 +244,13 @@ def _load(plugin: EntryPoint) -> type[Evaluator]:
     return cast("type[Evaluator]", kind)
 
 
-def _check_registration(name: str, kind: Any, place: str) -> None:
+def _check_registration(name: str, kind: Any, target: str) -> None:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"An evaluator's name must be in snake_case, not {name!r}.")
     _check_kind(name, kind)
-    taken = name in BUILT_IN or (name in _registered and _name_of.get(place) != name)
-    if taken:
-        raise ConfigurationError(f"There is an evaluator {name!r} already; choose another name for {place}.")
+    is_taken = name in BUILT_IN or (name in _registered and _name_of.get(target) != name)
+    if is_taken:
+        raise ConfigurationError(f"There is an evaluator {name!r} already; choose another name for {target}.")
 
 
 def _check_kind(name: str, kind: Any) -> None:
@@ -261,11 +261,11 @@ def _check_kind(name: str, kind: Any) -> None:
 
 
 def nearest(name: str) -> str | None:
-    """Return the registered name that a text is near to, such as that of a class, None where none is."""
+    """Return the registered name nearest to a text, such as the name of a class; None where none is near."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return next(iter(get_close_matches(words, names(), n=1)), None)
 
 
-def _nearest(name: str, known: Any, *, most: int = 1) -> str:
-    near = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(known), n=most)
+def _nearest(name: str, choices: Any, *, most: int = 1) -> str:
+    near = get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), list(choices), n=most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

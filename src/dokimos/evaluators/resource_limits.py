@@ -60,7 +60,7 @@ class Length(Evaluator):
         metadata = {"length": length, "unit": self.unit}
         found = f"The output has {length} {self.unit if length != 1 else self.unit[:-1]}"
         if self.min is not None and length < self.min:
-            return Score(0.0, f"{found}, fewer than the {self.min} wanted.", metadata=metadata)
+            return Score(0.0, f"{found}, fewer than the {self.min} required.", metadata=metadata)
         if self.max is not None and length > self.max:
             return Score(0.0, f"{found}, more than the {self.max} allowed.", metadata=metadata)
         return Score(1.0, f"{found}, which is within the limits.", metadata=metadata)

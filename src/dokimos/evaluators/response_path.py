@@ -59,8 +59,8 @@ def _tree(output: Any) -> Any:
     try:
         return json.loads(output)
     except (ValueError, RecursionError):
-        shown = output if len(output) <= 80 else f"{output[:80]}…"
-        raise UnusableOutputError(f"The output is not JSON: {shown!r}.") from None
+        excerpt = output if len(output) <= 80 else f"{output[:80]}…"
+        raise UnusableOutputError(f"The output is not JSON: {excerpt!r}.") from None
 
 
 def _walk(tree: Any, path: str) -> Any:
@@ -77,8 +77,8 @@ def _field(tree: Any, name: str, here: str) -> Any:
             f"The output has {_kind(tree)} at {_place(here)}, not an object with {name!r}."
         )
     if name not in tree:
-        known = ", ".join(sorted(tree)) or "none"
-        raise UnusableOutputError(f"The output has no {name!r} at {_place(here)}; its keys are: {known}.")
+        keys = ", ".join(sorted(tree)) or "none"
+        raise UnusableOutputError(f"The output has no {name!r} at {_place(here)}; its keys are: {keys}.")
     return tree[name]
 
 

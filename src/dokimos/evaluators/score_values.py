@@ -61,7 +61,7 @@ def label_instead(outcome: Any) -> str:
     """Return the line to write in the place of one that returns a text, "" for anything else."""
     if not isinstance(outcome, str):
         return ""
-    return f" A label stands beside a number: Score(1.0, label={outcome!r:.40})."
+    return f" A label accompanies a number: Score(1.0, label={outcome!r:.40})."
 
 
 def score_instead(result: EvalResult) -> str:

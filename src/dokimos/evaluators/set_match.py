@@ -1,4 +1,4 @@
-"""Comparing two collections without regard to order."""
+"""`SetMatch`: compare two collections, ignoring order and duplicates."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class SetMatch(Evaluator):
     expected_key: str = OUTPUT
     """The key of the collection in the expected outputs."""
     separator: str | None = None
-    """Split text at this, such as "," or a line end, and trim the parts; empty ones are left out."""
+    """Split text at this, such as "," or a line end, and strip the parts; empty ones are dropped."""
     ignore_case: bool = False
-    """Compare texts without regard to upper and lower case."""
+    """Ignore upper and lower case in texts."""
     threshold: float | None = 1.0
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _wrong(owner: object, field: str, value: Any, wanted: str) -> ConfigurationError:
+def _wrong(owner: object, field: str, value: Any, requirement: str) -> ConfigurationError:
     name = getattr(owner, "name", None) or type(owner).__name__
     setting = field.partition("[")[0]
-    return ConfigurationError(f"{name}: {field} must be {wanted}, not {quote(value)}.", setting=setting)
+    return ConfigurationError(f"{name}: {field} must be {requirement}, not {quote(value)}.", setting=setting)

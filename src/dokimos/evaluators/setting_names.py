@@ -17,7 +17,7 @@ def is_required(parameter: Field[Any]) -> bool:
     return parameter.default is MISSING and parameter.default_factory is MISSING
 
 
-def check_settings(kind: Any, positional: int, given: Mapping[str, Any]) -> None:
+def check_settings(kind: Any, positional: int, arguments: Mapping[str, Any]) -> None:
     """Raise `TypeError` for a setting that a class does not have, naming the nearest, or one that it lacks.
 
     Args:
@@ -26,20 +26,20 @@ def check_settings(kind: Any, positional: int, given: Mapping[str, Any]) -> None
         given: Those that are given by name.
     """
     declared = kind.__dataclass_fields__
-    if given.keys() <= declared.keys() and all(
-        name in given or not is_required(field) for name, field in declared.items()
+    if arguments.keys() <= declared.keys() and all(
+        name in arguments or not is_required(field) for name, field in declared.items()
     ):
         return  # without a look at the signature, which takes its time
     _, *parameters = inspect.signature(kind.__init__).parameters.values()
-    known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    settings = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if all(p.kind is not p.VAR_KEYWORD for p in parameters):
-        for setting in given:
-            if setting not in known:
-                near = get_close_matches(setting, known, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
+        for setting in arguments:
+            if setting not in settings:
+                near = get_close_matches(setting, settings, n=1)
+                hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(settings)}."
                 raise TypeError(f"{kind.__name__} has no setting {setting!r}. {hint}")
-    needed = {p.name for p in parameters[positional:] if p.default is p.empty and p.name in known}
-    missing = [f for f in fields(kind) if f.name in needed and f.name not in given]
+    needed = {p.name for p in parameters[positional:] if p.default is p.empty and p.name in settings}
+    missing = [f for f in fields(kind) if f.name in needed and f.name not in arguments]
     if missing:
         raise TypeError(f"{kind.__name__} needs {describe_missing(missing)}.")
 

@@ -1,4 +1,4 @@
-"""Comparing the output with the expected value as JSON structures."""
+"""`StructuralMatch`: compare the output with the expected value as JSON structures."""
 
 from __future__ import annotations
 
@@ -176,9 +176,9 @@ class _Walk:
                 matched += leaves
             else:
                 self._differ(f"{path}[{index}]", element, _MISSING)
-        taken = set(pairs.values())
+        paired = set(pairs.values())
         for index, element in enumerate(actual):
-            if index not in taken:
+            if index not in paired:
                 self._differ(f"{path}[{index}]", _MISSING, element)
         return matched, total
 

@@ -25,7 +25,7 @@ _ASCII_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, kw_only=True)
 class ExactMatch(Evaluator):
-    """Passes when the text of the output is the expected text, to the letter.
+    """Passes when the text of the output equals the expected text, character by character.
 
     Example:
         >>> ExactMatch().evaluate(EvalTestCase.of("Capital of France?", "Paris", "Paris")).score
@@ -46,10 +46,10 @@ class ExactMatch(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Equality(Evaluator):
-    """Passes when the output is the expected text, after letting go of what you say does not matter.
+    """Passes when the output is the expected text, after both are normalized as the parameters say.
 
-    In this order: case (full case folding, so "ß" is "ss"), the 32 ASCII punctuation characters, white space.
-    Unicode is not normalised.
+    Normalization ignores, in this order: case (full case folding, so "ß" is "ss"), the 32 ASCII punctuation
+    characters, and runs of white space. Unicode is not normalized.
 
     Example:
         >>> case = EvalTestCase.of("Capital of France?", " PARIS!", "Paris")
@@ -61,11 +61,11 @@ class Equality(Evaluator):
     requires = ("actual_output", "expected_output")
 
     ignore_case: bool = False
-    """Compare without regard to upper and lower case."""
+    """Ignore upper and lower case."""
     strip_whitespace: bool = False
-    """Trim both texts and take every run of white space for one blank."""
+    """Strip both texts, and treat every run of white space as one blank."""
     strip_punctuation: bool = False
-    """Leave out ASCII punctuation."""
+    """Ignore ASCII punctuation."""
     threshold: float | None = 1.0
 
     def score(self, case: EvalTestCase) -> Score:
@@ -85,7 +85,7 @@ class Equality(Evaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class Regex(Evaluator):
-    """Passes when the pattern is found in the output, or, negated, when it is not.
+    """Passes when a regular expression matches in the output, or with `negate` when it does not.
 
     A search that is not decided after 2 s of CPU time is an error. In a thread, such as a notebook's, and on
     Windows nothing can end it: write repeats within repeats as possessive (`(a++)+`) or atomic (`(?>a+)`).
@@ -102,7 +102,7 @@ class Regex(Evaluator):
     pattern: str
     """A regular expression in Python's syntax; `(?m)` and `(?s)` at its start work."""
     ignore_case: bool = False
-    """Match without regard to upper and lower case."""
+    """Ignore upper and lower case."""
     full_match: bool = False
     """The whole output must match, not only a part of it."""
     negate: bool = False
@@ -166,7 +166,7 @@ class Contains(Evaluator):
     mode: Literal["any", "all", "none"] = "any"
     """How many of them must be there."""
     ignore_case: bool = False
-    """Look without regard to upper and lower case."""
+    """Ignore upper and lower case."""
     threshold: float | None = 1.0
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class Levenshtein(Evaluator):
     requires = ("actual_output", "expected_output")
 
     ignore_case: bool = False
-    """Compare without regard to upper and lower case."""
+    """Ignore upper and lower case."""
 
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = case.expected_output or "", case.actual_output or ""

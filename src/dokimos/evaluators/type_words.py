@@ -61,10 +61,10 @@ def describe_type(hint: Any) -> str:
 
 
 def _union(arguments: Sequence[Any]) -> str:
-    known = list(dict.fromkeys(describe_type(each) for each in arguments if each is not type(None)))
-    if "judge" in known or "embedder" in known:
-        known = [each for each in known if each in ("judge", "embedder")]
-    text = " or ".join(known)
+    words = list(dict.fromkeys(describe_type(each) for each in arguments if each is not type(None)))
+    if "judge" in words or "embedder" in words:
+        words = [each for each in words if each in ("judge", "embedder")]
+    text = " or ".join(words)
     return f"{text}, or nothing" if type(None) in arguments else text
 
 
@@ -72,8 +72,8 @@ def _list(arguments: Sequence[Any]) -> str:
     if not arguments:
         return "list"
     if len(arguments) > 1 and arguments[1] is not Ellipsis:
-        kinds = {describe_type(each) for each in arguments}
-        return f"{len(arguments)} {_plural(kinds.pop())}" if len(kinds) == 1 else "list"
+        words = {describe_type(each) for each in arguments}
+        return f"{len(arguments)} {_plural(words.pop())}" if len(words) == 1 else "list"
     return f"list of {_plural(describe_type(arguments[0]))}"
 
 

@@ -169,7 +169,7 @@ def test_a_label_may_be_an_expected_output_under_any_key():
 
 @pytest.mark.parametrize("label", ["perhaps", 3, -0.1, float("nan"), [True]])
 def test_an_unreadable_label_names_its_row(label):
-    with pytest.raises(DatasetError, match=r"q7: the label .* is no bool, number in 0\.\.1 or known word"):
+    with pytest.raises(DatasetError, match=r"q7: the label .* is not a bool, a number in 0\.\.1 or"):
         calibrate(ReadsScore(), [*table(10, 0, 0, 10), row(0.9, label, id="q7")])
 
 

@@ -124,7 +124,7 @@ def test_an_enum_of_texts_is_a_key_and_a_label():
     [
         (float("nan"), "which is not in 0..1"),
         (1.5, "which is not in 0..1"),
-        ("good", "A label stands beside a number: Score(1.0, label='good')"),
+        ("good", "A label accompanies a number: Score(1.0, label='good')"),
         ({"tone": 1.0}, "Scores cannot be nested"),
         ([1.0], "not list"),
         (EvalResult("x", 1.0), "must return a Score, not an EvalResult"),

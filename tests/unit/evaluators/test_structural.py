@@ -165,7 +165,7 @@ def test_prose_where_an_object_was_expected_scores_0_and_says_so():
 @pytest.mark.parametrize(
     ("actual", "why"),
     [
-        ('{"a": 1, "a": 1}', "'a' is there twice"),
+        ('{"a": 1, "a": 1}', "'a' occurs twice"),
         ('{"a": NaN}', "non-finite"),
         ({"a": float("inf")}, "non-finite"),
         ("1e99999999999999999999", "out of range"),

@@ -85,33 +85,33 @@ def read_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read_value(value, str(name), may_be_absent=True) for name, value in arguments.items()}
 
 
-def read_value(value: Any, place: str, *, may_be_absent: bool = False) -> Any:
+def read_value(value: Any, location: str, *, may_be_absent: bool = False) -> Any:
     """Return a value with `AcceptedValues` for the forms in it. Raises `ConfigurationError`."""
     if isinstance(value, Mapping):
         if not _is_form(value):
             return {
-                key: read_value(each, f"{place}.{key}", may_be_absent=True) for key, each in value.items()
+                key: read_value(each, f"{location}.{key}", may_be_absent=True) for key, each in value.items()
             }
         ((form, content),) = value.items()
         if form == LITERAL:
             return content
         if form == ONE_OF:
-            return AcceptedValues(_options(content, place))
+            return AcceptedValues(_options(content, location))
         if not may_be_absent:
-            raise ConfigurationError(f'{place}: "{OPTIONAL}" has no meaning here; {_HINT}.')
-        return AcceptedValues(_options(content[ONE_OF], place), may_be_absent=True)
+            raise ConfigurationError(f'{location}: "{OPTIONAL}" has no meaning here; {_HINT}.')
+        return AcceptedValues(_options(content[ONE_OF], location), may_be_absent=True)
     if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
-        return [read_value(each, f"{place}[{index}]") for index, each in enumerate(value)]
+        return [read_value(each, f"{location}[{index}]") for index, each in enumerate(value)]
     return value
 
 
-def _options(content: Any, place: str) -> tuple[Any, ...]:
+def _options(content: Any, location: str) -> tuple[Any, ...]:
     if not isinstance(content, list | tuple) or not content:
         raise ConfigurationError(
-            f'{place}: "{ONE_OF}" takes a list of accepted values that is not empty, not {quote(content)}; '
+            f'{location}: "{ONE_OF}" takes a list of at least one accepted value, not {quote(content)}; '
             f"{_HINT}."
         )
-    return tuple(read_value(each, f"{place}.{ONE_OF}[{index}]") for index, each in enumerate(content))
+    return tuple(read_value(each, f"{location}.{ONE_OF}[{index}]") for index, each in enumerate(content))
 
 
 def _hold_form(values: Iterable[Any]) -> bool:
@@ -176,17 +176,17 @@ def every_alternative(value: Any) -> list[Any]:
 
 
 def _joined(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:
-    known = [part for part in parts if part is not None]
-    joined = [*([ABSENT] if may_be_absent else []), *chain.from_iterable(known)]
-    return None if len(known) < len(parts) or len(joined) > most else joined
+    expandable = [part for part in parts if part is not None]
+    joined = [*([ABSENT] if may_be_absent else []), *chain.from_iterable(expandable)]
+    return None if len(expandable) < len(parts) or len(joined) > most else joined
 
 
 def _choices(parts: list[list[Any] | None], most: int) -> list[tuple[Any, ...]] | None:
     """Return every way to take one of each list, None where there are too many or a list is unknown."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts) or math.prod(map(len, known)) > most:
+    expandable = [part for part in parts if part is not None]
+    if len(expandable) < len(parts) or math.prod(map(len, expandable)) > most:
         return None
-    return list(product(*known))
+    return list(product(*expandable))
 
 
 def _entries(keys: Iterable[Any], values: Iterable[Any]) -> dict[Any, Any]:
@@ -198,8 +198,8 @@ def describe_expected(value: Any) -> str:
     if not isinstance(value, AcceptedValues):
         return quote(as_data(value))
     options = format_list([as_data(each) for each in value.values])
-    wanted = f"one of {options}" if len(value.values) > 1 else options
-    return f"{wanted} or nothing" if value.may_be_absent else wanted
+    text = f"one of {options}" if len(value.values) > 1 else options
+    return f"{text} or nothing" if value.may_be_absent else text
 
 
 def as_data(value: Any) -> Any:

@@ -69,7 +69,7 @@ ARGUMENTS_SCHEMA: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ArgumentMatcher:
-    """Compares arguments by their structure: 1 equals 1.0, texts are compared as they are unless told.
+    """Compares arguments by their structure: 1 equals 1.0, and texts are equal only if every character is.
 
     Maps inside the arguments have the same keys whatever the mode; lists are in the same order.
 
@@ -86,7 +86,7 @@ class ArgumentMatcher:
     trim_strings: bool = False
     """Leave out white space at both ends of texts."""
     ignore_case: bool = False
-    """Compare texts without regard to upper and lower case."""
+    """Ignore upper and lower case in texts."""
     arguments: Mapping[str, ValueMatching] = field(default_factory=dict)
     """Matchers for single arguments by name, such as {"city": {"fuzzy": 0.8}, "nights": {"range": [1, 7]}};
     the mode goes for the others."""
@@ -97,7 +97,7 @@ class ArgumentMatcher:
             raise ConfigurationError(
                 f"ArgumentMatcher: arguments must be a map of argument names, not {quote(self.arguments)}."
             )
-        _ = self._matchers  # what is wrong with them is said now
+        _ = self._matchers  # validates now, not at the first case
 
     def __call__(self, expected: Arguments, actual: Arguments) -> bool:
         """Say whether the actual arguments will do; the expected ones may hold accepted values as data."""
@@ -153,21 +153,21 @@ class ArgumentMatcher:
         return same_mapping(expected, actual, self._normalise)
 
     def _with_matchers(self, expected: Arguments, actual: Arguments) -> bool:
-        settled = set()
+        matched_names = set()
         for name, matcher in self._matchers.items():
-            wanted, given = expected.get(name, ABSENT), actual.get(name, ABSENT)
-            if wanted is ABSENT and matcher.needs_expected:
+            expected_value, actual_value = expected.get(name, ABSENT), actual.get(name, ABSENT)
+            if expected_value is ABSENT and matcher.needs_expected:
                 continue
-            settled.add(name)
-            if not self._suits(matcher, wanted, given):
+            matched_names.add(name)
+            if not self._suits(matcher, expected_value, actual_value):
                 return False
-        return self._by_mode(_without(expected, settled), _without(actual, settled))
+        return self._by_mode(_without(expected, matched_names), _without(actual, matched_names))
 
-    def _suits(self, matcher: ValueMatcher, wanted: Any, given: Any) -> bool:
+    def _suits(self, matcher: ValueMatcher, expected_value: Any, actual_value: Any) -> bool:
         may_be_absent = self._canonical_mode == "superset" or (
-            isinstance(wanted, AcceptedValues) and wanted.may_be_absent
+            isinstance(expected_value, AcceptedValues) and expected_value.may_be_absent
         )
-        return (given is ABSENT and may_be_absent) or matcher.matches(wanted, given)
+        return (actual_value is ABSENT and may_be_absent) or matcher.matches(expected_value, actual_value)
 
     def _fits(self, name: str, expected: Arguments, actual: Arguments) -> bool:
         matcher = self._matchers.get(name)
@@ -180,12 +180,14 @@ class ArgumentMatcher:
             return f"{name} is missing"
         if name not in expected and name not in self._matchers:
             return f"{name} is not expected"
-        wanted = describe_expected(expected[name]) if name in expected else ""
+        expectation = describe_expected(expected[name]) if name in expected else ""
         if name in self._matchers:
             form = quote(_describe_matching(self.arguments[name]))
-            wanted = f"{form} of {wanted}" if wanted and self._matchers[name].needs_expected else form
+            expectation = (
+                f"{form} of {expectation}" if expectation and self._matchers[name].needs_expected else form
+            )
         hint = hint_literal(expected.get(name, ABSENT), actual[name])
-        return f"{name} is {quote(actual[name])}, expected {wanted}{hint}"
+        return f"{name} is {quote(actual[name])}, expected {expectation}{hint}"
 
     @property
     def _canonical_mode(self) -> ArgumentMode:
@@ -240,10 +242,10 @@ def ignores_arguments(check: ArgumentCheck) -> bool:
 
 
 def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
-    known = {f.name for f in fields(ArgumentMatcher)}
-    unknown = sorted(str(key) for key in options if key not in known)
+    option_names = {f.name for f in fields(ArgumentMatcher)}
+    unknown = sorted(str(key) for key in options if key not in option_names)
     if unknown:
-        allowed = ", ".join(sorted(known))
+        allowed = ", ".join(sorted(option_names))
         raise ConfigurationError(f"An argument matcher has no option {unknown[0]!r}; it has {allowed}.")
     return ArgumentMatcher(**options)
 

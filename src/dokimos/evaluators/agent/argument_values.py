@@ -93,14 +93,14 @@ def same_mapping(
 def _same_entries(
     expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None
 ) -> bool:
-    left_out = 0
+    omitted = 0
     for key, value in expected.items():
         other = actual.get(key, ABSENT)
         if value is not other and not same_value(value, other, normalise):
             return False
         if other is ABSENT:
-            left_out += 1
-    return len(expected) - left_out == len(actual)
+            omitted += 1
+    return len(expected) - omitted == len(actual)
 
 
 def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:

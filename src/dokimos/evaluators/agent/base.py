@@ -157,15 +157,15 @@ def read_tools(owner: object, tools: Any) -> tuple[ToolDefinition, ...] | None:
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise ConfigurationError(f"{name}: tools must be a list of tools, not {quote(tools)}.")
     what = f"{name}: the tool"
-    given = [import_object(tool, what) if isinstance(tool, str) else tool for tool in tools]
+    items = [import_object(tool, what) if isinstance(tool, str) else tool for tool in tools]
     try:
-        found = tool_definitions_from(given, key="tools")
+        found = tool_definitions_from(items, key="tools")
     except EvaluationError as error:
         raise ConfigurationError(f"{name}: {error}") from None
     by_name: dict[str, ToolDefinition] = {}
     for tool in found:
         if by_name.setdefault(tool.name, tool) != tool:
-            raise ConfigurationError(f"{name}: two of the tools are called {tool.name!r}.")
+            raise ConfigurationError(f"{name}: two tools have the same name, {tool.name!r}.")
     return found
 
 

@@ -132,8 +132,8 @@ def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> int:
     index = _Index(columns, matcher)
     full = (1 << len(columns)) - 1
     row = full
-    for wanted in expected[start : len(expected) - end]:
-        matches = row & index.bits(wanted)
+    for expected_call in expected[start : len(expected) - end]:
+        matches = row & index.bits(expected_call)
         row = ((row + matches) | (row - matches)) & full
     return start + len(columns) - row.bit_count() + end
 
@@ -157,12 +157,12 @@ def explain_nearest(expected: Calls, actual: Calls, matcher: CallMatcher) -> str
 
     Returns: A clause such as "convert: unit is 'm', expected 'km'"; empty where there is no such call.
     """
-    for wanted in expected:
-        named = [call for call in actual if call.name == wanted.name][:_FEW]
-        faults = min((matcher.explain(wanted, call) for call in named), key=len, default=[])
+    for expected_call in expected:
+        named = [call for call in actual if call.name == expected_call.name][:_FEW]
+        faults = min((matcher.explain(expected_call, call) for call in named), key=len, default=[])
         if faults:
             more = f" and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
-            return f"{wanted.name}: {', '.join(faults[:_MOST_FAULTS])}{more}"
+            return f"{expected_call.name}: {', '.join(faults[:_MOST_FAULTS])}{more}"
     return ""
 
 
@@ -172,12 +172,12 @@ def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, 
     found: dict[int, int] = {}
     for index, call in enumerate(expected):
         try:
-            place = free.index((call.name, call.arguments))
+            match_index = free.index((call.name, call.arguments))
         except Exception:  # there is none, or a value of somebody else's cannot be compared
             continue
-        if check(call, actual[place]):
-            found[index] = place
-            free[place] = None
+        if check(call, actual[match_index]):
+            found[index] = match_index
+            free[match_index] = None
     return found
 
 
@@ -188,11 +188,11 @@ def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[in
     unkeyed = {call.name for call, key in zip(expected, keys, strict=True) if key is None}
     found: dict[int, int] = {}
     for by_name in (False, True):
-        for place, (call, key) in enumerate(zip(expected, keys, strict=True)):
+        for position, (call, key) in enumerate(zip(expected, keys, strict=True)):
             if call.name not in unkeyed and isinstance(key, str) is by_name:
-                index.take(key, place, found)
-    rest = [place for place, call in enumerate(expected) if call.name in unkeyed]
-    return {**found, **maximum_matching(rest, lambda place: index.fitting(expected[place]))}
+                index.take(key, position, found)
+    rest = [position for position, call in enumerate(expected) if call.name in unkeyed]
+    return {**found, **maximum_matching(rest, lambda position: index.fitting(expected[position]))}
 
 
 class _Index:
@@ -203,15 +203,15 @@ class _Index:
         self._matcher = matcher
         self._places: dict[Hashable, list[int]] = {}
         self._unkeyed: set[str] = set()
-        for place, call in enumerate(actual):
-            self._places.setdefault(call.name, []).append(place)
+        for position, call in enumerate(actual):
+            self._places.setdefault(call.name, []).append(position)
             if not _is_readable(call):
                 continue
             key = matcher.key(call, expected=False)
             if key is None:
                 self._unkeyed.add(call.name)
             elif key != call.name:
-                self._places.setdefault(key, []).append(place)
+                self._places.setdefault(key, []).append(position)
         self._bits: dict[Hashable, int] = {}
         self._compared: dict[int, list[int]] = {}
         self._next: dict[Hashable, int] = {}
@@ -227,36 +227,36 @@ class _Index:
         key = self.key(expected)
         if key is not None:
             return self._places.get(key, ())
-        known = self._compared.get(id(expected))
-        if known is None:
-            known = self._compared[id(expected)] = self._find(expected)
-        return known
+        positions = self._compared.get(id(expected))
+        if positions is None:
+            positions = self._compared[id(expected)] = self._find(expected)
+        return positions
 
     def _find(self, expected: ToolCall) -> list[int]:
         keys = None if expected.name in self._unkeyed else self._matcher.keys(expected)
         if keys is not None:
-            return sorted({place for key in keys for place in self._places.get(key, ())})
+            return sorted({position for key in keys for position in self._places.get(key, ())})
         named = self._places.get(expected.name, ())
-        return [place for place in named if self._matcher(expected, self._actual[place])]
+        return [position for position in named if self._matcher(expected, self._actual[position])]
 
     def bits(self, expected: ToolCall) -> int:
         """Return the same places as bits of a number."""
         key = self.key(expected)
         if key is None:
             key = id(expected)
-        known = self._bits.get(key)
-        if known is None:
-            known = self._bits[key] = sum(1 << place for place in self.fitting(expected))
-        return known
+        cached_bits = self._bits.get(key)
+        if cached_bits is None:
+            cached_bits = self._bits[key] = sum(1 << position for position in self.fitting(expected))
+        return cached_bits
 
-    def take(self, key: Hashable, place: int, found: dict[int, int]) -> None:
+    def take(self, key: Hashable, expected_index: int, found: dict[int, int]) -> None:
         """Pair an expected call with the first call under a key that nobody took, if there is one."""
-        places = self._places.get(key, ())
-        for number in range(self._next.get(key, 0), len(places)):
+        positions = self._places.get(key, ())
+        for number in range(self._next.get(key, 0), len(positions)):
             self._next[key] = number + 1
-            if places[number] not in self._taken:
-                self._taken.add(places[number])
-                found[place] = places[number]
+            if positions[number] not in self._taken:
+                self._taken.add(positions[number])
+                found[expected_index] = positions[number]
                 return
 
 

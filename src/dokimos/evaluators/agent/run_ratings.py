@@ -38,8 +38,8 @@ class RatedRun(JudgedEvaluator):
         require_keys(self, inputs="input_key")
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
-        said = section("User Input", render_value(input_of(case.inputs, self.input_key)))
-        material = "\n".join(part for part in (said, *self.material(case)) if part)
+        user_input = section("User Input", render_value(input_of(case.inputs, self.input_key)))
+        material = "\n".join(part for part in (user_input, *self.material(case)) if part)
         prompt = rating_prompt(self.question, material, self._scale, reasoned=self.include_reason)
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
 

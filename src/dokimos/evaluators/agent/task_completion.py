@@ -118,7 +118,7 @@ class TaskCompletion(JudgedEvaluator):
             number_lines("Tasks", tasks),
             count=len(tasks),
             noun="task",
-            wanted="the task, a reason of a few words, and whether it was completed (true or false)",
+            contents="the task, a reason of a few words, and whether it was completed (true or false)",
         )
 
     def _calls(self, case: EvalTestCase) -> str:
@@ -128,6 +128,6 @@ class TaskCompletion(JudgedEvaluator):
 
 
 def _dialog(case: EvalTestCase, key: str) -> str:
-    said = text_form(input_of(case.inputs, key)) or ""
+    user_input = text_form(input_of(case.inputs, key)) or ""
     answer = case.actual_output
-    return f"User: {said}\nAgent: {answer}" if answer and answer.strip() else said
+    return f"User: {user_input}\nAgent: {answer}" if answer and answer.strip() else user_input

@@ -36,7 +36,7 @@ class GroundingVerdicts:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolArgumentHallucination(JudgedEvaluator):
-    """Share of the tool calls whose arguments can be derived from what the agent had been told by then.
+    """Share of the tool calls whose arguments are grounded in what the agent knew when it made the call.
 
     That is the user's input and the results of earlier calls. 1 where there are no calls. One call of the
     judge.
@@ -85,15 +85,15 @@ class ToolArgumentHallucination(JudgedEvaluator):
         return Score(grounded / len(calls), reason, metadata={"verdicts": recorded})
 
 
-def _prompt(said: str, calls: Sequence[ToolCall]) -> str:
+def _prompt(user_input: str, calls: Sequence[ToolCall]) -> str:
     return verdict_prompt(
         "An agent made tool calls for a user, in this order; what follows -> is the result. For each call, "
         "say whether all of its arguments are grounded: stated in or derived from the user's input or the "
         "results of EARLIER calls. Converting units, formats and well-known names (New York to NYC) is "
         "derivation, and so is a usual default; a value that the agent must have made up is not grounded.",
-        section("User Input", said),
+        section("User Input", user_input),
         calls_section(calls),
         count=len(calls),
         noun="call",
-        wanted="a reason of a few words, and whether its arguments are grounded (true or false)",
+        contents="a reason of a few words, and whether its arguments are grounded (true or false)",
     )

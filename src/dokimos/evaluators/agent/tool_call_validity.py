@@ -41,7 +41,7 @@ _validators: OrderedDict[tuple[int, bool], tuple[ToolDefinition, Validator]] = O
 class ToolCallValidity(CallsEvaluator):
     """Share of the tool calls whose tool exists and whose arguments are valid under its JSON Schema.
 
-    1 where there are no calls. Arguments that are no JSON object make a call invalid. The tools are those
+    1 where there are no calls. Arguments that are not a JSON object make a call invalid. The tools are those
     that the evaluator is given, else those in the case's metadata, else those in its outputs.
 
     Example:
@@ -93,7 +93,7 @@ def find_call_errors(
         others = f", only {format_list(tuple(tools))}" if tools else ", nor any other"
         return (f"there is no tool {call.name!r}{others}",)
     if call.invalid_arguments is not None:
-        return (f"the arguments are no JSON object: {quote(call.invalid_arguments)}",)
+        return (f"the arguments are not a JSON object: {quote(call.invalid_arguments)}",)
     if call.metadata and _takes_arguments(tool):
         require_arguments((call,))
     validator = _validator_of(tool, strict)
@@ -111,9 +111,9 @@ def _takes_arguments(tool: ToolDefinition) -> bool:
 
 def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:
     key = (id(tool), strict)
-    known = _validators.get(key)
-    if known is not None and known[0] is tool:
-        return known[1]
+    cached = _validators.get(key)
+    if cached is not None and cached[0] is tool:
+        return cached[1]
     schema = _strict(tool.input_schema) if strict else tool.input_schema
     try:
         # With "properties", if only empty, what is not allowed is named.
@@ -145,6 +145,6 @@ def _reason(calls: Sequence[ToolCall], errors: Sequence[tuple[str, ...]]) -> str
         return (
             "The only tool call is valid." if len(calls) == 1 else f"All {len(calls)} tool calls are valid."
         )
-    shown = "; ".join(f"{call.name}: {found[0]}" for call, found in wrong[:_SHOWN_CALLS])
+    examples = "; ".join(f"{call.name}: {found[0]}" for call, found in wrong[:_SHOWN_CALLS])
     more = f"; and {len(wrong) - _SHOWN_CALLS} more" if len(wrong) > _SHOWN_CALLS else ""
-    return f"{len(wrong)} of {pluralize(len(calls), 'tool call')} not valid: {shown}{more}."
+    return f"{len(wrong)} of {pluralize(len(calls), 'tool call')} not valid: {examples}{more}."

@@ -56,7 +56,7 @@ class ToolCorrectness(ExpectedCallsEvaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_option(self, "match", self.match, get_args(CorrectnessMatch))
-        _ = self._matcher  # what is wrong with it is said now
+        _ = self._matcher  # validates now, not at the first case
 
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = self.both(case)
@@ -74,8 +74,8 @@ class ToolCorrectness(ExpectedCallsEvaluator):
         require_compared_arguments(expected, actual, self._matcher)
         paired = call_matching.pairs(expected, actual, self._matcher)
         missing = [call for index, call in enumerate(expected) if index not in paired]
-        made = set(paired.values())
-        redundant = [call for index, call in enumerate(actual) if index not in made]
+        matched = set(paired.values())
+        redundant = [call for index, call in enumerate(actual) if index not in matched]
         value = f1(len(paired), len(actual), len(expected))
         reason = _reason(names_of(missing), names_of(redundant), "calls")
         difference = call_matching.explain_nearest(missing, redundant, self._matcher)
@@ -85,10 +85,10 @@ class ToolCorrectness(ExpectedCallsEvaluator):
 
 
 def _by_names(expected: Calls, actual: Calls) -> Score:
-    wanted, used = dict.fromkeys(names_of(expected)), dict.fromkeys(names_of(actual))
-    correct = [name for name in used if name in wanted]
-    found = _differences(wanted, used)
-    value = f1(len(correct), len(used), len(wanted))
+    expected_names, used = dict.fromkeys(names_of(expected)), dict.fromkeys(names_of(actual))
+    correct = [name for name in used if name in expected_names]
+    found = _differences(expected_names, used)
+    value = f1(len(correct), len(used), len(expected_names))
     return Score(
         value,
         _reason(found["missingTools"], found["redundantTools"], "tools"),
@@ -97,25 +97,25 @@ def _by_names(expected: Calls, actual: Calls) -> Score:
 
 
 def _by_order(expected: Calls, actual: Calls) -> Score:
-    wanted, used = names_of(expected), names_of(actual)
+    expected_names, used = names_of(expected), names_of(actual)
     length = call_matching.in_order(expected, actual, CallMatcher(BY_NAME))
-    longest = max(len(wanted), len(used))
-    found = _differences(dict.fromkeys(wanted), dict.fromkeys(used))
+    longest = max(len(expected_names), len(used))
+    found = _differences(dict.fromkeys(expected_names), dict.fromkeys(used))
     value = length / longest if longest else 1.0
     if value == 1 or any(found.values()):
         reason = _reason(found["missingTools"], found["redundantTools"], "tools")
     else:
         reason = (
             f"The order or number of the calls differs: {length} of {pluralize(longest, 'call')} in common "
-            f"order; called {format_list(used)}, expected {format_list(wanted)}."
+            f"order; called {format_list(used)}, expected {format_list(expected_names)}."
         )
     return Score(value, reason, metadata={"lcsLength": length, **found})
 
 
-def _differences(wanted: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, list[str]]:
+def _differences(expected: Mapping[str, Any], used: Mapping[str, Any]) -> dict[str, list[str]]:
     return {
-        "redundantTools": [name for name in used if name not in wanted],
-        "missingTools": [name for name in wanted if name not in used],
+        "redundantTools": [name for name in used if name not in expected],
+        "missingTools": [name for name in expected if name not in used],
     }
 
 

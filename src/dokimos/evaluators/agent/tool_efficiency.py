@@ -36,7 +36,7 @@ class ToolEfficiency(CallsEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._matcher  # what is wrong with it is said now
+        _ = self._matcher  # validates now, not at the first case
 
     def score(self, case: EvalTestCase) -> Score:
         calls = read_calls(case, self.tool_calls_key)

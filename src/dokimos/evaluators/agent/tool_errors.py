@@ -49,7 +49,7 @@ class ToolErrors(CallsEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._detects  # what is wrong with it is said now
+        _ = self._detects  # validates now, not at the first case
 
     def score(self, case: EvalTestCase) -> Score:
         calls = read_calls(case, self.tool_calls_key)

@@ -78,7 +78,7 @@ class ToolGraph(CallsEvaluator):
     after a failed call the same tool again, or no more calls, or a tool that is named there, for all tools or
     some ("tools"), with at most "max_retries" in a row."""
     edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Which tools may come right after which; a tool that is no key here may come last only."""
+    """Which tools may come right after which; a tool that is not a key here may only come last."""
     start: Sequence[str] = ()
     """The tools that the first call may be of."""
     end: Sequence[str] = ()
@@ -100,10 +100,10 @@ class ToolGraph(CallsEvaluator):
         outcomes = [(text, rule(calls)) for text, rule in self._rules]
         results = [{"rule": text, "kept": fault is None, "reason": fault or ""} for text, fault in outcomes]
         faults = [fault for _, fault in outcomes if fault is not None]
-        kept = len(outcomes) - len(faults)
-        share = f"{kept} of {pluralize(len(outcomes), 'rule')} kept"
+        passed = len(outcomes) - len(faults)
+        share = f"{passed} of {pluralize(len(outcomes), 'rule')} kept"
         reason = f"{share}; {'; '.join(faults)}." if faults else f"{share}."
-        return Score(kept / len(outcomes), reason, metadata={"rules": results})
+        return Score(passed / len(outcomes), reason, metadata={"rules": results})
 
     @cached_property
     def _rules(self) -> list[tuple[str, Rule]]:
@@ -142,7 +142,7 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
     if unknown or wrong_retries or not _are_names(data["after_error"], 1) or not _are_names(tools, 0):
         raise ConfigurationError(
             f'{owner}: the rule {quote(data)} must be {{"after_error": ["retry", "give_up" or tools], '
-            '"tools": [NAME, ...], "max_retries": a whole number}, the last two if wanted.'
+            '"tools": [NAME, ...], "max_retries": a whole number}, the last two optional.'
         )
     return partial(_check_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
 
@@ -157,27 +157,27 @@ def _are_names(value: Any, least: int) -> bool:
 
 
 def _must_come_before(names: Sequence[str], calls: Calls) -> str | None:
-    made = names_of(calls)
+    called = names_of(calls)
     for first, second in pairwise(names):
-        if second in made and first not in made[: made.index(second)]:
+        if second in called and first not in called[: called.index(second)]:
             return f"{second!r} was called before {first!r}"
     return None
 
 
 def _must_not_come_after(names: Sequence[str], calls: Calls) -> str | None:
-    made = names_of(calls)
+    called = names_of(calls)
     first, *later = names
-    if first in made:
-        wrong = [name for name in made[made.index(first) + 1 :] if name in later]
+    if first in called:
+        wrong = [name for name in called[called.index(first) + 1 :] if name in later]
         if wrong:
             return f"{wrong[0]!r} was called after {first!r}"
     return None
 
 
 def _must_lead_to(names: Sequence[str], calls: Calls) -> str | None:
-    made = names_of(calls)
+    called = names_of(calls)
     for first, second in pairwise(names):
-        if first in made and second not in made[_last(made, first) + 1 :]:
+        if first in called and second not in called[_last(called, first) + 1 :]:
             return f"{first!r} was not followed by {second!r}"
     return None
 

@@ -104,8 +104,8 @@ class ToolSelection(JudgedEvaluator):
 
 def _check(answer: ChoiceVerdicts, count: int, tools: Sequence[ToolDefinition]) -> None:
     check_numbers(answer.verdicts, count)
-    known = {tool.name for tool in tools}
-    unknown = [name for name in answer.missing if name not in known]
+    tool_names = {tool.name for tool in tools}
+    unknown = [name for name in answer.missing if name not in tool_names]
     if unknown:
         raise ValueError(f"{unknown[0]!r} is none of the available tools")
 

@@ -76,7 +76,7 @@ class ToolTrajectory(ExpectedCallsEvaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_option(self, "mode", self.mode, get_args(TrajectoryMode))
-        _ = self._matcher  # what is wrong with it is said now
+        _ = self._matcher  # validates now, not at the first case
 
     def score(self, case: EvalTestCase) -> Score:
         expected, actual = self.both(case)
@@ -110,8 +110,8 @@ class ToolTrajectory(ExpectedCallsEvaluator):
     def _reason(self, expected: Calls, actual: Calls, matched: int) -> str:
         paired = call_matching.pairs(expected, actual, self._matcher)
         missing = [call for index, call in enumerate(expected) if index not in paired]
-        made = set(paired.values())
-        surplus = [call for index, call in enumerate(actual) if index not in made]
+        paired_indexes = set(paired.values())
+        surplus = [call for index, call in enumerate(actual) if index not in paired_indexes]
         faults = []
         if missing and self._canonical_mode not in ("subset", "precision"):
             faults.append(f"not made: {_format_calls(missing)}")
@@ -185,8 +185,8 @@ def _format_call(call: ToolCall) -> str:
 
 
 def _format_calls(calls: list[ToolCall]) -> str:
-    shown = ", ".join(map(_format_call, calls[:3]))
-    return shown if len(calls) <= 3 else f"{shown} and {len(calls) - 3} more"
+    text = ", ".join(map(_format_call, calls[:3]))
+    return text if len(calls) <= 3 else f"{text} and {len(calls) - 3} more"
 
 
 _RULES: Final[dict[str, Callable[[Calls, Calls, CallMatcher], tuple[float, int]]]] = {

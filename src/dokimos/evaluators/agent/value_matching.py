@@ -1,4 +1,4 @@
-"""Matchers for a single argument, each told by a map: `{"fuzzy": 0.8}`, `{"range": [1, 7]}` and so on."""
+"""Matchers for a single argument, each written as a map: `{"fuzzy": 0.8}`, `{"range": [1, 7]}` and so on."""
 
 from __future__ import annotations
 
@@ -123,21 +123,21 @@ def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
     )
 
 
-def _contains(wanted: Any, normalise: Normalise | None) -> ValueMatcher:
+def _contains(content: Any, normalise: Normalise | None) -> ValueMatcher:
     """An actual text contains another, or an actual list has an element."""
-    if wanted == "":
+    if content == "":
         raise ConfigurationError('"contains" takes a text that is not blank: every text contains "".')
-    if wanted is True:
+    if content is True:
         return ValueMatcher(_of_each(lambda expected, actual: _is_in(expected, actual, normalise)))
-    return ValueMatcher(lambda expected, actual: _is_in(wanted, actual, normalise), needs_expected=False)
+    return ValueMatcher(lambda expected, actual: _is_in(content, actual, normalise), needs_expected=False)
 
 
-def _is_in(wanted: Any, actual: Any, normalise: Normalise | None) -> bool:
+def _is_in(content: Any, actual: Any, normalise: Normalise | None) -> bool:
     if isinstance(actual, list | tuple):
-        return any(same_value(wanted, element, normalise) for element in actual)
-    if not isinstance(actual, str) or not isinstance(wanted, str):
+        return any(same_value(content, element, normalise) for element in actual)
+    if not isinstance(actual, str) or not isinstance(content, str):
         return False
-    return wanted in actual or (normalise is not None and normalise(wanted) in normalise(actual))
+    return content in actual or (normalise is not None and normalise(content) in normalise(actual))
 
 
 def _range(bounds: Any, normalise: Normalise | None) -> ValueMatcher:

@@ -48,7 +48,7 @@ class ConversationEvaluator(JudgedEvaluator):
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
         """Ask the judge about a conversation that has messages."""
-        raise NotImplementedError(f"{type(self).__name__} must implement judged_conversation(...).")
+        raise NotImplementedError(f"{type(self).__name__} must implement judge_conversation(...).")
 
     def render_transcript(self, trajectory: ConversationTrajectory) -> str:
         """Return the conversation as the judge reads it."""
@@ -66,7 +66,7 @@ def conversation_of(case: EvalTestCase, key: str) -> ConversationTrajectory:
     if reason in BROKEN_OFF:
         why = trajectory.metadata.get("error") or f"{END_REASON!r} in its metadata is {str(reason)!r}"
         raise EvaluationError(
-            f"The conversation broke off, so it is not evaluated: {why}. To evaluate what there is of it, "
-            f"leave {END_REASON!r} out of its metadata."
+            f"The conversation broke off, so it is not evaluated: {why}. To evaluate the part "
+            f"that was recorded, remove {END_REASON!r} from its metadata."
         )
     return trajectory

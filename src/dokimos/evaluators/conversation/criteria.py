@@ -98,36 +98,36 @@ CRITERIA: Final[Mapping[str, Criterion]] = {
 """The ready-made criteria by name, each of weight 1."""
 
 
-def as_criteria(owner: str, given: Sequence[Any]) -> tuple[Criterion, ...]:
+def as_criteria(owner: str, items: Sequence[Any]) -> tuple[Criterion, ...]:
     """Return criteria that are given as such, as maps of their fields or by name.
 
     Raises `ConfigurationError`.
     """
-    if not is_list(given) or not given:
+    if not is_list(items) or not items:
         raise ConfigurationError(
-            f"{owner}: criteria must be a list of at least one criterion, not {quote(given)}."
+            f"{owner}: criteria must be a list of at least one criterion, not {quote(items)}."
         )
-    criteria = tuple(_criterion(owner, criterion) for criterion in given)
+    criteria = tuple(_criterion(owner, criterion) for criterion in items)
     names = [criterion.name for criterion in criteria]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"{owner}: two criteria are called {name!r}.")
+            raise ConfigurationError(f"{owner}: two criteria have the same name, {name!r}.")
     return criteria
 
 
-def _criterion(owner: str, given: Any) -> Criterion:
-    if isinstance(given, Criterion):
-        return given
-    if isinstance(given, Mapping):
+def _criterion(owner: str, criterion: Any) -> Criterion:
+    if isinstance(criterion, Criterion):
+        return criterion
+    if isinstance(criterion, Mapping):
         try:
-            return Criterion(**given)
+            return Criterion(**criterion)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"{owner}: {quote(given)} is no criterion with name, description and weight: {error}"
+                f"{owner}: {quote(criterion)} is not a criterion with name, description and weight: {error}"
             ) from None
-    known = CRITERIA.get(given) if isinstance(given, str) else None
-    if known is None:
-        near = get_close_matches(str(given), CRITERIA, n=1)
+    preset = CRITERIA.get(criterion) if isinstance(criterion, str) else None
+    if preset is None:
+        near = get_close_matches(str(criterion), CRITERIA, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(CRITERIA)}."
-        raise ConfigurationError(f"{owner}: there is no criterion {quote(given)}.{hint}")
-    return known
+        raise ConfigurationError(f"{owner}: there is no criterion {quote(criterion)}.{hint}")
+    return preset

@@ -23,14 +23,14 @@ def transcript(
     messages = trajectory.messages if end is None else _until(trajectory.messages, end)
     lines = "\n".join(_lines(messages, tool_calls, first))
     scenario = section("Scenario", trajectory.scenario) if trajectory.scenario else ""
-    shown = section("Conversation", lines)
-    return f"{scenario}\n{shown}" if scenario else shown
+    conversation = section("Conversation", lines)
+    return f"{scenario}\n{conversation}" if scenario else conversation
 
 
 def _until(messages: Sequence[Message], replies: int) -> Sequence[Message]:
     """Return the messages up to the given reply."""
-    places = [place for place, message in enumerate(messages) if message.role is Role.ASSISTANT]
-    return messages[: places[replies - 1] + 1] if replies < len(places) else messages
+    reply_indexes = [index for index, message in enumerate(messages) if message.role is Role.ASSISTANT]
+    return messages[: reply_indexes[replies - 1] + 1] if replies < len(reply_indexes) else messages
 
 
 def _lines(messages: Sequence[Message], tool_calls: bool, first: int) -> Iterator[str]:

@@ -58,21 +58,21 @@ class ConversationCompleteness(ConversationEvaluator):
     async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
-        shown = self.render_transcript(trajectory)
-        found = await ask(self.lm, intentions_prompt(shown), Intentions, sample=sample)
-        wanted = [text for text in (" ".join(wish.split()) for wish in found.intentions) if text]
+        conversation = self.render_transcript(trajectory)
+        found = await ask(self.lm, intentions_prompt(conversation), Intentions, sample=sample)
+        wishes = [text for text in (" ".join(wish.split()) for wish in found.intentions) if text]
         count = {TURN_COUNT: trajectory.turn_count}
-        if not wanted:
+        if not wishes:
             return Score(1.0, "The user wanted nothing.", metadata={**count, "intentions": []})
-        prompt = fulfilment_prompt(shown, wanted)
-        verdicts = await verdicts_on(self.lm, prompt, len(wanted), sample=sample)
-        failed = [wish for wish, entry in zip(wanted, verdicts, strict=True) if entry.verdict == "no"]
-        done = len(wanted) - len(failed)
-        share = f"The assistant fulfilled {done} of {pluralize(len(wanted), 'wish', 'wishes')}"
+        prompt = fulfilment_prompt(conversation, wishes)
+        verdicts = await verdicts_on(self.lm, prompt, len(wishes), sample=sample)
+        failed = [wish for wish, entry in zip(wishes, verdicts, strict=True) if entry.verdict == "no"]
+        done = len(wishes) - len(failed)
+        share = f"The assistant fulfilled {done} of {pluralize(len(wishes), 'wish', 'wishes')}"
         return Score(
-            done / len(wanted),
+            done / len(wishes),
             build_reason(share, failed, but="not", enabled=True),
-            metadata={**count, "intentions": verdicts_metadata("intention", wanted, verdicts)},
+            metadata={**count, "intentions": verdicts_metadata("intention", wishes, verdicts)},
         )
 
 
@@ -109,26 +109,26 @@ class UserFrustration(ConversationEvaluator):
         )
 
 
-def intentions_prompt(shown: str) -> str:
+def intentions_prompt(conversation: str) -> str:
     """Return the request for what a user wants in a conversation."""
     task = (
         "List what the user wants from the assistant in a conversation, in which each message is one line. "
         "Each entry is one short sentence that can be understood alone, and each wish is there once, however "
         "often the user repeats it. Greetings and thanks are no wishes; without any, the list is empty."
     )
-    paragraphs = (task, fence_rule(), shown, "Now list what the user wants.")
+    paragraphs = (task, fence_rule(), conversation, "Now list what the user wants.")
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def fulfilment_prompt(shown: str, wanted: list[str]) -> str:
+def fulfilment_prompt(conversation: str, wishes: list[str]) -> str:
     """Return the question whether each wish was fulfilled."""
     return verdict_prompt(
         "A user had the wishes below in a conversation with an assistant, in which each message is one line. "
         "For each wish, say whether the assistant fulfilled it by the end.\n"
         "- yes: it was done or answered\n"
         "- no: it was not, or only promised",
-        shown,
-        number_lines("Wishes", wanted),
-        count=len(wanted),
+        conversation,
+        number_lines("Wishes", wishes),
+        count=len(wishes),
         noun="wish",
     )

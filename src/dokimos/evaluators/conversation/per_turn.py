@@ -109,19 +109,19 @@ class PerTurn(Evaluator):
         turns = trajectory.turns()
         expected = _read_expectations(case)
         planned = []
-        for place in range(max(len(turns), len(expected))):
-            wanted = expected[place] if place < len(expected) else {}
-            if wanted is None:
+        for index in range(max(len(turns), len(expected))):
+            expectation = expected[index] if index < len(expected) else {}
+            if expectation is None:
                 continue
-            turn = turns[place] if place < len(turns) else None
-            own = None if turn is None else self._case(case, turn, _outputs_of(wanted))
-            planned.append(_PlannedTurn(place + 1, own))
+            turn = turns[index] if index < len(turns) else None
+            own = None if turn is None else self._case(case, turn, _outputs_of(expectation))
+            planned.append(_PlannedTurn(index + 1, own))
         return planned
 
     def _case(self, case: EvalTestCase, turn: Turn, expected: Mapping[str, Any]) -> EvalTestCase:
-        said = ConversationTrajectory(turn.before).to_text() if self.history else turn.user
+        user_text = ConversationTrajectory(turn.before).to_text() if self.history else turn.user
         return EvalTestCase(
-            {} if said is None else {INPUT: said},
+            {} if user_text is None else {INPUT: user_text},
             {OUTPUT: turn.reply.content, TOOL_CALLS: list(turn.reply.tool_calls)},
             expected_outputs=expected,
             metadata={**case.metadata, **turn.reply.metadata},
@@ -136,11 +136,11 @@ class PerTurn(Evaluator):
         trajectory: ConversationTrajectory,
     ) -> Score:
         self._check_replies(planned, results)
-        given = iter(results)
-        turns = [self._turn_score(turn, None if turn.case is None else next(given)) for turn in planned]
+        remaining = iter(results)
+        turns = [self._turn_score(turn, None if turn.case is None else next(remaining)) for turn in planned]
         metadata = {TURN_COUNT: trajectory.turn_count, TURNS: [turn.to_metadata() for turn in turns]}
         if not turns and trajectory.assistant_messages:
-            raise EvaluationError(f"{self.name}: {TURNS!r} in the expected outputs leaves every turn out.")
+            raise EvaluationError(f"{self.name}: {TURNS!r} in the expected outputs excludes every turn.")
         if not turns:
             return Score(self._worst_value, "There is no turn to score.", metadata=metadata)
         value = _AGGREGATIONS[self.aggregation]([turn.value for turn in turns])
@@ -206,7 +206,7 @@ def _cases_of(planned: Sequence[_PlannedTurn]) -> Iterator[EvalTestCase]:
 
 
 def _read_expectations(case: EvalTestCase) -> Sequence[Any]:
-    """Return what is expected of each turn. Raises `EvaluationError` for what is no list."""
+    """Return what is expected of each turn. Raises `EvaluationError` if it is not a list."""
     expected = case.expected_outputs.get(TURNS)
     if expected is None:
         return ()
@@ -215,19 +215,19 @@ def _read_expectations(case: EvalTestCase) -> Sequence[Any]:
     return expected
 
 
-def _outputs_of(wanted: Any) -> Mapping[str, Any]:
-    return wanted if isinstance(wanted, Mapping) else {OUTPUT: wanted}
+def _outputs_of(expectation: Any) -> Mapping[str, Any]:
+    return expectation if isinstance(expectation, Mapping) else {OUTPUT: expectation}
 
 
-def _build_inner(owner: str, given: Any) -> Evaluator:
-    if isinstance(given, Evaluator):
-        return given
-    name: Any = given
+def _build_inner(owner: str, spec: Any) -> Evaluator:
+    if isinstance(spec, Evaluator):
+        return spec
+    name: Any = spec
     params: Any = {}
-    if isinstance(given, Mapping) and len(given) == 1:
-        ((name, params),) = given.items()
+    if isinstance(spec, Mapping) and len(spec) == 1:
+        ((name, params),) = spec.items()
     if not isinstance(name, str) or not isinstance(params or {}, Mapping):
         raise ConfigurationError(
-            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {given!r:.80}."
+            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {spec!r:.80}."
         )
     return registry.build(name, params or {}, where=f"{owner}.evaluator")

@@ -54,9 +54,9 @@ class Trajectory(ConversationEvaluator):
     async def judge_conversation(
         self, trajectory: ConversationTrajectory, case: EvalTestCase, *, sample: int
     ) -> Score:
-        shown = self.render_transcript(trajectory)
+        conversation = self.render_transcript(trajectory)
         scores = await gather_answers(
-            self._rate_criterion(criterion, shown, sample) for criterion in self._criteria
+            self._rate_criterion(criterion, conversation, sample) for criterion in self._criteria
         )
         value = _AGGREGATIONS[self.aggregation](scores)
         return Score(value, self._reason(scores), metadata=self._metadata(trajectory, scores))
@@ -65,9 +65,9 @@ class Trajectory(ConversationEvaluator):
     def _criteria(self) -> tuple[Criterion, ...]:
         return cast("tuple[Criterion, ...]", self.criteria)
 
-    async def _rate_criterion(self, criterion: Criterion, shown: str, sample: int) -> CriterionScore:
+    async def _rate_criterion(self, criterion: Criterion, conversation: str, sample: int) -> CriterionScore:
         """Return a criterion with its score; a reply that could not be used names its criterion."""
-        prompt = rating_prompt(_question(criterion), shown, SCALE)
+        prompt = rating_prompt(_question(criterion), conversation, SCALE)
         try:
             return criterion, await rate(self.lm, prompt, SCALE, reasoned=True, sample=sample)
         except JudgeReplyError as unusable:
@@ -106,12 +106,12 @@ def _question(criterion: Criterion) -> str:
     )
 
 
-def _value_of(given: CriterionScore) -> float:
-    return given[1].value
+def _value_of(criterion_score: CriterionScore) -> float:
+    return criterion_score[1].value
 
 
-def _format_score(given: CriterionScore) -> str:
-    return f"{given[0].name} ({given[1].value:.2f})"
+def _format_score(criterion_score: CriterionScore) -> str:
+    return f"{criterion_score[0].name} ({criterion_score[1].value:.2f})"
 
 
 def _mean(scores: Sequence[CriterionScore]) -> float:

@@ -39,8 +39,8 @@ class JudgedEvaluator(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given: Any = self.judge
-        if given is None:
+        judge: Any = self.judge
+        if judge is None:
             raise ConfigurationError(f"{self.name} needs a judge, such as judge='openai:gpt-5-mini'.")
         check_whole(self, "samples", self.samples, least=1)
         check_option(self, "aggregate", self.aggregate, AGGREGATES)

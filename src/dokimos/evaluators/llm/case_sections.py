@@ -12,7 +12,7 @@ from dokimos.evaluators.case_parts import part_of
 from dokimos.judges.fencing import fenced
 
 USUAL_PARTS: Final = ("input", "actual_output")
-"""What a judge is shown unless told otherwise, together with the expected output where there is one."""
+"""The parts of a case that a judge sees by default, together with the expected output where there is one."""
 
 
 def select_parts(case: EvalTestCase, params: Sequence[str] | None, usual: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Two results of an experiment side by side: which application gives the better outputs."""
+"""Compare two results of an experiment pair by pair: which application gives the better outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIE: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseItem:
-    """What came out for one pair of outputs."""
+    """The outcome of one pair of outputs."""
 
     key: str
     run_index: int
@@ -92,8 +92,8 @@ class PairwiseReport:
     @property
     def win_rate_without_ties(self) -> float | None:
         """Share of the pairs with a winner that the candidate won: above 0.5 it is the better one."""
-        decided = self.wins + self.losses
-        return self.wins / decided if decided else None
+        untied = self.wins + self.losses
+        return self.wins / untied if untied else None
 
     @property
     def interval_without_ties(self) -> Interval:
@@ -106,7 +106,7 @@ class PairwiseReport:
         return self._share(sum(bool(item.result.metadata.get("positionBias")) for item in self.items))
 
     def summary(self) -> str:
-        """Say in two or three sentences what came out."""
+        """Return the outcome in two or three sentences."""
         if not self.verdict_count:
             return f"No pair was judged: {pluralize(self.errors, 'error')}, {self.unpaired} unpaired."
         low, high = _percent(self.win_interval.low), _percent(self.win_interval.high)
@@ -168,7 +168,7 @@ async def compare_pairwise_async(
     judge: JudgeLike,
     **options: Unpack[PairwiseKeywords],
 ) -> PairwiseReport:
-    """Do what `compare_pairwise` does, in a running event loop.
+    """Compare as `compare_pairwise` does, from async code.
 
     Example:
         >>> from dokimos import Dataset, Example, Experiment

@@ -94,8 +94,8 @@ class GEval(JudgedEvaluator):
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         steps = await self.steps()
-        shown = material(case, select_parts(case, self.evaluation_params, self.requires))
-        prompt = rating_prompt(self._criteria(steps), shown, self._scale, reasoned=self.include_reason)
+        sections = material(case, select_parts(case, self.evaluation_params, self.requires))
+        prompt = rating_prompt(self._criteria(steps), sections, self._scale, reasoned=self.include_reason)
         rated = await ask_rating(
             self._grader, prompt, self._scale, reasoned=self.include_reason, sample=sample
         )
@@ -140,12 +140,12 @@ def weigh_by_logprobs(rated: Rated, scale: Scale) -> float | None:
     None where there are no probabilities, or the score cannot be found in them.
     """
     tokens = rated.reply.logprobs or ()
-    place = _find_score_token(tokens, rated)
-    if place is None:
+    token_index = _find_score_token(tokens, rated)
+    if token_index is None:
         return None
     weights = {
         score: probability
-        for score, probability in _iter_possible_scores(tokens, place)
+        for score, probability in _iter_possible_scores(tokens, token_index)
         if scale.low <= score <= scale.high and probability >= LEAST_PROBABILITY
     }
     return exact_mean([*weights], [*weights.values()]) if any(weights.values()) else None
@@ -168,34 +168,34 @@ def _find_score_token(tokens: Sequence[TokenLogprob], rated: Rated) -> int | Non
     return None
 
 
-def _find_in_tokens(tokens: Sequence[TokenLogprob], text: str, place: int) -> int | None:
+def _find_in_tokens(tokens: Sequence[TokenLogprob], text: str, position: int) -> int | None:
     """Return where a place of a reply is in its tokens, which may have more before it.
 
     Tokens that are parts of characters are written in another way than the reply, so only the ASCII text
     around the place is looked for.
     """
     written = "".join(token.token for token in tokens)
-    before = text[:place]
+    before = text[:position]
     before = before[len(before.rstrip(_ASCII)) :]
-    fragment = before + text[place : len(text) - len(text[place:].lstrip(_ASCII))]
+    fragment = before + text[position : len(text) - len(text[position:].lstrip(_ASCII))]
     return written.index(fragment) + len(before) if written.count(fragment) == 1 else None
 
 
-def _iter_possible_scores(tokens: Sequence[TokenLogprob], place: int) -> Iterator[tuple[int, float]]:
+def _iter_possible_scores(tokens: Sequence[TokenLogprob], token_index: int) -> Iterator[tuple[int, float]]:
     """Yield the whole scores that could have stood at a place, with their probabilities.
 
     Some models write 10 as one token, others as 1 and 0. With the latter, an alternative 1 may have been the
     beginning of 10 and says nothing, unless it is what was written.
     """
-    number, length = _parse_score(tokens, place)
+    number, length = _parse_score(tokens, token_index)
     if number is None:
         return
-    chosen = tokens[place]
+    chosen = tokens[token_index]
     tops = {text.strip(" \"'"): math.exp(logprob) for text, logprob in chosen.top.items()}
     written = chosen.token.strip(" \"'")
     tops.setdefault(written, math.exp(chosen.logprob))
     if length == 2:
-        ended = math.exp(tokens[place + 1].logprob)
+        ended = math.exp(tokens[token_index + 1].logprob)
         yield number, tops[written] * ended
         yield int(written), tops.pop(written) * (1 - ended)
     for text, probability in tops.items():
@@ -203,10 +203,10 @@ def _iter_possible_scores(tokens: Sequence[TokenLogprob], place: int) -> Iterato
             yield int(text), probability
 
 
-def _parse_score(tokens: Sequence[TokenLogprob], place: int) -> tuple[int | None, int]:
+def _parse_score(tokens: Sequence[TokenLogprob], token_index: int) -> tuple[int | None, int]:
     """Return the whole number that begins at a place, None for another, and its tokens: one or two."""
-    first = tokens[place].token.strip(" \"'")
-    after = tokens[place + 1].token if place + 1 < len(tokens) else ""
+    first = tokens[token_index].token.strip(" \"'")
+    after = tokens[token_index + 1].token if token_index + 1 < len(tokens) else ""
     if not (first.isascii() and first.isdigit()):
         return None, 0
     if after.isascii() and after.isdigit():

@@ -1,4 +1,4 @@
-"""Several judges for one verdict."""
+"""`Jury`: several judges for one verdict."""
 
 from __future__ import annotations
 
@@ -144,14 +144,14 @@ class Jury(Evaluator):
         return replace(juror, evaluation_params=self.evaluation_params)
 
     def _build_juror(self, judge: JudgeLike) -> JudgedEvaluator:
-        given = self.evaluator
-        if (given is None) == (not self.criteria):
+        template = self.evaluator
+        if (template is None) == (not self.criteria):
             raise ConfigurationError(f"{self.name} needs either criteria or an evaluator.")
-        if given is None:
+        if template is None:
             return LLMJudge(criteria=self.criteria, judge=judge)
-        if isinstance(given, JudgedEvaluator):
-            return replace(given, judge=judge)
-        return _build_from_registry(self.name, given, judge)
+        if isinstance(template, JudgedEvaluator):
+            return replace(template, judge=judge)
+        return _build_from_registry(self.name, template, judge)
 
     def _aggregate_votes(self, votes: Sequence[Vote], scores: Sequence[Score]) -> Score:
         values = [score.value for score in scores]
@@ -166,10 +166,11 @@ class Jury(Evaluator):
         }
         return Score(value, self._reason(values, len(votes), nearest.reason), metadata=metadata)
 
-    def _reason(self, values: Sequence[float], seats: int, said: str) -> str:
-        given = ", ".join(f"{value:.2f}" for value in values)
+    def _reason(self, values: Sequence[float], seats: int, nearest_reason: str) -> str:
+        scores = ", ".join(f"{value:.2f}" for value in values)
         missing = f" ({pluralize(seats - len(values), 'judge')} gave none)" if len(values) < seats else ""
-        return f"The {self.aggregate} of {pluralize(len(values), 'score')}: {given}{missing}. {said}".strip()
+        count = pluralize(len(values), "score")
+        return f"The {self.aggregate} of {count}: {scores}{missing}. {nearest_reason}".strip()
 
 
 async def _vote(juror: JudgedEvaluator, case: EvalTestCase) -> Vote:
@@ -194,9 +195,9 @@ def _vote_metadata(vote: Vote) -> dict[str, Any]:
 def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
     """Return the error of a jury; replies that could not be used make it as hard as one of them alone."""
     errors = "; ".join(f"{vote.judge}: {vote.error}" for vote in votes if vote.error)
-    wanted = "all are needed unless a quorum is given" if quorum is None else f"the quorum is {quorum}"
+    requirement = "all are needed unless a quorum is given" if quorum is None else f"the quorum is {quorum}"
     scored = sum(vote.error is None for vote in votes)
-    message = f"{scored} of {pluralize(len(votes), 'judge')} gave a score, and {wanted}. {errors}"
+    message = f"{scored} of {pluralize(len(votes), 'judge')} gave a score, and {requirement}. {errors}"
     kind = worst_kind(vote.error_kind for vote in votes)
     if kind == UNAVAILABLE:
         return EndpointDownError(message)
@@ -204,29 +205,29 @@ def _too_few(votes: Sequence[Vote], quorum: int | None) -> JudgeError:
 
 
 def _seat_judges(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]:
-    """Return the judges ready to be asked, and those that sit more than once told apart."""
+    """Return the judges, ready to be asked; each seat of the same judge has an identity of its own."""
     if not is_list(judges) or not judges:
         raise ConfigurationError(f"{owner}: judges must be a list of at least one judge, not {judges!r:.80}.")
     seen: dict[str, int] = {}
     seated: list[JudgeLM] = []
-    for given in judges:
-        judge = as_judge(given)
+    for judge_like in judges:
+        judge = as_judge(judge_like)
         number = seen[identity_of(judge)] = seen.get(identity_of(judge), 0) + 1
         seated.append(judge if number == 1 else _Seat(judge, number))
     return tuple(seated)
 
 
-def _build_from_registry(owner: str, given: Any, judge: JudgeLike) -> JudgedEvaluator:
-    name: Any = given
+def _build_from_registry(owner: str, template: Any, judge: JudgeLike) -> JudgedEvaluator:
+    name: Any = template
     params: Any = {}
-    if isinstance(given, Mapping) and len(given) == 1:
-        ((name, params),) = given.items()
+    if isinstance(template, Mapping) and len(template) == 1:
+        ((name, params),) = template.items()
     if not isinstance(name, str) or not isinstance(params or {}, Mapping):
         raise ConfigurationError(
-            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {given!r:.80}."
+            f"{owner}: evaluator must be a name or {{NAME: {{parameters}}}}, not {template!r:.80}."
         )
     if not issubclass(registry.find(name), JudgedEvaluator):
-        raise ConfigurationError(f"{owner}: {name} asks no judge, so it cannot be put to a jury.")
+        raise ConfigurationError(f"{owner}: {name} does not ask a judge, so a jury cannot use it.")
     built = registry.build(name, {**(params or {}), "judge": judge}, where=f"{owner}.evaluator")
     assert isinstance(built, JudgedEvaluator)
     return built

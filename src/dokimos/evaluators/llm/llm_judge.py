@@ -1,4 +1,4 @@
-"""Judging by criteria in plain language."""
+"""`LLMJudge`: judge by criteria in plain language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dokimos.evaluators.setting_checks import check_list, check_mapping, check_t
 
 @dataclass(frozen=True, kw_only=True)
 class LLMJudge(JudgedEvaluator):
-    """Asks a judge how well a case meets criteria that you write in plain language.
+    """Asks a judge model how well a case meets criteria that you write in plain language.
 
     The judge is shown the input, the actual output and, where the case has one, the expected output, or the
     parts named by `evaluation_params`, in that order. One call.
@@ -66,9 +66,9 @@ class LLMJudge(JudgedEvaluator):
         """Return None: the judge answers on `score_range`, which is brought to 0..1."""
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
-        shown = material(case, select_parts(case, self.evaluation_params, self.requires))
+        sections = material(case, select_parts(case, self.evaluation_params, self.requires))
         prompt = rating_prompt(
-            self.criteria, shown, self._scale, examples=self.examples, reasoned=self.include_reason
+            self.criteria, sections, self._scale, examples=self.examples, reasoned=self.include_reason
         )
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
 

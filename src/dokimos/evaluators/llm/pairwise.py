@@ -118,13 +118,13 @@ def _outcome_metadata(outcome: Outcome, verdicts: tuple[str, ...], *, biased: bo
 
 
 def _reason(straight: Choice, swapped: Choice) -> str:
-    said = straight.reason.strip() or NO_REASON
+    explanation = straight.reason.strip() or NO_REASON
     if (straight.winner, swapped.winner) == ("first", "second"):
-        return f"Better than the baseline in both orders: {said}"
+        return f"Better than the baseline in both orders: {explanation}"
     if (straight.winner, swapped.winner) == ("second", "first"):
-        return f"The baseline is better in both orders: {said}"
+        return f"The baseline is better in both orders: {explanation}"
     if straight.winner == swapped.winner == "tie":
-        return f"Neither is better: {said}"
+        return f"Neither is better: {explanation}"
     if straight.winner == swapped.winner:
         return f"A tie: the judge chose the {straight.winner} answer in both orders, whichever it was."
     return (

@@ -41,8 +41,8 @@ class Preset(JudgedEvaluator):
             check_text(self, self.ends_with, getattr(self, self.ends_with))
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
-        shown = material(case, self._parts(case))
-        prompt = rating_prompt(self.criteria(), shown, self._scale, reasoned=self.include_reason)
+        sections = material(case, self._parts(case))
+        prompt = rating_prompt(self.criteria(), sections, self._scale, reasoned=self.include_reason)
         return await rate(self.lm, prompt, self._scale, reasoned=self.include_reason, sample=sample)
 
     def _parts(self, case: EvalTestCase) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class Tone(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionFollowing(Preset):
-    """Whether the output does what it was told to, in form and in content.
+    """Whether the output follows the instructions, in form and in content.
 
     Example:
         >>> reply = '{"reason": "One word.", "score": 5}'

@@ -82,13 +82,15 @@ async def unsure_verdicts_on(
 def check_numbers(entries: Sequence[Numbered], count: int) -> None:
     """Raise `ValueError` unless there is exactly one entry for each of 1..`count`.
 
-    Weak models leave numbers out (0) or count from 0; that is no harm where the order is right.
+    Weak models omit numbers (0) or count from 0; that does no harm where the order is right.
     """
     if len(entries) != count:
         raise ValueError(f"there should be {pluralize(count, 'entry', 'entries')}, not {len(entries)}")
     numbers = [entry.number for entry in entries]
     if 0 in numbers:
-        fits = numbers == list(range(count)) or all(n in (0, place) for place, n in enumerate(numbers, 1))
+        fits = numbers == list(range(count)) or all(
+            n in (0, position) for position, n in enumerate(numbers, 1)
+        )
     else:
         fits = sorted(numbers) == list(range(1, count + 1))
     if not fits:
@@ -107,12 +109,12 @@ def verdict_prompt(
     *sections: str,
     count: int,
     noun: str,
-    wanted: str = "a reason of a few words, the verdict",
+    contents: str = "a reason of a few words, the verdict",
 ) -> str:
     """Return a question about each of `count` numbered things."""
     request = (
         f"Give {pluralize(count, 'entry', 'entries')}, one for each {noun} [1] to [{count}] in order: "
-        f"its number, {wanted}."
+        f"its number, {contents}."
     )
     paragraphs = (question, fence_rule(), *sections, request)
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)

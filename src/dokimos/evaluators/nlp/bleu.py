@@ -37,7 +37,7 @@ class Bleu(Evaluator):
     extra = "nlp"
 
     lowercase: bool = False
-    """Compare without regard to upper and lower case."""
+    """Ignore upper and lower case."""
     tokenize: BleuTokenizer = "13a"
     """How sacrebleu finds words: "char" and "zh" suit text without spaces, "none" splits at white space."""
 

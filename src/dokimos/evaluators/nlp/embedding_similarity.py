@@ -44,8 +44,8 @@ class EmbeddingSimilarity(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given: Any = self.embedder
-        if given is None:
+        embedder: Any = self.embedder
+        if embedder is None:
             raise ConfigurationError(f"{self.name} needs an embedder, such as embedder={_MODEL}.")
         object.__setattr__(self, "embedder", as_embedder(self.embedder))
 

@@ -66,11 +66,11 @@ class Meteor(Evaluator):
         if not pairs:
             return Score(0.0, f"The output has none of the expected words: {format_list(expected)}.")
         runs = _count_runs(pairs)
-        missing = format_list([expected[place] for place, _ in unmatched])
-        wanted = pluralize(len(expected), "expected word")
+        missing = format_list([expected[index] for index, _ in unmatched])
+        expected_words = pluralize(len(expected), "expected word")
         return Score(
             meteor(len(pairs), runs, output_size=len(output), expected_size=len(expected)),
-            f"The output has {len(pairs)} of {wanted} among its {len(output)}, "
+            f"The output has {len(pairs)} of {expected_words} among its {len(output)}, "
             f"in {pluralize(runs, 'run')}{f'; missing: {missing}' if missing else ''}.",
         )
 
@@ -84,7 +84,7 @@ def meteor(matches: int, runs: int, *, output_size: int, expected_size: int) -> 
 
 def _count_runs(pairs: Sequence[tuple[int, int]]) -> int:
     """Count the runs of pairs that are neighbours in both texts; `pairs` is sorted."""
-    return 1 + sum(later != (place + 1, other + 1) for (place, other), later in pairwise(pairs))
+    return 1 + sum(later != (index + 1, other + 1) for (index, other), later in pairwise(pairs))
 
 
 def _words(text: str) -> list[str]:

@@ -59,14 +59,14 @@ class TokenF1(Evaluator):
 def _compare(output: list[str], expected: list[str], ignored: frozenset[str]) -> Score:
     """Compare two lists of words, of which the ignored ones do not count."""
     unmatched = _occurrences(expected)
-    wanted = len(expected) - sum([unmatched.pop(word, 0) for word in ignored])
+    expected_size = len(expected) - sum([unmatched.pop(word, 0) for word in ignored])
     left_over = _find_surplus(output, unmatched)
     shared = len(output) - len(left_over)
     surplus = [word for word in left_over if word not in ignored]
     missing = [word for word, count in unmatched.items() if count]
     size = shared + len(surplus)
-    value = f_measure(shared, size, wanted) if size or wanted else 1.0
-    return _new_score(value, _reason(shared, size, wanted, missing, surplus))
+    value = f_measure(shared, size, expected_size) if size or expected_size else 1.0
+    return _new_score(value, _reason(shared, size, expected_size, missing, surplus))
 
 
 def _occurrences(words: list[str]) -> dict[str, int]:
@@ -88,14 +88,14 @@ def _find_surplus(words: list[str], unmatched: dict[str, int]) -> list[str]:
     return left_over
 
 
-def _reason(shared: int, size: int, wanted: int, missing: list[str], surplus: list[str]) -> str:
-    if not wanted:
+def _reason(shared: int, size: int, expected_size: int, missing: list[str], surplus: list[str]) -> str:
+    if not expected_size:
         if not size:
             return "Neither the output nor the expected answer has words."
         return f"No words were expected, but the output has {format_list(surplus)}."
     if not size:
         return f"The output has no words; expected {format_list(missing)}."
-    found = f"The output has {shared} of {pluralize(wanted, 'expected word')} among its {size}"
+    found = f"The output has {shared} of {pluralize(expected_size, 'expected word')} among its {size}"
     found += f"; missing: {format_list(missing)}" if missing else ""
     found += f"; surplus: {format_list(surplus)}" if surplus else ""
     return f"{found}."

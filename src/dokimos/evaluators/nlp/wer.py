@@ -33,7 +33,7 @@ class WordErrorRate(Evaluator):
     lower_is_better = True
 
     ignore_case: bool = False
-    """Compare words without regard to upper and lower case."""
+    """Ignore upper and lower case."""
     ignore_punctuation: bool = False
     """Whether ASCII punctuation is deleted before words are compared."""
 
@@ -64,9 +64,9 @@ def _compare(output: list[str], expected: list[str]) -> Score:
 
 
 def _first_difference(output: list[str], expected: list[str]) -> str:
-    for number, (got, wanted) in enumerate(zip(output, expected, strict=False), start=1):
-        if got != wanted:
-            return f"; word {number} is {quote(got)} instead of {quote(wanted)}"
+    for number, (got, expected_word) in enumerate(zip(output, expected, strict=False), start=1):
+        if got != expected_word:
+            return f"; word {number} is {quote(got)} instead of {quote(expected_word)}"
     if len(output) < len(expected):
         return f"; the output ends before {quote(expected[len(output)])}"
     return f"; the output goes on with {quote(output[len(expected)])}" if len(output) > len(expected) else ""

@@ -94,16 +94,16 @@ def _subsequence_length(first: Sequence[Hashable], second: Sequence[Hashable]) -
 
     The carry that leaves the row when it grows is kept above it, one more bit each time.
     """
-    places: dict[Hashable, int] = {}  # the bits of each element say where it occurs
+    masks: dict[Hashable, int] = {}  # the bits of each element say where it occurs
     bit = 1
     for element in first:
-        if element in places:
-            places[element] |= bit
+        if element in masks:
+            masks[element] |= bit
         else:
-            places[element] = bit
+            masks[element] = bit
         bit += bit
     row = bit - 1
-    for hits in map(places.get, second):
+    for hits in map(masks.get, second):
         if hits:
             hits &= row
             row = (row + hits) | (row - hits)

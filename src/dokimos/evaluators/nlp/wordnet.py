@@ -108,9 +108,9 @@ class _PartOfSpeech:
                 yield self._synset(offset)
 
     def _base_forms(self, word: str) -> Sequence[str]:
-        known = self._exceptions.get(word)
-        if known is not None:
-            return known
+        irregular = self._exceptions.get(word)
+        if irregular is not None:
+            return irregular
         return [word[: -len(old)] + new for old, new in self._endings if word.endswith(old)]
 
     def _offsets(self, lemma: str) -> list[int]:
@@ -163,7 +163,7 @@ def load_wordnet() -> WordNet:
         "METEOR needs WordNet for synonyms, and there is none in the usual places. Install it "
         "(Debian and Ubuntu: apt-get install wordnet-base; macOS: brew install wordnet; anywhere: "
         "python -m nltk.downloader wordnet), set WNSEARCHDIR to the folder that holds its index.noun, "
-        "or do without by synonyms=False."
+        "or turn synonyms off with synonyms=False."
     )
 
 
@@ -190,12 +190,12 @@ def _nltk_path() -> list[str]:
     return [os.path.expanduser(root) for root in roots]
 
 
-def _open_database(place: Path, read: Callable[[str], Content]) -> WordNet:
+def _open_database(path: Path, read: Callable[[str], Content]) -> WordNet:
     try:
         return WordNet(read)
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise ConfigurationError(
-            f"The WordNet in {place} cannot be read ({error}). "
+            f"The WordNet in {path} cannot be read ({error}). "
             "Install it again, or set WNSEARCHDIR to another one."
         ) from error
 

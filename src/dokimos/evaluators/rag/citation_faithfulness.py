@@ -79,17 +79,21 @@ class CitationFaithfulness(ContextEvaluator):
         self, chunks: Sequence[str], sentences: Sequence[CitingSentence], sample: int
     ) -> Sequence[Verdict]:
         verdicts = [_verdict_without_judge(sentence) for sentence in sentences]
-        asked = [sentence for sentence, known in zip(sentences, verdicts, strict=True) if known is None]
-        if not asked:
+        undecided = [
+            sentence for sentence, verdict in zip(sentences, verdicts, strict=True) if verdict is None
+        ]
+        if not undecided:
             return [entry for entry in verdicts if entry is not None]
-        answers = iter(await verdicts_on(self.lm, citations_prompt(chunks, asked), len(asked), sample=sample))
+        answers = iter(
+            await verdicts_on(self.lm, citations_prompt(chunks, undecided), len(undecided), sample=sample)
+        )
         return [next(answers) if entry is None else entry for entry in verdicts]
 
 
 def citing_sentences(text: str, numbers: Mapping[str, int]) -> list[CitingSentence]:
     """Return the sentences of a text and the chunks they cite.
 
-    Brackets that hold neither numbers nor known ids are no citations.
+    Brackets that hold neither numbers nor known ids are not citations.
     """
     return [sentence for part in _sentences(text) if (sentence := _parse_sentence(part, numbers)).text]
 

@@ -66,6 +66,6 @@ def _reason(ranks: Sequence[int], total: int) -> str:
         return "No context was retrieved."
     if not ranks:
         return f"None of {pluralize(total, 'chunk')} helps to give the expected output."
-    places = ", ".join(map(str, ranks))
-    last = f"rank {places}" if len(ranks) == 1 else f"ranks {places}"
+    rank_list = ", ".join(map(str, ranks))
+    last = f"rank {rank_list}" if len(ranks) == 1 else f"ranks {rank_list}"
     return f"Useful for the expected output: {len(ranks)} of {pluralize(total, 'chunk')}, at {last}."

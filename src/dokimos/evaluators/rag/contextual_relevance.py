@@ -40,11 +40,11 @@ class ChunkScores:
     def check(self, count: int) -> None:
         """Raise `ValueError` unless each of `count` chunks has one score in 0..1."""
         check_numbers(self.scores, count)
-        for place, entry in enumerate(self.scores, 1):
+        for position, entry in enumerate(self.scores, 1):
             try:
                 _SCALE.check(entry.score)
             except ValueError as error:
-                raise ValueError(f"chunk [{entry.number or place}]: {error}") from None
+                raise ValueError(f"chunk [{entry.number or position}]: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def scores_prompt(question: str, chunks: Sequence[str]) -> str:
         number_lines("Chunks", chunks),
         count=len(chunks),
         noun="chunk",
-        wanted="a reason of a few words, a score between 0.0 and 1.0",
+        contents="a reason of a few words, a score between 0.0 and 1.0",
     )
 
 

@@ -73,7 +73,7 @@ class NoiseSensitivity(RetrieverEvaluator):
     """Count wrong claims from any chunk, only from chunks that also help to give the expected output, or only
     from others."""
     window: int = WINDOW
-    """Characters of context in one call where chunks are told apart; more context takes more calls."""
+    """Characters of context in one call where chunks are distinguished; more context takes more calls."""
     threshold: float | None = 0.2
 
     def __post_init__(self) -> None:
@@ -123,8 +123,8 @@ class NoiseSensitivity(RetrieverEvaluator):
         verdicts = await useful_chunks(
             self.lm, case.input or "", case.expected_output or "", chunks, self.window, sample=sample
         )
-        wanted = "yes" if self.noise == "relevant" else "no"
-        return {number for number, entry in enumerate(verdicts, 1) if entry.verdict == wanted}
+        counting_verdict = "yes" if self.noise == "relevant" else "no"
+        return {number for number, entry in enumerate(verdicts, 1) if entry.verdict == counting_verdict}
 
 
 def correctness_prompt(question: str, expected: str, claims: Sequence[str]) -> str:
@@ -149,5 +149,5 @@ def sources_prompt(chunks: Sequence[str], claims: Sequence[str]) -> str:
         number_lines("Claims", claims),
         count=len(claims),
         noun="claim",
-        wanted="the numbers of the chunks",
+        contents="the numbers of the chunks",
     )

@@ -61,10 +61,10 @@ class Containment:
     """Whether case and runs of white space make no difference."""
 
     def __call__(self, retrieved: Any, relevant: Any) -> bool:
-        found, wanted = _text(retrieved, self.normalize), _text(relevant, self.normalize)
-        if not found or not wanted:
-            return found == wanted
-        return found in wanted or wanted in found
+        found, relevant_text = _text(retrieved, self.normalize), _text(relevant, self.normalize)
+        if not found or not relevant_text:
+            return found == relevant_text
+        return found in relevant_text or relevant_text in found
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def by_identifier(identifier: Callable[[Any], Any]) -> KeyMatching:
 
 
 def by_field(name: str) -> KeyMatching:
-    """Match items by one field; an item that is no map stands for the value itself.
+    """Match items by one field; an item that is not a map stands for the value itself.
 
     Example:
         >>> by_field("id")({"id": 7, "text": "Returns"}, 7)
@@ -158,7 +158,7 @@ def containment(*, normalize: bool = True) -> Containment:
 
 
 def llm_based(judge: JudgeLike) -> LlmMatching:
-    """Match items of which a judge says that they give the same information: one call for each pair.
+    """Match items that give the same information according to a judge; one call for each pair.
 
     Example:
         >>> import asyncio
@@ -173,7 +173,7 @@ def llm_based(judge: JudgeLike) -> LlmMatching:
 
 
 def any_of(*strategies: Matching) -> Combined:
-    """Match where at least one strategy does; none given matches nothing.
+    """Match where at least one strategy matches; without strategies, nothing matches.
 
     Example:
         >>> same_page = any_of(by_field("id"), by_field("url"))
@@ -184,7 +184,7 @@ def any_of(*strategies: Matching) -> Combined:
 
 
 def all_of(*strategies: Matching) -> Combined:
-    """Match where every strategy does; none given matches everything.
+    """Match where every strategy matches; without strategies, everything matches.
 
     Example:
         >>> same_page = all_of(by_field("file"), by_field("page"))

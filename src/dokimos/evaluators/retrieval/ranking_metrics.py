@@ -317,11 +317,11 @@ def _hits(strategy: Strategy, retrieved: Sequence[Any], relevant: Sequence[Any])
     key = key_of(strategy)
     if key is None:
         return [frozenset([j for j, r in enumerate(relevant) if strategy(item, r)]) for item in retrieved]
-    places: dict[Hashable, list[int]] = {}
+    indexes_by_key: dict[Hashable, list[int]] = {}
     for j, item in enumerate(relevant):
-        places.setdefault(key(item), []).append(j)
-    places.pop(None, None)
-    return [frozenset(places.get(key(item), ())) for item in retrieved]
+        indexes_by_key.setdefault(key(item), []).append(j)
+    indexes_by_key.pop(None, None)
+    return [frozenset(indexes_by_key.get(key(item), ())) for item in retrieved]
 
 
 async def _hits_async(

@@ -202,8 +202,8 @@ class TestData:
     @pytest.mark.parametrize(
         ("value", "message"),
         [
-            ({"one_of": []}, 'x: "one_of" takes a list of accepted values that is not empty, not []'),
-            ({"one_of": "km"}, "x: \"one_of\" takes a list of accepted values that is not empty, not 'km'"),
+            ({"one_of": []}, 'x: "one_of" takes a list of at least one accepted value, not []'),
+            ({"one_of": "km"}, "x: \"one_of\" takes a list of at least one accepted value, not 'km'"),
             ({"one_of": {"a": 1}}, 'x: "one_of" takes a list'),
             ({"one_of": None}, 'x: "one_of" takes a list'),
             ({"optional": {"one_of": []}}, 'x: "one_of" takes a list'),

@@ -90,7 +90,7 @@ def test_without_calls_there_is_nothing_wrong():
 def test_arguments_that_are_no_json_object_are_invalid(text):
     result = evaluate({"name": "weather", "arguments": text})
     assert result.score == 0
-    assert "the arguments are no JSON object" in result.reason
+    assert "the arguments are not a JSON object" in result.reason
 
 
 def test_arguments_of_other_kinds_are_taken_as_json():
@@ -256,7 +256,7 @@ class TestToolsOfTheEvaluator:
             ([WEATHER, 5], "tools[1]: A tool must be a ToolDefinition"),
             (["nowhere"], "the tool 'nowhere' must be of the form 'module:attribute'"),
             (["nowhere:weather"], "the tool 'nowhere:weather' cannot be imported"),
-            ([WEATHER, weather], "two of the tools are called 'weather'"),
+            ([WEATHER, weather], "two tools have the same name, 'weather'"),
         ],
     )
     def test_what_is_no_list_of_tools_is_refused_when_the_evaluator_is_made(self, tools, message):

@@ -123,7 +123,7 @@ class TestScore:
     def test_leaving_every_turn_out_is_an_error(self):
         result = PerTurn(evaluator="exact_match").evaluate(case_of(turns=[None, None]))
 
-        assert "leaves every turn out" in result.error
+        assert "excludes every turn" in result.error
 
     def test_an_error_in_one_turn_is_an_error_of_the_whole(self):
         result = PerTurn(evaluator="exact_match").evaluate(case_of(turns=["4"]))

@@ -196,10 +196,10 @@ class TestCriteria:
             ("safety", "list of at least one criterion"),
             (("saftey",), "no criterion 'saftey'. Did you mean 'safety'"),
             ((5,), "no criterion 5"),
-            (({"name": "Speed"},), "is no criterion with name, description and weight"),
+            (({"name": "Speed"},), "is not a criterion with name, description and weight"),
             (({"name": "Speed", "description": " "},), "must be text that is not blank"),
             (({"name": "Speed", "about": "x"},), "unexpected keyword argument 'about'"),
-            ((KIND, KIND), "two criteria are called 'Kindness'"),
+            ((KIND, KIND), "two criteria have the same name, 'Kindness'"),
         ],
     )
     def test_wrong_criteria_are_refused(self, scripted, criteria, problem):

@@ -121,7 +121,7 @@ def test_a_judge_that_sits_twice_is_asked_twice(scripted, in_run):
         ({"judges": "openai:gpt-5-mini"}, "a list of at least one judge"),
         ({"criteria": ""}, "either criteria or an evaluator"),
         ({"evaluator": "correctness"}, "either criteria or an evaluator"),
-        ({"criteria": "", "evaluator": "exact_match"}, "asks no judge"),
+        ({"criteria": "", "evaluator": "exact_match"}, "does not ask a judge"),
         ({"criteria": "", "evaluator": "corectness"}, "Did you mean 'correctness'"),
         ({"criteria": "", "evaluator": {"tone": {"tune": "x"}}}, r"Jury\.evaluator: tone\.tune: .*'tone'"),
         ({"criteria": "", "evaluator": ["tone"]}, "evaluator must be a name"),
