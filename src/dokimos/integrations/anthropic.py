@@ -1,33 +1,32 @@
-"""The Anthropic SDK (`anthropic`): Messages, a bare model or one with tools."""
+"""The Anthropic SDK (`anthropic`): Messages, a bare model or one with tools.
+
+An agent is a `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of
+responses and messages. An input is text or a list of messages; `run_options` are settings of each request,
+such as the temperature, or arguments of the function. A judge's client is asked for JSON of the judge's
+schema, and for plain text where the model refuses that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from dokimos.core.agent import AgentTrace, ToolDefinition
-from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.integrations.base import (
-    AgentApplication,
-    AgentJudge,
-    AgentTask,
-    ResultOptions,
-    TaskOptions,
-)
-from dokimos.integrations.reading import get, plain, priced, tool_definitions, usage_of
+from dokimos.core.agent import AgentTrace
+from dokimos.core.conversation import MessageFormat
+from dokimos.core.metrics import CallMetrics
+from dokimos.integrations.framework_objects import get, to_plain
+from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_loop import (
-    Outcome,
-    Provider,
-    Requested,
+    CallOutcome,
+    CallRequest,
+    ModelApi,
+    ModelSDK,
     ToolLoop,
-    bridge_of,
-    listed,
-    usage_of_all,
+    list_responses,
 )
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.messages.conversations import trace_of_messages
 from dokimos.runtime.calling import called
-from dokimos.runtime.concurrency import run_sync
 
 __all__ = [
     "ToolLoop",
@@ -41,79 +40,59 @@ __all__ = [
     "to_tool_definitions",
 ]
 
-AgentLike: TypeAlias = Any
-"""A `ToolLoop`, a client (together with `model`), or a function that returns a response or a list of them."""
-
 MAX_TOKENS: Final = 4096
-"""What an answer may take, unless the settings of a loop say otherwise: the API insists on a limit."""
+"""The limit of an answer, unless the settings of a loop have another: the API insists on a limit."""
 
 
-def to_agent_trace(result: Any) -> AgentTrace:
-    """Return what was done: from a `Message`, or a list of these and of the messages sent back.
+class Anthropic(ModelSDK):
+    """The Anthropic SDK."""
 
-    Results are found by the id of their call. Raises `ValueError` for what is no message.
-    """
-    return trace_of_messages((_of_somebody(plain(message)) for message in listed(result)), keep_ids=True)
+    name = "anthropic"
+    client_attribute = "messages"
 
+    def to_agent_trace(self, result: object) -> AgentTrace:
+        """Return what was done: from a `Message`, or a list of these and of the messages sent back.
 
-def to_tool_definitions(tools: Iterable[Any] | ToolLoop) -> tuple[ToolDefinition, ...]:
-    """Return tools, as they are given to the API or as functions, as definitions."""
-    return tools.definitions if isinstance(tools, ToolLoop) else tool_definitions(tools)
+        Results are matched to calls by id. Raises `ValueError` for anything that is not a message.
+        """
+        messages = (_with_role(to_plain(message)) for message in list_responses(result))
+        return trace_of_messages(messages, keep_ids=True)
 
+    def parse_response_usage(self, response: object) -> CallMetrics | None:
+        """Return the usage of a response; tokens read from the cache or written to it were read too."""
+        usage = get(response, "usage")
+        if usage is None:
+            return None
+        cached = get(usage, "cache_read_input_tokens", default=0)
+        parts = (
+            get(usage, "input_tokens", default=0),
+            cached,
+            get(usage, "cache_creation_input_tokens", default=0),
+        )
+        return make_usage(
+            sum(parts), get(usage, "output_tokens"), cached=cached, model=get(response, "model")
+        )
 
-def to_call_metrics(
-    result: Any, model: str | None = None, price_table: PriceTable | None = None
-) -> CallMetrics | None:
-    """Return the tokens of all responses in a result, and their cost; None where nothing was measured."""
-    return priced(usage_of_all(_ANTHROPIC, result), model, price_table)
+    def select_api(self, loop: ToolLoop) -> ModelApi:
+        return _MESSAGES
 
-
-def run_and_trace(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
-    """Run a loop, a model or a function on text or a list of messages."""
-    return run_sync(run_and_trace_async(agent, inputs, model=model))
-
-
-async def run_and_trace_async(agent: AgentLike, inputs: Any, *, model: str | None = None) -> AgentTrace:
-    """Do what `run_and_trace` does, on the event loop that is running."""
-    return (await bridge_of(_ANTHROPIC, agent, model).run(inputs)).trace
-
-
-def as_task(agent: AgentLike, **options: Unpack[TaskOptions]) -> AgentTask:
-    """Return a task that runs a loop, a client's `model`, or a function of the input."""
-    return AgentTask(bridge_of(_ANTHROPIC, agent, options.get("model")), **options)
-
-
-def as_application(agent: AgentLike, **options: Unpack[ResultOptions]) -> AgentApplication:
-    """Return a loop, a client's `model`, or a function of the messages as an application."""
-    return AgentApplication(AgentTask(bridge_of(_ANTHROPIC, agent, options.get("model")), **options))
+    def message_format(self, loop: ToolLoop | None) -> MessageFormat:
+        return "anthropic"
 
 
-def as_judge(
-    agent: AgentLike, *, model: str | None = None, price_table: PriceTable | None = None
-) -> AgentJudge:
-    """Return a client's `model`, a loop or a function of the prompt as a judge.
-
-    A client is asked for JSON of the judge's schema, and for plain text where the model refuses that.
-    """
-    return AgentJudge(bridge_of(_ANTHROPIC, agent, model), model, price_table)
-
-
-def _usage_of(response: Any) -> CallMetrics | None:
-    """Return the usage of a response; what was read from the cache or written to it was read too."""
-    usage = get(response, "usage")
-    if usage is None:
-        return None
-    cached = get(usage, "cache_read_input_tokens", default=0)
-    parts = (
-        get(usage, "input_tokens", default=0),
-        cached,
-        get(usage, "cache_creation_input_tokens", default=0),
-    )
-    return usage_of(sum(parts), get(usage, "output_tokens"), cached=cached, model=get(response, "model"))
+_FRAMEWORK: Final = Anthropic()
+to_agent_trace: Final = _FRAMEWORK.to_agent_trace
+to_tool_definitions: Final = _FRAMEWORK.to_tool_definitions
+to_call_metrics: Final = _FRAMEWORK.to_call_metrics
+run_and_trace: Final = _FRAMEWORK.run_and_trace
+run_and_trace_async: Final = _FRAMEWORK.run_and_trace_async
+as_task: Final = _FRAMEWORK.as_task
+as_application: Final = _FRAMEWORK.as_application
+as_judge: Final = _FRAMEWORK.as_judge
 
 
-class _Messages:
-    async def ask(self, loop: ToolLoop, messages: Sequence[Any]) -> Any:
+class _MessagesApi:
+    async def send(self, loop: ToolLoop, messages: Sequence[Any]) -> Any:
         more: dict[str, Any] = {"max_tokens": MAX_TOKENS}
         if loop.tools:
             more["tools"] = [tool.to_anthropic() for tool in loop.definitions]
@@ -122,14 +101,14 @@ class _Messages:
         create = loop.client.messages.create
         return await called(create, model=loop.model, messages=list(messages), **{**more, **loop.settings})
 
-    def requested(self, response: Any) -> list[Requested]:
+    def parse_requests(self, response: Any) -> list[CallRequest]:
         blocks = [block for block in response.content if block.type == "tool_use"]
-        return [Requested(block.id, block.name, block.input) for block in blocks]
+        return [CallRequest(block.id, block.name, block.input) for block in blocks]
 
-    def said(self, response: Any) -> list[Any]:
-        return [{"role": "assistant", "content": [_sent(block) for block in response.content]}]
+    def to_messages(self, response: Any) -> list[Any]:
+        return [{"role": "assistant", "content": [_to_block(block) for block in response.content]}]
 
-    def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
+    def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
         results = [
             {
                 "type": "tool_result",
@@ -141,31 +120,21 @@ class _Messages:
         ]
         return [{"role": "user", "content": results}]
 
-    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
-        return self.answered(outcomes)
+    def record_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
+        return self.render_outcomes(outcomes)
 
-    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
+    def schema_settings(self, schema: JsonSchemaDict) -> dict[str, Any]:
         return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-def _of_somebody(message: Any) -> Any:
-    """Return a message with its role; what only has content is the assistant's."""
+def _with_role(message: Any) -> Any:
+    """Return a message with its role; one that only has content is the assistant's."""
     return {"role": "assistant", **message} if isinstance(message, Mapping) else message
 
 
-def _sent(block: Any) -> Mapping[str, Any]:
+def _to_block(block: Any) -> Mapping[str, Any]:
     tree: dict[str, Any] = block.model_dump(exclude_none=True)
     return tree
 
 
-_MESSAGES: Final = _Messages()
-
-_ANTHROPIC: Final = Provider(
-    framework="anthropic",
-    is_client=lambda agent: hasattr(agent, "messages"),
-    loop=ToolLoop,
-    api=lambda loop: _MESSAGES,
-    form=lambda loop: "anthropic",
-    to_agent_trace=to_agent_trace,
-    usage=_usage_of,
-)
+_MESSAGES: Final[ModelApi] = _MessagesApi()

@@ -1,6 +1,6 @@
-"""What the model calls of one run of CrewAI cost and were given, from its events.
+"""Meters one run of CrewAI by its events: tokens, messages, failed calls and offered tools.
 
-Its own totals do not tell runs apart, and of a run that breaks off it tells nothing.
+CrewAI's own totals do not separate runs, and a run that fails returns nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from dokimos.core.extras import require
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.reading import get, summed, usage_of
+from dokimos.integrations.framework_objects import get
+from dokimos.integrations.token_usage import make_usage, sum_usage
 
 R = TypeVar("R")
 
@@ -22,22 +23,22 @@ EXTRA = "crewai"
 
 
 @dataclass(frozen=True, slots=True)
-class Metered(Generic[R]):
-    """What came of a run."""
+class MeteredRun(Generic[R]):
+    """The result of a run, and what its models and tools did."""
 
     result: R | None
     usage: CallMetrics | None
     messages: tuple[tuple[Any, ...], ...]
-    """Those of each of its tasks, as the last call of a model was given them."""
+    """The messages of each of its tasks, as the last model call got them."""
     failures: tuple[Any, ...]
-    """The calls of tools that failed."""
+    """The tool calls that failed."""
     tools: tuple[str, ...]
-    """The names of those that models were offered."""
+    """The names of the tools that models were offered."""
     error: Exception | None = None
 
 
-def metered(runner: Any, run: Callable[[], R]) -> Metered[R]:
-    """Call `run` and return what it gives or raises, and what the models of `runner`'s agents did meanwhile.
+def meter_run(runner: object, run: Callable[[], R]) -> MeteredRun[R]:
+    """Call `run` and return its result or error, and what the models of `runner`'s agents did meanwhile.
 
     `runner` is a crew, an agent or a model that nobody else uses at the same time.
     """
@@ -47,50 +48,52 @@ def metered(runner: Any, run: Callable[[], R]) -> Metered[R]:
     try:
         try:
             result = run()
-        except Exception as raised:
-            error = raised
+        except Exception as exception:
+            error = exception
         require("crewai.events", EXTRA).crewai_event_bus.flush()
-        return _metered(runner, [meter.take(key) for key in _keys_of(runner)], result, error)
+        return _collect_run(runner, [meter.take(key) for key in _keys_of(runner)], result, error)
     finally:
         meter.end()
 
 
-def seen_so_far(runner: Any) -> Metered[Any]:
-    """Return what the models of a runner's agents have done, while it is still running."""
-    return _metered(runner, [_meter().peek(key) for key in _keys_of(runner)], None, None)
+def read_meter(runner: object) -> MeteredRun[Any]:
+    """Return what the models of a runner's agents have done so far; the runner may still be running."""
+    return _collect_run(runner, [_meter().peek(key) for key in _keys_of(runner)], None, None)
 
 
-def _metered(runner: Any, seen: list[_Seen], result: Any, error: Exception | None) -> Metered[Any]:
+def _collect_run(
+    runner: object, records: list[_Record], result: Any, error: Exception | None
+) -> MeteredRun[Any]:
     own = {str(task.id) for task in get(runner, "tasks", default=())}
-    asked = [(task, each) for one in seen for task, each in one.messages.items()]
-    return Metered(
+    messages = [(task, each) for one in records for task, each in one.messages.items()]
+    return MeteredRun(
         result,
-        summed(one.usage for one in seen),
-        tuple(each for task, each in asked if not own or task in own),
-        tuple(failure for one in seen for failure in one.failures),
-        tuple(name for one in seen for name in one.tools),
+        sum_usage(one.usage for one in records),
+        tuple(each for task, each in messages if not own or task in own),
+        tuple(failure for one in records for failure in one.failures),
+        tuple(name for one in records for name in one.tools),
         error,
     )
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What the events of one agent, or of a model without an agent, told."""
+class _Record:
+    """The events of one agent, or of a model without an agent."""
 
     usage: CallMetrics | None = None
     messages: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """What the longest call of a model was given, by task: the last one, in whichever order events come."""
+    """The messages of the longest model call of each task: the last one, in whichever order events come."""
     failures: list[Any] = field(default_factory=list)
     tools: dict[str, None] = field(default_factory=dict)
 
 
 class _Meter:
-    """Gathers what CrewAI's events tell of each agent, or model without an agent, while runs go on."""
+    """Collects CrewAI's events by agent, or by model without an agent, while runs go on."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._running = 0
-        self._seen: dict[str, _Seen] = {}
+        self._records: dict[str, _Record] = {}
 
     def start(self) -> None:
         with self._lock:
@@ -100,43 +103,43 @@ class _Meter:
         with self._lock:
             self._running -= 1
             if not self._running:
-                self._seen.clear()  # of agents that are not ours
+                self._records.clear()  # those of agents that nobody meters
 
-    def add(self, source: Any, event: Any) -> None:
+    def add(self, source: object, event: object) -> None:
         usage = _usage(event)
         with self._lock:
             if usage is not None and self._running:
-                seen = self._of(source, event)
-                seen.usage = usage if seen.usage is None else seen.usage + usage
+                record = self._of(source, event)
+                record.usage = usage if record.usage is None else record.usage + usage
 
-    def ask(self, source: Any, event: Any) -> None:
+    def ask(self, source: object, event: object) -> None:
         messages, task = get(event, "messages"), get(event, "task_id", default="")
         with self._lock:
             if self._running and isinstance(messages, list):
-                seen = self._of(source, event)
-                if len(messages) >= len(seen.messages.get(task, ())):
-                    seen.messages[task] = tuple(map(_with_calls, messages))
+                record = self._of(source, event)
+                if len(messages) >= len(record.messages.get(task, ())):
+                    record.messages[task] = tuple(map(_with_calls, messages))
                 offered = get(event, "tools", default=())
                 names = (get(get(tool, "function"), "name") for tool in offered)
-                seen.tools |= dict.fromkeys(name for name in names if isinstance(name, str) and name)
+                record.tools |= dict.fromkeys(name for name in names if isinstance(name, str) and name)
 
-    def fail(self, source: Any, event: Any) -> None:
+    def fail(self, source: object, event: object) -> None:
         with self._lock:
             if self._running:
                 failure = {"tool_name": get(event, "tool_name"), "tool_args": get(event, "tool_args")}
                 self._of(source, event).failures.append(failure)
 
-    def take(self, key: str) -> _Seen:
+    def take(self, key: str) -> _Record:
         with self._lock:
-            return self._seen.pop(key, None) or _Seen()
+            return self._records.pop(key, None) or _Record()
 
-    def peek(self, key: str) -> _Seen:
+    def peek(self, key: str) -> _Record:
         with self._lock:
-            seen = self._seen.get(key) or _Seen()
-            return _Seen(seen.usage, dict(seen.messages), list(seen.failures), dict(seen.tools))
+            record = self._records.get(key) or _Record()
+            return _Record(record.usage, dict(record.messages), list(record.failures), dict(record.tools))
 
-    def _of(self, source: Any, event: Any) -> _Seen:
-        return self._seen.setdefault(get(event, "agent_id") or _key_of_model(source), _Seen())
+    def _of(self, source: object, event: object) -> _Record:
+        return self._records.setdefault(get(event, "agent_id") or _key_of_model(source), _Record())
 
 
 @cache
@@ -151,34 +154,32 @@ def _meter() -> _Meter:
     return meter
 
 
-def _keys_of(runner: Any) -> Iterator[str]:
+def _keys_of(runner: object) -> Iterator[str]:
     agents = [*get(runner, "agents", default=[runner]), get(runner, "manager_agent")]
     yield from (str(agent.id) for agent in agents if get(agent, "id") is not None)
     yield _key_of_model(runner)
 
 
-def _key_of_model(model: Any) -> str:
+def _key_of_model(model: object) -> str:
     return f"model {id(model)}"
 
 
 def _with_calls(message: Any) -> Any:
-    """Return a message with its calls as they were: what is deep in an event is as Python prints it."""
+    """Return a message with its calls restored: texts deep in an event are as Python prints them."""
     calls = get(message, "tool_calls")
     if not calls:
         return message
-    told = [
+    restored = [
         {
             **call,
-            "function": {
-                key: _text_behind(value) for key, value in get(call, "function", default={}).items()
-            },
+            "function": {key: _unquote(value) for key, value in get(call, "function", default={}).items()},
         }
         for call in calls
     ]
-    return {**message, "tool_calls": told}
+    return {**message, "tool_calls": restored}
 
 
-def _text_behind(printed: Any) -> Any:
+def _unquote(printed: object) -> Any:
     if not isinstance(printed, str) or printed[:1] not in ("'", '"'):
         return printed
     try:
@@ -187,11 +188,11 @@ def _text_behind(printed: Any) -> Any:
         return printed
 
 
-def _usage(event: Any) -> CallMetrics | None:
+def _usage(event: object) -> CallMetrics | None:
     usage = get(event, "usage")
     if usage is None:
         return None
-    return usage_of(
+    return make_usage(
         get(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
         get(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
         cached=get(usage, "cached_prompt_tokens")

@@ -14,8 +14,9 @@ from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
-from dokimos.integrations.reading import extract_texts, get
+from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
+from dokimos.integrations.framework_objects import get
+from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.runtime.calling import called
 
 EXTRA: Final = "langchain"
@@ -140,11 +141,11 @@ def _score(result: Any) -> Score:
             f"{place + 1}. {get(each, 'key') or ''}".strip(): _score(each)
             for place, each in enumerate(result)
         }
-        return mean_score(scores)
+        return average_scores(scores)
     if isinstance(result, bool | int | float):
-        return numeric_score(result)
+        return parse_score(result)
     value, reason = get(result, "score"), get(result, "comment", "reasoning")
-    return numeric_score(value, reason, get(result, "metadata"))
+    return parse_score(value, reason, get(result, "metadata"))
 
 
 def _name_of(theirs: Any) -> str:

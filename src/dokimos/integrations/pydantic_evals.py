@@ -14,8 +14,10 @@ from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
-from dokimos.integrations.base import ForeignEvaluator, mean_score, numeric_score
-from dokimos.integrations.reading import extract_texts, get, usage_of
+from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
+from dokimos.integrations.framework_objects import get
+from dokimos.integrations.retrieved_documents import extract_texts
+from dokimos.integrations.token_usage import make_usage
 from dokimos.runtime.calling import called
 
 EXTRA: Final = "pydantic-ai"
@@ -122,7 +124,7 @@ def _single(values: Mapping[str, Any], key: str) -> Any:
 def _metrics(request: Any) -> CallMetrics | None:
     measured = get(request, "metrics", default={})
     duration = get(request, "duration")
-    usage = usage_of(
+    usage = make_usage(
         get(measured, "input_tokens"),
         get(measured, "output_tokens"),
         cost_usd=get(measured, "cost"),
@@ -133,6 +135,6 @@ def _metrics(request: Any) -> CallMetrics | None:
 
 def _score(output: Any) -> Score:
     if isinstance(output, Mapping):
-        return mean_score({name: _score(value) for name, value in output.items()})
+        return average_scores({name: _score(value) for name, value in output.items()})
     value = get(output, "value", default=output)
-    return numeric_score(value, get(output, "reason"))
+    return parse_score(value, get(output, "reason"))

@@ -1,12 +1,13 @@
-"""A bare model with tools as an agent: ask it, run what it calls, ask it again."""
+"""A bare model with tools as an agent: ask it, call the tools that it requests, ask it again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory, MessageFormat, Role
@@ -14,54 +15,57 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.text import error_text
 from dokimos.errors import IntegrationError
-from dokimos.integrations.base import AgentRun, Bridge, identity, keep_so_far
-from dokimos.integrations.reading import result_text, summed
+from dokimos.integrations.agent_runs import AgentRun, AgentRunner, report_partial_run
+from dokimos.integrations.framework import Framework, RunOptions, SchemaJudge
+from dokimos.integrations.token_usage import sum_usage
+from dokimos.integrations.tool_lists import define_tools
+from dokimos.integrations.trace_builder import render_result
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider_schemas import without_bounds
 from dokimos.runtime.calling import called
 
 
-class Requested(NamedTuple):
-    """A call that a model asks for."""
+class CallRequest(NamedTuple):
+    """A tool call that a model requests."""
 
     id: str
     name: str
     arguments: Any
 
 
-class Outcome(NamedTuple):
-    """What came of a call."""
+class CallOutcome(NamedTuple):
+    """The result of a requested tool call, or its error."""
 
-    request: Requested
+    request: CallRequest
     text: str
     failed: bool
 
 
-class Api(Protocol):
-    """How a provider's client is asked, and how calls and their results are told."""
+class ModelApi(Protocol):
+    """One API of a provider: how its client is called, and the form of its messages."""
 
-    async def ask(self, loop: ToolLoop, messages: Sequence[Any]) -> Any:
+    async def send(self, loop: ToolLoop, messages: Sequence[Any]) -> Any:
         """Return the response to messages."""
         ...
 
-    def requested(self, response: Any) -> list[Requested]:
-        """Return the calls that a response asks for."""
+    def parse_requests(self, response: Any) -> list[CallRequest]:
+        """Return the tool calls that a response requests."""
         ...
 
-    def said(self, response: Any) -> list[Any]:
+    def to_messages(self, response: Any) -> list[Any]:
         """Return a response as messages to send back."""
         ...
 
-    def answered(self, outcomes: Sequence[Outcome]) -> list[Any]:
-        """Return what came of calls as messages to send."""
+    def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
+        """Return the results of calls as messages to send."""
         ...
 
-    def told(self, outcomes: Sequence[Outcome]) -> list[Any]:
-        """Return the same messages for the record, with what failed marked."""
+    def record_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
+        """Return the same messages for the trace, with failed calls marked."""
         ...
 
-    def held_to(self, schema: JsonSchemaDict) -> dict[str, Any]:
-        """Return what a request needs for an answer in JSON of a schema."""
+    def schema_settings(self, schema: JsonSchemaDict) -> dict[str, Any]:
+        """Return the settings of a request whose answer must be JSON of a schema."""
         ...
 
 
@@ -85,148 +89,178 @@ class ToolLoop:
 
     @cached_property
     def definitions(self) -> tuple[ToolDefinition, ...]:
+        """The tools as definitions."""
         return tuple(ToolDefinition.from_function(function) for function in self.tools)
 
     @cached_property
     def functions(self) -> dict[str, Callable[..., Any]]:
+        """The tools by name."""
         return {tool.name: function for tool, function in zip(self.definitions, self.tools, strict=True)}
 
-    def identity(self, framework: str) -> str:
-        return identity(framework, self.model, ",".join(self.functions), self.system)
 
+class ModelSDK(Framework):
+    """The SDK of a model provider: its agents are tool loops, a client's model, or functions of the user.
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
-    """What tells the SDKs of providers apart."""
-
-    framework: str
-    is_client: Callable[[Any], bool]
-    loop: Callable[..., ToolLoop]
-    """Makes a loop of a `client` and a `model`."""
-    api: Callable[[ToolLoop], Api]
-    form: Callable[[ToolLoop | None], MessageFormat]
-    """In which form it, or a function of the user's, takes a conversation."""
-    to_agent_trace: Callable[[Any], AgentTrace]
-    usage: Callable[[Any], CallMetrics | None]
-    """Of one response."""
-
-
-def bridge_of(provider: Provider, agent: Any, model: str | None) -> Bridge:
-    """Return how to run a loop, a client's model, or a function of the input or the conversation.
-
-    Raises:
-        IntegrationError: for anything else, and for a client without a model.
+    Options of a run are settings of each request, such as the temperature, or arguments of the function.
     """
-    if provider.is_client(agent):
-        if not model:
-            raise IntegrationError("Which model is the client to be asked for? Give model=...")
-        agent = provider.loop(client=agent, model=model)
-    if isinstance(agent, ToolLoop):
-        return _bridge_of_loop(provider, agent)
-    if not callable(agent):
-        raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
 
-    async def run(inputs: Any) -> AgentRun:
-        return _read(provider, await called(agent, inputs))
+    client_attribute: ClassVar[str]
+    """What only a client of the provider has."""
+    loop_type: ClassVar[type[ToolLoop]] = ToolLoop
 
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        return _read(provider, await called(agent, conversation.to_messages(provider.form(None))))
+    @abstractmethod
+    def select_api(self, loop: ToolLoop) -> ModelApi:
+        """Return the API that a loop uses."""
 
-    return Bridge(identity=identity(provider.framework, agent), run=run, converse=converse)
+    @abstractmethod
+    def message_format(self, loop: ToolLoop | None) -> MessageFormat:
+        """Return the form in which a loop, or a function of the user, takes a conversation."""
+
+    @abstractmethod
+    def parse_response_usage(self, response: object) -> CallMetrics | None:
+        """Return the token counts of one response."""
+
+    def to_tool_definitions(self, agent: object) -> tuple[ToolDefinition, ...]:
+        """Return the definitions of the tools of a loop, or of a list: in the API's form, or functions."""
+        if isinstance(agent, ToolLoop):
+            return agent.definitions
+        return define_tools(agent if isinstance(agent, Iterable) else [agent])
+
+    def parse_usage(self, result: object) -> CallMetrics | None:
+        responses = (each for each in list_responses(result) if not isinstance(each, str))
+        return sum_usage(self.parse_response_usage(each) for each in responses)
+
+    def parse_run(self, result: object) -> AgentRun:
+        return AgentRun(
+            trace=AgentTrace((), result) if isinstance(result, str) else self.to_agent_trace(result),
+            usage=self.parse_usage(result),
+            hint="as results of tools that the function returns in a list",
+        )
+
+    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+        if not isinstance(agent, ToolLoop):
+            return self.parse_run(await called(agent, inputs, **options))
+        messages = inputs if isinstance(inputs, list) else [_user_message(inputs)]
+        return await self._run_loop(_with_settings(agent, options), messages)
+
+    async def converse(
+        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+    ) -> AgentRun:
+        if not isinstance(agent, ToolLoop):
+            messages = conversation.to_messages(self.message_format(None))
+            return self.parse_run(await called(agent, messages, **options))
+        system = "\n\n".join(text for text in (agent.system, conversation.system_prompt) if text)
+        turns = tuple(message for message in conversation.messages if message.role is not Role.SYSTEM)
+        messages = replace(conversation, messages=turns).to_messages(self.message_format(agent))
+        return await self._run_loop(_with_settings(replace(agent, system=system), options), messages)
+
+    def schema_judge(self, agent: object, options: RunOptions) -> SchemaJudge | None:
+        if not isinstance(agent, ToolLoop):
+            return None
+        loop = _with_settings(agent, options)
+
+        async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
+            return await self._judge(loop, prompt, schema)
+
+        return judge
+
+    def describe_agent(self, agent: Any) -> Iterable[object]:
+        return agent.model, ",".join(agent.functions), agent.system
+
+    def is_agent(self, agent: object) -> bool:
+        return isinstance(agent, ToolLoop)
+
+    def start_agent(self, agent: object, state: object) -> object:
+        return agent
+
+    def runner(
+        self, agent: Any, run_options: RunOptions | None = None, *, model: str | None = None
+    ) -> AgentRunner:
+        """Return what runs a loop, a client's model, or a function of the input or the conversation.
+
+        Raises:
+            IntegrationError: for anything else, and for a client without a model.
+        """
+        options = dict(run_options or {})
+        model = options.pop("model", model)
+        if hasattr(agent, self.client_attribute):
+            if not model:
+                raise IntegrationError("Which model is the client to be asked for? Pass model=...")
+            agent = self.loop_type(client=agent, model=model)
+        if not isinstance(agent, ToolLoop) and not callable(agent):
+            raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
+        return super().runner(agent, options)
+
+    async def _judge(self, loop: ToolLoop, prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
+        """Ask for JSON of a schema, and for plain text if the model refuses that."""
+        messages = [_user_message(prompt)]
+        if schema is not None and not loop.tools:
+            settings = self.select_api(loop).schema_settings(without_bounds(schema))
+            run = await self._run_loop(_with_settings(loop, settings), messages)
+            if getattr(run.cause, "status_code", None) not in (400, 422):
+                return run
+        return await self._run_loop(loop, messages)
+
+    async def _run_loop(self, loop: ToolLoop, messages: Sequence[Any]) -> AgentRun:
+        history: list[Any] = []
+
+        def read_progress() -> tuple[AgentTrace, CallMetrics | None]:
+            partial_run = self.parse_run(history)
+            return partial_run.trace, partial_run.usage
+
+        report_partial_run(read_progress)
+        try:
+            has_answered = await _exchange(loop, self.select_api(loop), messages, history)
+            run = self.parse_run(history)
+        except Exception as error:
+            return replace(AgentRun.of_failure(error, *read_progress()), tools=loop.definitions)
+        if not has_answered:
+            limit = f"TurnLimit: The model {loop.model!r} still called tools after {loop.max_rounds} rounds."
+            run = replace(run, trace=replace(run.trace, final_response=None, error=limit))
+        return replace(run, tools=loop.definitions)
 
 
-def usage_of_all(provider: Provider, result: Any) -> CallMetrics | None:
-    """Return the usage of all responses in a result together."""
-    return summed(provider.usage(each) for each in listed(result) if not isinstance(each, str))
-
-
-def listed(result: Any) -> list[Any]:
+def list_responses(result: object) -> list[Any]:
     """Return a result as a list of responses and messages."""
     return list(result) if isinstance(result, list | tuple) else [result]
 
 
-def _bridge_of_loop(provider: Provider, loop: ToolLoop) -> Bridge:
-    api = provider.api(loop)
-
-    async def ask(asked: ToolLoop, messages: Sequence[Any]) -> AgentRun:
-        told: list[Any] = []
-
-        def so_far() -> tuple[AgentTrace, CallMetrics | None]:
-            done = _read(provider, told)
-            return done.trace, done.usage
-
-        keep_so_far(so_far)
-        try:
-            over = await _loop(asked, api, messages, told)
-            came = _read(provider, told)
-        except Exception as error:
-            return replace(AgentRun.of_failure(error, *so_far()), tools=loop.definitions)
-        if not over:
-            limit = f"TurnLimit: The model {loop.model!r} still called tools after {loop.max_rounds} rounds."
-            came = replace(came, trace=replace(came.trace, final_response=None, error=limit))
-        return replace(came, tools=loop.definitions)
-
-    async def run(inputs: Any) -> AgentRun:
-        return await ask(loop, inputs if isinstance(inputs, list) else [_user(inputs)])
-
-    async def converse(conversation: ConversationTrajectory) -> AgentRun:
-        system = "\n\n".join(text for text in (loop.system, conversation.system_prompt) if text)
-        spoken = [message for message in conversation.messages if message.role is not Role.SYSTEM]
-        messages = replace(conversation, messages=tuple(spoken)).to_messages(provider.form(loop))
-        return await ask(replace(loop, system=system), messages)
-
-    async def judge(prompt: str, schema: JsonSchemaDict | None) -> AgentRun:
-        if schema is not None and not loop.tools:
-            held = replace(loop, settings={**loop.settings, **api.held_to(without_bounds(schema))})
-            answered = await ask(held, [_user(prompt)])
-            if getattr(answered.cause, "status_code", None) not in (400, 422):
-                return answered
-        return await ask(loop, [_user(prompt)])
-
-    return Bridge(identity=loop.identity(provider.framework), run=run, converse=converse, judge=judge)
+def _with_settings(loop: ToolLoop, settings: Mapping[str, Any]) -> ToolLoop:
+    return replace(loop, settings={**loop.settings, **settings}) if settings else loop
 
 
-def _user(text: Any) -> dict[str, Any]:
+def _user_message(text: object) -> dict[str, Any]:
     return {"role": "user", "content": text_form(text) or ""}
 
 
-def _read(provider: Provider, result: Any) -> AgentRun:
-    trace = AgentTrace((), result) if isinstance(result, str) else provider.to_agent_trace(result)
-    return AgentRun(
-        trace=trace,
-        usage=usage_of_all(provider, result),
-        hint="as results of tools that the function returns in a list",
-    )
+async def _exchange(loop: ToolLoop, api: ModelApi, messages: Sequence[Any], history: list[Any]) -> bool:
+    """Ask a model until it requests no more tools, and return whether it came to an answer.
 
-
-async def _loop(loop: ToolLoop, api: Api, messages: Sequence[Any], told: list[Any]) -> bool:
-    """Ask a model until it calls no more tools, and say whether it came to an end.
-
-    Responses and results of tools are added to `told`, in order. Without tools it is asked once.
+    Responses and results of tools are added to `history`, in order. Without tools the model is asked once.
     """
     sent: list[Any] = []
     for _ in range(loop.max_rounds):
-        response = await api.ask(loop, [*messages, *sent])
-        told.append(response)
-        requests = api.requested(response)
+        response = await api.send(loop, [*messages, *sent])
+        history.append(response)
+        requests = api.parse_requests(response)
         if not requests or not loop.functions:
             return True
-        came = await asyncio.gather(*(_run(loop, request) for request in requests))
-        told += api.told(came)
-        sent += [*api.said(response), *api.answered(came)]
+        outcomes = await asyncio.gather(*(_call_function(loop, request) for request in requests))
+        history += api.record_outcomes(outcomes)
+        sent += [*api.to_messages(response), *api.render_outcomes(outcomes)]
     return False
 
 
-async def _run(loop: ToolLoop, request: Requested) -> Outcome:
-    """Run the function that a model calls; what goes wrong is told to the model, as to any agent."""
+async def _call_function(loop: ToolLoop, request: CallRequest) -> CallOutcome:
+    """Call the function that a model requests; the model gets an error as the result, as any agent would."""
     function = loop.functions.get(request.name)
     if function is None:
-        return Outcome(request, f"There is no tool {request.name!r}.", True)
+        return CallOutcome(request, f"There is no tool {request.name!r}.", True)
     call = ToolCall.from_map({"name": request.name, "arguments": request.arguments})
     if call.invalid_arguments is not None:
-        return Outcome(request, "The arguments are no JSON object.", True)
+        return CallOutcome(request, "The arguments are not a JSON object.", True)
     try:
         result = await called(function, **call.arguments)
     except Exception as error:
-        return Outcome(request, error_text(error), True)
-    return Outcome(request, result_text(result), False)
+        return CallOutcome(request, error_text(error), True)
+    return CallOutcome(request, render_result(result), False)

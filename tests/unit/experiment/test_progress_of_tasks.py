@@ -12,7 +12,8 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_progress import report_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.evaluators import ToolErrors
-from dokimos.integrations.base import AgentRun, AgentTask, Bridge, keep_so_far
+from dokimos.integrations.agent_runs import AgentRun, AgentRunner, report_partial_run
+from dokimos.integrations.agent_task import AgentTask
 
 DATA = Dataset([Example.of("x")])
 CALLS = [ToolCall("look", result="found")]
@@ -31,12 +32,12 @@ def release():
 
 
 def agent(run):
-    return AgentTask(Bridge(identity="test", run=run, converse=run))
+    return AgentTask(AgentRunner(identity="test", run=run, converse=run))
 
 
 def test_an_agent_that_is_given_up_keeps_its_calls_and_its_tokens():
     async def run(inputs):
-        keep_so_far(lambda: (AgentTrace(CALLS, "so far"), CallMetrics(20, 8)))
+        report_partial_run(lambda: (AgentTrace(CALLS, "so far"), CallMetrics(20, 8)))
         await asyncio.Event().wait()
 
     item = item_of(agent(run), timeout=1.0)
@@ -59,7 +60,7 @@ def test_so_does_one_that_runs_in_a_thread(release):
 
 def test_what_cannot_be_told_in_the_middle_of_it_is_no_matter():
     async def run(inputs):
-        keep_so_far(lambda: 1 / 0)
+        report_partial_run(lambda: 1 / 0)
         await asyncio.Event().wait()
 
     item = item_of(agent(run), timeout=1.0)
@@ -70,7 +71,7 @@ def test_what_cannot_be_told_in_the_middle_of_it_is_no_matter():
 
 def test_a_run_that_ends_in_time_is_what_it_gave():
     async def run(inputs):
-        keep_so_far(lambda: (AgentTrace(CALLS), None))
+        report_partial_run(lambda: (AgentTrace(CALLS), None))
         return AgentRun(trace=AgentTrace((), "done"))
 
     item = item_of(agent(run), timeout=60)
@@ -80,7 +81,7 @@ def test_a_run_that_ends_in_time_is_what_it_gave():
 
 def test_calls_at_once_tell_only_of_themselves():
     async def run(inputs):
-        keep_so_far(lambda: (AgentTrace([ToolCall(inputs)]), None))
+        report_partial_run(lambda: (AgentTrace([ToolCall(inputs)]), None))
         await asyncio.Event().wait()
 
     data = Dataset([Example.of(name) for name in "abcdef"])
@@ -96,6 +97,6 @@ def test_nobody_is_told_where_no_runner_waits():
     asked = []
 
     report_progress(lambda: asked.append("progress"))
-    keep_so_far(lambda: asked.append("so far"))
+    report_partial_run(lambda: asked.append("so far"))
 
     assert asked == []

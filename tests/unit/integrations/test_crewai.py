@@ -6,7 +6,7 @@ import pytest
 
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations import crewai, crewai_meter
-from dokimos.integrations.crewai_meter import metered
+from dokimos.integrations.crewai_meter import meter_run
 
 FAILURE = {"tool_name": "pay", "tool_args": {"amount": 3}}
 
@@ -116,7 +116,7 @@ def test_only_calls_of_the_agents_of_a_run_are_counted(bus):
             bus.tell(agent_id)
         return "done"
 
-    came = metered(crew, run)
+    came = meter_run(crew, run)
     assert (came.result, came.usage, came.error) == ("done", CallMetrics(60, 24, model="m"), None)
 
 
@@ -127,18 +127,18 @@ def test_a_model_is_known_by_itself(bus):
         bus.tell(source=model)
         bus.tell(source=other)
 
-    assert metered(model, run).usage == CallMetrics(20, 8, model="m")
+    assert meter_run(model, run).usage == CallMetrics(20, 8, model="m")
 
 
 def test_what_comes_between_runs_or_is_not_measured_is_not_counted(bus):
     agent = SimpleNamespace(id="a")
-    assert metered(agent, lambda: None).usage is None
+    assert meter_run(agent, lambda: None).usage is None
     bus.tell("a")
 
     def run():
         bus.listeners["answered"](None, SimpleNamespace(agent_id="a", usage=None))
 
-    assert metered(agent, run).usage is None
+    assert meter_run(agent, run).usage is None
 
 
 def test_a_run_that_fails_leaves_nothing_behind(bus):
@@ -148,9 +148,9 @@ def test_a_run_that_fails_leaves_nothing_behind(bus):
         bus.tell("a")
         raise ValueError("no")
 
-    came = metered(agent, fail)
+    came = meter_run(agent, fail)
     assert (str(came.error), came.result, came.usage.tokens_in) == ("no", None, 20)
-    assert metered(agent, lambda: None).usage is None
+    assert meter_run(agent, lambda: None).usage is None
 
 
 def test_a_run_that_fails_tells_what_its_tasks_were_told_last_whatever_the_order_of_events(bus):
@@ -165,8 +165,8 @@ def test_a_run_that_fails_tells_what_its_tasks_were_told_last_whatever_the_order
         bus.listeners["failed"](None, SimpleNamespace(agent_id="a", tool_name="get", tool_args={"n": 1}))
         raise ValueError("no")
 
-    came = metered(crew, fail)
-    trace = crewai.to_agent_trace(crewai._so_far(came))
+    came = meter_run(crew, fail)
+    trace = crewai.to_agent_trace(crewai._partial_output(came))
 
     (call,) = trace.tool_calls
     assert (call.name, call.arguments, call.result) == ("get", {"n": 1}, "one")

@@ -147,7 +147,7 @@ def test_a_message_that_comes_again_in_an_update_is_one():
     ],
 )
 def test_chunks_that_do_not_tell_the_calls_are_refused(chunk):
-    with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+    with pytest.raises(IntegrationError, match='Use stream_mode="values" or "updates"'):
         langchain.to_agent_trace([chunk])
 
 

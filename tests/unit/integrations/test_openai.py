@@ -206,3 +206,18 @@ def test_tools_are_described_as_they_are_given():
     assert anthropic.to_tool_definitions([{"name": "x", "input_schema": {}}])[0].name == "x"
     loop = openai.ToolLoop(client=None, model="m", tools=[add])
     assert [tool.name for tool in openai.to_tool_definitions(loop)] == ["add"]
+
+
+def test_options_of_a_run_are_settings_of_each_request_and_arguments_of_a_function():
+    fake, answers = client(chat("a"), chat("b"))
+    loop = openai.ToolLoop(client=fake, model="m", settings={"seed": 1, "temperature": 1})
+
+    openai.run_and_trace(fake, "Hello", model="m", temperature=0)
+    run_sync(openai.as_task(loop, run_options={"temperature": 0})(Example.of("Hello")))
+
+    assert [(each["model"], each["temperature"], each.get("seed")) for each in answers.asked] == [
+        ("m", 0, None),
+        ("m", 0, 1),
+    ]
+    trace = openai.run_and_trace(lambda text, suffix: text + suffix, "Hello", suffix="!")
+    assert trace.final_response == "Hello!"

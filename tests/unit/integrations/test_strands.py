@@ -44,8 +44,8 @@ def test_a_conversation_is_its_history():
 
 
 def test_agents_are_told_apart_by_name_and_instructions_and_factories_by_their_name():
-    assert strands.as_task(Agent()).bridge.identity == "strands:counter:Count."
-    assert strands.as_task(Agent).bridge.identity == "strands:Agent"
+    assert strands.as_task(Agent()).runner.identity == "strands:counter:Count."
+    assert strands.as_task(Agent).runner.identity == "strands:Agent"
 
 
 def test_results_of_several_parts_and_of_json_are_kept():

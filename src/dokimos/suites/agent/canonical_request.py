@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dokimos.core.jsonable import jsonable
-from dokimos.integrations.reading import get
+from dokimos.integrations.framework_objects import get
 
 _VOLATILE: Final = frozenset(
     {

@@ -25,7 +25,7 @@ from dokimos.http.breaker import FailureKind, current_breakers
 from dokimos.http.retries import ATTEMPTS, Retries
 from dokimos.http.secret import Secret, redact, redact_url
 from dokimos.integrations.pydantic_ai import describe_tool
-from dokimos.integrations.reading import usage_of
+from dokimos.integrations.token_usage import make_usage
 from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.agent.canonical_request import canonical_request
@@ -145,7 +145,7 @@ def metrics_of(response: ModelResponse) -> CallMetrics:
     usage = response.usage
     if usage.unmeasured_requests or not usage.has_values():
         return CallMetrics(model=response.model_name)
-    return usage_of(
+    return make_usage(
         usage.input_tokens,
         usage.output_tokens,
         cached=usage.cache_read_tokens,

@@ -11,13 +11,13 @@ import pytest
 
 from dokimos import EvalTestCase
 from dokimos.integrations import langchain_evaluators, pydantic_evals
-from dokimos.integrations.lasting_loop import on_lasting_loop
+from dokimos.integrations.background_loop import run_on_background_loop
 from dokimos.runtime.concurrency import run_sync
 
 marked = contextvars.ContextVar("marked", default="nothing")
 
 
-@on_lasting_loop
+@run_on_background_loop
 async def running_loop():
     return asyncio.get_running_loop()
 
@@ -60,7 +60,7 @@ def test_an_evaluator_of_another_framework_keeps_its_loop(bridge, monkeypatch):
 
 
 def test_errors_and_variables_pass_through():
-    @on_lasting_loop
+    @run_on_background_loop
     async def failing():
         raise KeyError(marked.get())
 
@@ -72,7 +72,7 @@ def test_errors_and_variables_pass_through():
 def test_a_call_that_is_cancelled_is_cancelled_there_too():
     begun, cancelled = threading.Event(), threading.Event()
 
-    @on_lasting_loop
+    @run_on_background_loop
     async def endless():
         begun.set()
         try:
@@ -95,9 +95,9 @@ def test_a_call_that_is_cancelled_is_cancelled_there_too():
 LEFT_BEHIND = """
 import asyncio
 from dokimos.runtime.concurrency import run_sync
-from dokimos.integrations.lasting_loop import on_lasting_loop
+from dokimos.integrations.background_loop import run_on_background_loop
 
-@on_lasting_loop
+@run_on_background_loop
 async def leaves_a_task():
     left.append(asyncio.ensure_future(asyncio.Event().wait()))
     return "done"

@@ -10,24 +10,15 @@ from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import EndpointDownError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.evaluators import Contains, Correctness, ToolCallValidity
-from dokimos.integrations.base import (
-    AgentApplication,
-    AgentJudge,
-    AgentRun,
-    AgentTask,
-    Bridge,
-    ForeignEvaluator,
-    identity,
-    made,
-    mean_score,
-    numeric_score,
-)
+from dokimos.integrations.agent_runs import AgentRun, AgentRunner, build_identity
+from dokimos.integrations.agent_task import AgentApplication, AgentJudge, AgentTask
+from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
 from dokimos.runtime.concurrency import run_sync
 
 TRACE = AgentTrace((ToolCall("search", {"q": "x"}, result="found"),), "The answer.", reasoning_steps=("a",))
 
 
-def bridge(run=None, **changes):
+def runner(run=None, **changes):
     given = AgentRun(trace=TRACE, usage=CallMetrics(10, 5, model="m")) if run is None else run
 
     async def answer(*_):
@@ -35,15 +26,15 @@ def bridge(run=None, **changes):
             raise given
         return given
 
-    return Bridge(**{"identity": "fake:agent", "run": answer, "converse": answer, **changes})
+    return AgentRunner(**{"identity": "fake:agent", "run": answer, "converse": answer, **changes})
 
 
 def outputs_of(run, **options):
-    return AgentTask(bridge(run), **options).result_of(run).outputs
+    return AgentTask(runner(run), **options).result_of(run).outputs
 
 
 def test_a_task_gives_answer_calls_reasoning_and_what_it_cost():
-    task = AgentTask(bridge(), price_table=lambda model, i, o: 0.5 if model == "m" else None)
+    task = AgentTask(runner(), price_table=lambda model, i, o: 0.5 if model == "m" else None)
 
     result = run_sync(task(Example.of("question")))
 
@@ -63,7 +54,7 @@ def test_keys_are_those_that_are_asked_for():
         return AgentRun(trace=TRACE, documents=("chunk",))
 
     keys = {"input_key": "question", "output_key": "answer", "contexts_key": "chunks"}
-    task = AgentTask(bridge_of(run), **keys, metadata_key="sources")
+    task = AgentTask(runner_of(run), **keys, metadata_key="sources")
     outputs = run_sync(task(Example({"question": "Why?"}))).outputs
 
     assert seen == ["Why?"]
@@ -73,13 +64,13 @@ def test_keys_are_those_that_are_asked_for():
     assert "output" not in outputs
 
 
-def bridge_of(run):
-    return Bridge(identity="fake", run=run, converse=run)
+def runner_of(run):
+    return AgentRunner(identity="fake", run=run, converse=run)
 
 
 def test_an_example_without_the_input_is_an_error():
     with pytest.raises(EvaluationError, match="'question'"):
-        run_sync(AgentTask(bridge(), input_key="question")(Example.of("x")))
+        run_sync(AgentTask(runner(), input_key="question")(Example.of("x")))
 
 
 def test_an_object_is_the_output_where_the_agent_gives_one():
@@ -90,7 +81,7 @@ def test_an_object_is_the_output_where_the_agent_gives_one():
 def test_a_blank_reply_is_an_error_unless_it_is_allowed(said):
     run = AgentRun(trace=AgentTrace((ToolCall("a", result="r"),), said))
 
-    result = AgentTask(bridge(run)).result_of(run)
+    result = AgentTask(runner(run)).result_of(run)
     assert result.error.startswith("IntegrationError: The agent gave a blank reply")
     assert [call.name for call in result.outputs["toolCalls"]] == ["a"]
     assert outputs_of(run, allow_blank=True)["output"] == (said or "")
@@ -103,9 +94,9 @@ def test_a_reply_that_leaves_a_call_to_the_caller_is_not_blank():
 def test_missing_sources_are_an_error_where_they_are_needed():
     run = AgentRun(trace=TRACE, hint='under "context"')
 
-    task = AgentTask(bridge(run), needs_context=True)
+    task = AgentTask(runner(run), needs_context=True)
     assert 'Return the retrieved documents under "context"' in task.result_of(run).error
-    task = AgentTask(bridge(run), needs_context=True, context_tools=("lookup",))
+    task = AgentTask(runner(run), needs_context=True, context_tools=("lookup",))
     result = task.result_of(run)
     assert "none of the tools lookup was called" in result.error
     assert result.outputs["toolCalls"] == list(TRACE.tool_calls)
@@ -123,7 +114,7 @@ def test_results_of_tools_join_the_documents_of_the_result():
 
 
 def test_a_failing_agent_is_an_error_of_the_item():
-    task = AgentTask(bridge(RuntimeError("out of order")))
+    task = AgentTask(runner(RuntimeError("out of order")))
 
     result = evaluate(Dataset([Example.of("x")]), task, [Contains(values="x")])
 
@@ -136,7 +127,7 @@ def test_a_failing_agent_is_an_error_of_the_item():
 def test_a_run_that_broke_off_is_an_error_beside_what_was_done():
     error = RuntimeError("out of order")
     run = AgentRun.of_failure(error, TRACE, CallMetrics(10, 5, model="m"))
-    task = AgentTask(bridge(run), price_table=lambda *_: 0.5)
+    task = AgentTask(runner(run), price_table=lambda *_: 0.5)
 
     item = evaluate(Dataset([Example.of("x")]), task, [Contains(values="answer")]).runs[0].item_results[0]
 
@@ -149,7 +140,7 @@ def test_a_run_that_broke_off_is_an_error_beside_what_was_done():
 @pytest.mark.parametrize("raised", [IntegrationError("no agent"), EndpointDownError("gone")])
 def test_an_error_of_ours_is_raised_and_no_end_of_the_agents(raised):
     with pytest.raises(type(raised)):
-        run_sync(AgentTask(bridge(raised))(Example.of("x")))
+        run_sync(AgentTask(runner(raised))(Example.of("x")))
     behind = RuntimeError("it failed")
     behind.__cause__ = raised
     if isinstance(raised, EndpointDownError):
@@ -161,7 +152,7 @@ async def test_a_run_that_is_cancelled_is_cancelled():
     async def run(_):
         await asyncio.Event().wait()
 
-    task = asyncio.ensure_future(AgentTask(bridge_of(run))(Example.of("x")))
+    task = asyncio.ensure_future(AgentTask(runner_of(run))(Example.of("x")))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -171,7 +162,7 @@ async def test_a_run_that_is_cancelled_is_cancelled():
 def test_the_tools_of_the_agent_are_handed_over_to_the_evaluators():
     schema = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
     run = AgentRun(trace=TRACE, tools=(ToolDefinition("search", input_schema=schema),))
-    result = evaluate(Dataset([Example.of("x")]), AgentTask(bridge(run)), [ToolCallValidity()])
+    result = evaluate(Dataset([Example.of("x")]), AgentTask(runner(run)), [ToolCallValidity()])
 
     assert result.average_score("Tool Call Validity") == 1.0
     assert "tools" not in outputs_of(AgentRun(trace=TRACE))
@@ -182,18 +173,18 @@ def test_the_replies_of_an_application_do_not_repeat_its_tools():
     run = AgentRun(trace=TRACE, tools=(ToolDefinition("search"),))
     conversation = ConversationTrajectory((Message.user("Hello"),))
 
-    assert "tools" not in run_sync(AgentApplication(AgentTask(bridge(run)))(conversation)).outputs
+    assert "tools" not in run_sync(AgentApplication(AgentTask(runner(run)))(conversation)).outputs
 
 
 def test_two_agents_are_two_tasks():
-    assert AgentTask(bridge()).__qualname__ == "as_task(fake:agent)"
+    assert AgentTask(runner()).__qualname__ == "as_task(fake:agent)"
 
 
 def test_an_application_replies_with_calls_and_context():
     run = AgentRun(trace=TRACE, documents=("chunk",), usage=CallMetrics(1, 2))
     conversation = ConversationTrajectory((Message.user("Hello"),))
 
-    reply = run_sync(AgentApplication(AgentTask(bridge(run)))(conversation))
+    reply = run_sync(AgentApplication(AgentTask(runner(run)))(conversation))
 
     assert reply.outputs["output"] == "The answer."
     assert reply.outputs["contexts"] == ["chunk"]
@@ -201,7 +192,7 @@ def test_an_application_replies_with_calls_and_context():
 
 
 def test_a_judge_gives_text_and_what_it_cost():
-    reply = run_sync(AgentJudge(bridge(), "m", lambda *_: 0.5).complete("?"))
+    reply = run_sync(AgentJudge(runner(), "m", lambda *_: 0.5).complete("?"))
 
     assert (reply.text, reply.metrics.cost_usd) == ("The answer.", 0.5)
 
@@ -213,7 +204,7 @@ def test_a_judge_is_asked_in_the_schema_where_it_can_be_held_to_one():
         asked.append((prompt, schema))
         return AgentRun(trace=AgentTrace((), '{"reason": "So.", "score": 5}'))
 
-    result = Correctness(judge=AgentJudge(bridge(judge=judge))).evaluate(
+    result = Correctness(judge=AgentJudge(runner(judge=judge))).evaluate(
         Example.of("Capital?", "Rome").to_test_case("Rome")
     )
 
@@ -223,44 +214,26 @@ def test_a_judge_is_asked_in_the_schema_where_it_can_be_held_to_one():
 
 def test_a_judge_that_fails_is_unavailable_and_says_why():
     with pytest.raises(JudgeUnavailableError, match="fake:agent gave no answer: RuntimeError: out of order"):
-        run_sync(AgentJudge(bridge(RuntimeError("out of order"))).complete("?"))
+        run_sync(AgentJudge(runner(RuntimeError("out of order"))).complete("?"))
 
 
 def test_an_error_of_ours_passes_a_judge_as_it_is():
     with pytest.raises(IntegrationError, match="no agent"):
-        run_sync(AgentJudge(bridge(IntegrationError("no agent"))).complete("?"))
-
-
-class Agent:
-    def run(self):
-        return self
-
-
-def test_an_agent_is_taken_and_a_factory_called_each_time():
-    agent = Agent()
-
-    assert made(agent, "run") is agent
-    assert made(Agent, "run") is not made(Agent, "run")
-
-
-@pytest.mark.parametrize("given", ["gpt-5", 3, lambda: "no agent"])
-def test_what_is_no_agent_and_makes_none_is_refused(given):
-    with pytest.raises(IntegrationError, match="'run'"):
-        made(given, "run")
+        run_sync(AgentJudge(runner(IntegrationError("no agent"))).complete("?"))
 
 
 def test_long_parts_of_an_identity_are_marked_and_not_told():
-    short = identity("x", "agent", None, "Help.")
-    long = identity("x", "agent", "Help. " * 50)
+    short = build_identity("x", "agent", None, "Help.")
+    long = build_identity("x", "agent", "Help. " * 50)
 
     assert short == "x:agent:Help."
     assert len(long) < 30
-    assert long != identity("x", "agent", "Help! " * 50)
+    assert long != build_identity("x", "agent", "Help! " * 50)
 
 
 def test_an_evaluator_of_others_scores_and_errs_like_ours():
     async def ask(case):
-        return numeric_score(case.actual_output == "y", "Because.")
+        return parse_score(case.actual_output == "y", "Because.")
 
     evaluator = ForeignEvaluator(name="Theirs", threshold=0.5, ask=ask)
 
@@ -271,17 +244,17 @@ def test_an_evaluator_of_others_scores_and_errs_like_ours():
 @pytest.mark.parametrize("value", [None, "good", 4, -0.1, float("nan")])
 def test_what_is_no_score_is_an_error(value):
     with pytest.raises(EvaluationError, match=r"not a number in 0\.\.1: why"):
-        numeric_score(value, "why")
+        parse_score(value, "why")
 
 
 def test_several_scores_are_their_mean_and_none_is_an_error():
-    score = mean_score({"a": numeric_score(True), "b": numeric_score(0.5, "Half.")})
+    score = average_scores({"a": parse_score(True), "b": parse_score(0.5, "Half.")})
 
     assert (score.value, score.metadata) == (0.75, {"scores": {"a": 1.0, "b": 0.5}})
     assert score.reason == "a: 1\nb: 0.5 Half."
-    assert mean_score({name: numeric_score(0.7) for name in "abc"}).value == 0.7
+    assert average_scores({name: parse_score(0.7) for name in "abc"}).value == 0.7
     with pytest.raises(EvaluationError, match="no score"):
-        mean_score({})
+        average_scores({})
 
 
 def test_judges_that_hold_something_else_are_told_apart_and_the_same_ones_are_not():
@@ -289,7 +262,7 @@ def test_judges_that_hold_something_else_are_told_apart_and_the_same_ones_are_no
         async def run(prompt):
             return AgentRun(trace=AgentTrace((), text))
 
-        return AgentJudge(bridge_of(run))
+        return AgentJudge(runner_of(run))
 
     assert judge_of("yes").identity == judge_of("yes").identity
     assert judge_of("yes").identity != judge_of("no").identity

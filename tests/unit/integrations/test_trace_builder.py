@@ -8,62 +8,58 @@ from hypothesis import strategies as st
 
 from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.reading import (
-    TraceBuilder,
-    documents_of_tools,
+from dokimos.integrations.framework_objects import get, join_text
+from dokimos.integrations.retrieved_documents import (
     extract_texts,
     extract_texts_with_metadata,
-    get,
-    priced,
-    result_text,
-    summed,
-    text_of,
-    usage_of,
+    find_tool_documents,
 )
+from dokimos.integrations.token_usage import add_cost, make_usage, sum_usage
+from dokimos.integrations.trace_builder import TraceBuilder, render_result
 
 
 def test_results_find_their_calls_by_id_and_not_by_order():
     builder = TraceBuilder()
-    builder.turn()
-    builder.call("a", {"n": 1}, "1")
-    builder.call("b", {"n": 2}, "2")
-    builder.result("2", "second")
-    builder.result("1", "first")
+    builder.begin_turn()
+    builder.add_call("a", {"n": 1}, "1")
+    builder.add_call("b", {"n": 2}, "2")
+    builder.add_result("2", "second")
+    builder.add_result("1", "first")
 
-    assert [call.result for call in builder.trace().tool_calls] == ["first", "second"]
+    assert [call.result for call in builder.build().tool_calls] == ["first", "second"]
 
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_call():
     builder = TraceBuilder()
     for result in ("one", None, "three"):
-        builder.turn()
-        builder.call("a", {}, "1")
+        builder.begin_turn()
+        builder.add_call("a", {}, "1")
         if result is not None:
-            builder.result("1", result)
+            builder.add_result("1", result)
 
-    assert [call.result for call in builder.trace().tool_calls] == ["one", None, "three"]
+    assert [call.result for call in builder.build().tool_calls] == ["one", None, "three"]
 
 
 def test_a_result_that_comes_a_turn_too_late_answers_nothing():
     builder = TraceBuilder()
-    builder.turn()
-    builder.call("a", {}, "1")
-    builder.turn()
-    builder.result("1", "too late")
+    builder.begin_turn()
+    builder.add_call("a", {}, "1")
+    builder.begin_turn()
+    builder.add_result("1", "too late")
 
-    assert builder.trace().tool_calls[0].result is None
+    assert builder.build().tool_calls[0].result is None
 
 
 def test_calls_of_one_turn_that_share_an_id_are_answered_in_order():
     builder = TraceBuilder()
-    builder.turn()
-    builder.call("a", {"n": 1}, "1")
-    builder.call("a", {"n": 2}, "1")
-    builder.result("1", "first")
-    builder.result("1", "second")
-    builder.result("1", "nobody asked")
+    builder.begin_turn()
+    builder.add_call("a", {"n": 1}, "1")
+    builder.add_call("a", {"n": 2}, "1")
+    builder.add_result("1", "first")
+    builder.add_result("1", "second")
+    builder.add_result("1", "nobody asked")
 
-    assert [call.result for call in builder.trace().tool_calls] == ["first", "second"]
+    assert [call.result for call in builder.build().tool_calls] == ["first", "second"]
 
 
 @given(
@@ -72,34 +68,34 @@ def test_calls_of_one_turn_that_share_an_id_are_answered_in_order():
 def test_every_answered_call_has_its_own_result_whatever_the_order(turns, random):
     builder = TraceBuilder()
     for number, ids in enumerate(turns):
-        builder.turn()
+        builder.begin_turn()
         for each in ids:
-            builder.call("tool", {"turn": number, "id": each}, each)
+            builder.add_call("tool", {"turn": number, "id": each}, each)
         answered = list(ids)
         random.shuffle(answered)
         for each in answered:
-            builder.result(each, f"{number} {each}")
+            builder.add_result(each, f"{number} {each}")
 
-    for call in builder.trace().tool_calls:
+    for call in builder.build().tool_calls:
         assert call.result == f"{call.arguments['turn']} {call.arguments['id']}"
 
 
 def test_only_what_is_said_after_the_last_call_is_the_final_response():
     builder = TraceBuilder()
-    builder.say("Let me look.")
-    builder.call("a", None, "1")
-    assert builder.trace().final_response is None
+    builder.add_text("Let me look.")
+    builder.add_call("a", None, "1")
+    assert builder.build().final_response is None
 
-    builder.say("Done.")
-    assert builder.trace().final_response == "Done."
-    assert builder.trace("Given").final_response == "Given"
+    builder.add_text("Done.")
+    assert builder.build().final_response == "Done."
+    assert builder.build("Given").final_response == "Given"
 
 
 def test_steps_of_reasoning_and_known_metadata_are_kept():
     builder = TraceBuilder()
-    builder.think("First.")
-    builder.think(None)
-    trace = builder.trace(None, agent="a", other=None)
+    builder.add_reasoning("First.")
+    builder.add_reasoning(None)
+    trace = builder.build(None, agent="a", other=None)
 
     assert (trace.reasoning_steps, trace.metadata) == (("First.",), {"agent": "a"})
 
@@ -116,17 +112,17 @@ def test_steps_of_reasoning_and_known_metadata_are_kept():
 )
 def test_arguments_are_read_in_every_form(given, arguments, invalid):
     builder = TraceBuilder()
-    builder.call("a", given)
+    builder.add_call("a", given)
 
-    call = builder.trace().tool_calls[0]
+    call = builder.build().tool_calls[0]
     assert (call.arguments, call.invalid_arguments) == (arguments, invalid)
 
 
 def test_a_call_without_a_name_is_kept_under_a_name_that_no_tool_has():
     builder = TraceBuilder()
-    builder.call("", {})
+    builder.add_call("", {})
 
-    assert builder.trace().tool_calls == (ToolCall("(unnamed)"),)
+    assert builder.build().tool_calls == (ToolCall("(unnamed)"),)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +138,7 @@ def test_a_call_without_a_name_is_kept_under_a_name_that_no_tool_has():
     ],
 )
 def test_a_result_is_text(content, text):
-    assert result_text(content) == text
+    assert render_result(content) == text
 
 
 def test_only_text_in_the_parts_of_a_message_counts():
@@ -153,8 +149,8 @@ def test_only_text_in_the_parts_of_a_message_counts():
         SimpleNamespace(text="c"),
     ]
 
-    assert text_of(parts) == "a\nb\nc"
-    assert text_of(None) == ""
+    assert join_text(parts) == "a\nb\nc"
+    assert join_text(None) == ""
 
 
 def test_attributes_and_keys_are_read_alike():
@@ -191,16 +187,16 @@ def test_results_of_retrieving_tools_are_documents():
         ToolCall("else", result="no"),
     ]
 
-    documents = documents_of_tools(AgentTrace(calls), ("search",))
+    documents = find_tool_documents(AgentTrace(calls), ("search",))
 
     assert extract_texts(documents) == ["a", "b", "c", "plain text", '{"other":1}']
-    assert documents_of_tools(AgentTrace(calls), ("unused",)) is None
+    assert find_tool_documents(AgentTrace(calls), ("unused",)) is None
 
 
 def test_a_result_nested_too_deep_for_json_is_one_document():
     deep = "[" * 200_000
 
-    assert documents_of_tools(AgentTrace([ToolCall("search", result=deep)]), ("search",)) == (deep,)
+    assert find_tool_documents(AgentTrace([ToolCall("search", result=deep)]), ("search",)) == (deep,)
 
 
 def test_a_cost_of_the_framework_wins_and_the_price_table_is_asked_otherwise():
@@ -209,21 +205,21 @@ def test_a_cost_of_the_framework_wins_and_the_price_table_is_asked_otherwise():
     def table(model, tokens_in, tokens_out):
         return prices(model)
 
-    assert priced(CallMetrics(1, 1, cost_usd=0.5), "m", table).cost_usd == 0.5
-    assert priced(CallMetrics(1, 1, cost_usd=0.0), "m", table).cost_usd == 0.25
-    assert priced(CallMetrics(1, 1, model="m"), None, table).cost_usd == 0.25
-    assert priced(CallMetrics(1, 1), "unknown", table).cost_usd is None
+    assert add_cost(CallMetrics(1, 1, cost_usd=0.5), "m", table).cost_usd == 0.5
+    assert add_cost(CallMetrics(1, 1, cost_usd=0.0), "m", table).cost_usd == 0.25
+    assert add_cost(CallMetrics(1, 1, model="m"), None, table).cost_usd == 0.25
+    assert add_cost(CallMetrics(1, 1), "unknown", table).cost_usd is None
 
 
 def test_usage_that_is_zero_throughout_was_not_measured():
-    assert priced(CallMetrics(0, 0, cost_usd=0.0), "m", lambda *_: 1.0) is None
-    assert priced(None) is None
+    assert add_cost(CallMetrics(0, 0, cost_usd=0.0), "m", lambda *_: 1.0) is None
+    assert add_cost(None) is None
 
 
 def test_counts_that_are_no_counts_are_not_known():
-    assert usage_of("12", -1, cached=True, reasoning=3) == CallMetrics(reasoning_tokens_out=3)
+    assert make_usage("12", -1, cached=True, reasoning=3) == CallMetrics(reasoning_tokens_out=3)
 
 
 def test_usage_is_summed_where_there_is_any():
-    assert summed([None, CallMetrics(1, 2), CallMetrics(3, 4)]) == CallMetrics(4, 6)
-    assert summed([None]) is None
+    assert sum_usage([None, CallMetrics(1, 2), CallMetrics(3, 4)]) == CallMetrics(4, 6)
+    assert sum_usage([None]) is None
