@@ -166,7 +166,7 @@ def test_no_answer_is_told_and_changes_nothing(job, monkeypatch, capsys):
     put(job, verdict("rag", "PASS"))
 
     assert report("--comment") == 0
-    assert "could not be asked" in capsys.readouterr().err
+    assert "could not be reached" in capsys.readouterr().err
 
 
 def test_failing_can_be_switched_off(job):

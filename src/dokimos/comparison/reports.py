@@ -39,7 +39,7 @@ def writer_for(path: str | Path) -> Callable[[RunComparison], str]:
     found = FORMATS.get(Path(path).suffix.lower())
     if found is None:
         known = ", ".join(FORMATS)
-        raise ConfigurationError(f"A comparison cannot be written as {str(path)!r}; known are: {known}.")
+        raise ConfigurationError(f"A comparison cannot be written as {str(path)!r}; the formats are {known}.")
     return found
 
 

@@ -292,9 +292,9 @@ def keyed_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnap
             found[item.id] = item
     if without:
         raise ConfigurationError(
-            f"{label}: {pluralize(len(without), 'item')} of {len(without) + len(found)} without an id, so "
-            f"they cannot be paired by id; the first is {without[0].index_key} "
-            f"({without[0].input!r:.60}). Give each an id, or pair by position "
+            f"{label}: {len(without)} of {pluralize(len(without) + len(found), 'item')} "
+            f"{'has' if len(without) == 1 else 'have'} no id, so they cannot be paired by id; the first is "
+            f"{without[0].index_key} ({without[0].input!r:.60}). Give each an id, or pair by position "
             '(pairing="positional").'
         )
     return found

@@ -79,14 +79,14 @@ def _errors(side: str, snapshot: Snapshot) -> Iterator[str]:
     errored = [item for item in snapshot.items if item.errors]
     if errored:
         yield (
-            f"{pluralize(len(errored), 'item')} of {len(snapshot.items)} with errors in the {side} "
-            f"({_first_error(errored[0])}); an errored score is left out of the means, an errored item "
-            "did not pass."
+            f"{len(errored)} of {pluralize(len(snapshot.items), 'item')} in the {side} "
+            f"{'has' if len(errored) == 1 else 'have'} errors ({_first_error(errored[0])}). Errored scores "
+            "are left out of the means, and errored items count as not passed."
         )
 
 
 def _first_error(item: ItemSnapshot) -> str:
-    name, text = next(iter(item.errors.items()))
+    name, text = next(iter(item.located_errors.items()))
     where = "" if name == TASK else f"{name}: "
     return f"{item.id or item.index_key}: {where}{text:.120}"
 
@@ -141,7 +141,7 @@ def _drift_of(before: EvaluatorFacts, now: EvaluatorFacts) -> Iterator[str]:
         )
     elif before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         yield (
-            f"{now.name} is configured otherwise than in the baseline (parameters, prompt or judge), so a "
+            f"{now.name} has another configuration than in the baseline (parameters, prompt or judge), so a "
             "change of its scores may be one of the evaluator. Accept a new baseline after changing one."
         )
     if before.lower_is_better != now.lower_is_better:

@@ -71,9 +71,10 @@ def baseline_of(
     if errored and not allow_errors:
         keys = format_list([item.id or item.index_key for item in errored])
         raise ConfigurationError(
-            f"{pluralize(len(errored), 'item')} of {len(snapshot.items)} with errors, so this result cannot "
-            f"be a baseline: {keys}. Run it again, or allow errors (allow_errors=True, or --allow-errors) to "
-            "record them as errored."
+            f"{len(errored)} of {pluralize(len(snapshot.items), 'item')} "
+            f"{'has' if len(errored) == 1 else 'have'} errors, so this result cannot be a baseline: "
+            f"{keys}. Run it again, or allow errors (allow_errors=True, or --allow-errors) to record them as "
+            "errored."
         )
     bare = [item for item in snapshot.items if not item.scores and not item.errors]
     if bare:
@@ -188,7 +189,7 @@ def read_baseline(path: Path) -> Baseline:
     except (OSError, UnicodeDecodeError) as cause:
         raise ConfigurationError(f"Cannot read the baseline {path}: {cause}.") from cause
     except (ValueError, RecursionError) as cause:
-        raise ConfigurationError(f"The baseline {path} is not JSON: {cause}. Write it anew.") from cause
+        raise ConfigurationError(f"The baseline {path} is not JSON: {cause}. Write a new one.") from cause
     return _Reading(path).baseline(tree)
 
 
@@ -232,7 +233,7 @@ class _Reading:
 
     def check_version(self, tree: Any) -> None:
         if not is_baseline(tree):
-            raise self.problem("it is no baseline: formatVersion and items are expected")
+            raise self.problem("it is not a baseline: formatVersion and items are expected")
         version = tree["formatVersion"]
         if version != FORMAT_VERSION:
             raise self.problem(f"its formatVersion is {version!r}; this dokimos reads {FORMAT_VERSION}")
@@ -240,7 +241,7 @@ class _Reading:
             raise self.problem(f"runsPerItem must be 1, not {tree['runsPerItem']!r:.80}")
 
     def problem(self, what: str) -> ConfigurationError:
-        return ConfigurationError(f"The baseline {self.path} cannot be used: {what}. Write it anew.")
+        return ConfigurationError(f"The baseline {self.path} cannot be used: {what}. Write a new one.")
 
     def pairing(self, value: Any) -> Pairing:
         try:
@@ -313,12 +314,12 @@ class _Reading:
     def position(self, key: str) -> int:
         found = _POSITIONAL_KEY.fullmatch(key)
         if found is None:
-            raise self.problem(f"the key {key!r} is no position such as item-0")
+            raise self.problem(f"the key {key!r} is not a position such as item-0")
         return int(found[1])
 
     def errors(self, tree: Any, key: str) -> dict[str, str]:
         if not isinstance(tree, dict | None):
-            raise self.problem(f"the errors of the item {key!r} are no object")
+            raise self.problem(f"the errors of the item {key!r} are not an object")
         return {str(name): str(error) for name, error in (tree or {}).items()}
 
     def scores(self, entry: dict[str, Any], key: str) -> tuple[float, ...]:
@@ -341,7 +342,7 @@ class _Reading:
 
     def verdicts(self, values: Any, key: str) -> tuple[bool, ...]:
         if not isinstance(values, list):
-            raise self.problem(f"the verdicts of the item {key!r} are no list")
+            raise self.problem(f"the verdicts of the item {key!r} are not a list")
         return tuple(self.flag(value, key) for value in values)
 
     def name(self, tree: dict[str, Any], where: str) -> str:

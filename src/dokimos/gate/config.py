@@ -74,7 +74,7 @@ class GateConfig:
     allow_errors: bool = False
     """Whether a result with errors may become the baseline; its errored items are recorded as such."""
     update_baseline: bool = False
-    """Write the baseline anew from this run and pass."""
+    """Write a new baseline from this run and pass."""
 
     def __post_init__(self) -> None:
         for name in ("bootstrap_passes", "fail_on_regression", "fail_on_removed_items", "allow_errors"):

@@ -261,15 +261,15 @@ def _unused(noise: NoiseFigures | None, known: NoiseFigures | None, stale: Seque
     if stale:
         yield (
             "The figures of dokimos noise were measured with other settings or another judge of "
-            f"{format_list(list(stale))}, so they are not used for it. Measure the noise anew."
+            f"{format_list(list(stale))}, so they are not used for it. Measure the noise again."
         )
     if noise is None or known is None:
         return
     lost = [name for name in noise.evaluators if name not in known.evaluators]
     if lost:
         yield (
-            f"The figures of dokimos noise are not of all items that {format_list(lost)} scored here, so "
-            "they are not used for it. Measure the noise of this data set anew."
+            f"The figures of dokimos noise do not cover all items that {format_list(lost)} scored here, "
+            "so they are not used for it. Measure the noise of this data set again."
         )
 
 

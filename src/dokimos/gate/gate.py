@@ -373,8 +373,8 @@ def check_owner(baseline: Baseline, path: Path, name: str | None) -> None:
     """
     if name is not None and baseline.gate not in (None, name):
         raise ConfigurationError(
-            f"The baseline {path} is that of the gate {baseline.gate!r}, and the name {name!r} makes the "
-            "same file. Give one of the two another name; after renaming a gate, delete the file."
+            f"The baseline {quote(str(path))} belongs to the gate {baseline.gate!r}, and the name {name!r} "
+            "makes the same file. Give one of the two another name; after renaming a gate, delete the file."
         )
 
 
@@ -382,7 +382,7 @@ def check_pairing(baseline: Baseline, path: Path, config: GateConfig) -> None:
     """Raise `ConfigurationError` where the configuration contradicts how the baseline pairs items."""
     if config.pairing not in ("auto", baseline.pairing.value):
         raise ConfigurationError(
-            f"The baseline {path} pairs items by {baseline.pairing.value!r} and the configuration says "
-            f"{config.pairing!r}. Write the baseline anew (DOKIMOS_UPDATE_BASELINE=true), or configure "
-            "the same."
+            f"The baseline {quote(str(path))} pairs items by {baseline.pairing.value!r} and the "
+            f"configuration says {config.pairing!r}. Write a new baseline "
+            "(DOKIMOS_UPDATE_BASELINE=true), or configure the same pairing."
         )

@@ -79,7 +79,7 @@ def comment(verdicts: Sequence[ReadVerdict], pull: PullRequest) -> list[str]:
         CommentSkipped: when GitHub refuses or cannot be reached.
     """
     if not pull.api_url.startswith(("https://", "http://")):
-        raise CommentSkipped(f"GITHUB_API_URL is no web address: {pull.api_url}")
+        raise CommentSkipped(f"GITHUB_API_URL is not a web address: {pull.api_url}")
     there = list(_comments(pull))
     return [_upsert(verdict, there, pull) for verdict in verdicts]
 
@@ -128,7 +128,7 @@ def _request(method: str, url: str, pull: PullRequest, body: bytes | None = None
             why = error.read(500).decode("utf-8", "replace")
         raise CommentSkipped(f"GitHub answered {error.code} to {method} {url}: {why}") from None
     except (OSError, ValueError) as error:
-        raise CommentSkipped(f"GitHub could not be asked: {error}") from error
+        raise CommentSkipped(f"GitHub could not be reached: {error}") from error
 
 
 def write_summary(text: str, environment: Mapping[str, str]) -> Path | None:

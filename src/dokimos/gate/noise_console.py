@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from dokimos.comparison.wording import share
 from dokimos.core.figures import percent, score
 from dokimos.core.text import pluralize
 from dokimos.gate.noise import NoiseReport
@@ -52,7 +53,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
     low, high = percent(report.guard1_interval.low), percent(report.guard1_interval.high)
     yield Line(
         f"Guard 1 (regression) fired on {percent(report.guard1_rate)} of {report.pairs} unchanged pairs "
-        f"(95 % interval {low} to {high}); it is to stay below {percent(report.alpha)}",
+        f"(95 % interval {low} to {high}); it should stay below {share(report.alpha)}",
         fit="wrap",
     )
     margin = score(report.severity_margin)
@@ -64,7 +65,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
         yield Line(
             f"  {percent(two.fire_rate)} with {pluralize(two.repeats, 'run')} on each side{errors}; "
             f"{'scores alone need' if errors else 'it takes'} a margin of {score(two.margin)} "
-            f"for {percent(report.alpha)}",
+            f"for {share(report.alpha)}",
             fit="wrap",
         )
     if report.confirmed_rate is not None:
@@ -74,7 +75,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
 
 def _proposal(report: NoiseReport) -> Iterator[str]:
     if report.guard2[0].error_rate:
-        yield "No margin helps against errors: mend what fails, or let confirm=3 run it again."
+        yield "No margin helps against errors: fix what fails, or let confirm=3 run it again."
     if report.margin <= report.severity_margin:
         quiet = "" if report.errored else ": guard 2 stays quiet on an unchanged system"
         yield f"The margin in use is enough for the scores{quiet}."

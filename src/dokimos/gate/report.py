@@ -73,7 +73,7 @@ def _read(path: Path) -> ReadVerdict:
     except (OSError, ValueError, RecursionError) as cause:
         raise ConfigurationError(f"Cannot read the verdict {path}: {cause}.") from cause
     if not isinstance(tree, dict) or str(tree.get("status")) not in _HEADINGS:
-        raise ConfigurationError(f"{path} is not the verdict of a gate: its status is none of ours.")
+        raise ConfigurationError(f"{path} is not the verdict of a gate: its status is unknown.")
     verdict = ReadVerdict(str(tree.get("name") or path.stem), tree)
     try:
         markdown_of(tree, verdict.name)

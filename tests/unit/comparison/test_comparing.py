@@ -189,7 +189,7 @@ def test_without_ids_items_are_paired_by_position_and_moved_ones_are_noticed(ite
 
 def test_pairing_by_ids_that_are_missing_is_refused(item, joined):
     config = ComparisonConfig(pairing="dataset_item_id")
-    with pytest.raises(ConfigurationError, match="1 item of 2 without an id"):
+    with pytest.raises(ConfigurationError, match="1 of 2 items has no id"):
         compare_runs(
             joined(item(0, {"Match": 1}), item(1, {"Match": 1}, ids=False)),
             joined(item(0, {"Match": 1})),
@@ -232,7 +232,7 @@ def test_an_errored_item_did_not_pass_and_has_no_scores(item, joined):
 
     assert found.pass_rate.candidate_mean == 0.25
     assert found.evaluator("Match").n == 2
-    assert any("6 items of 8 with errors in the candidate" in text for text in found.warnings)
+    assert any("6 of 8 items in the candidate have errors" in text for text in found.warnings)
 
 
 def test_a_score_that_went_missing_without_an_error_is_told(item, joined):
@@ -259,7 +259,7 @@ def test_another_threshold_or_configuration_is_told(result):
     other = replace(before, evaluators=(replace(before.evaluators[0], fingerprint="other"),))
 
     assert any("threshold of A was 0.5" in text for text in compare_runs(before, now).warnings)
-    assert any("A is configured otherwise" in text for text in compare_runs(before, other).warnings)
+    assert any("A has another configuration" in text for text in compare_runs(before, other).warnings)
 
 
 def test_unequal_numbers_of_runs_are_told(result, runs):

@@ -137,7 +137,7 @@ def test_errored_items_are_refused_by_name_or_recorded_as_errored(item, joined, 
         item(0, {"Match": 1}), item(1, {}, error="TimeoutError: 30 s"), item(2, {}, errors={"Match": "503"})
     )
 
-    with pytest.raises(ConfigurationError, match=r"2 items of 3 with errors.*'q-1', 'q-2'"):
+    with pytest.raises(ConfigurationError, match=r"2 of 3 items have errors.*'q-1', 'q-2'"):
         baseline_of(result)
     write_baseline(baseline_of(result, allow_errors=True), tmp_path / "b.json")
 
@@ -158,7 +158,7 @@ def test_a_run_that_did_not_end_is_refused(result):
 
 
 def test_pairing_by_id_needs_ids(result):
-    with pytest.raises(ConfigurationError, match="without an id"):
+    with pytest.raises(ConfigurationError, match=r"1 of 1 item has no id"):
         baseline_of(result({"A": [1]}, ids=False), pairing="dataset_item_id")
 
 
@@ -176,8 +176,8 @@ def one_item(**members):
     ("tree", "problem"),
     [
         ("{", "is not JSON"),
-        ([], "is no baseline"),
-        ({"items": []}, "is no baseline"),
+        ([], "is not a baseline"),
+        ({"items": []}, "is not a baseline"),
         ("[" * 100_000, "is not JSON"),
         (plain_tree(formatVersion=2), "formatVersion is 2"),
         (plain_tree(formatVersion=0), "formatVersion is 0"),
@@ -186,7 +186,7 @@ def one_item(**members):
         (plain_tree(items=[]), "has no items"),
         (one_item(key=" "), r"items\[0\] has no key"),
         (plain_tree(items=plain_tree()["items"] * 2), "two items have the key 'item-0'"),
-        (one_item(key="first", evaluators=plain_tree()["items"][0]["evaluators"]), "is no position"),
+        (one_item(key="first", evaluators=plain_tree()["items"][0]["evaluators"]), "is not a position"),
         (one_item(evaluators=[]), "has no evaluators"),
         (one_item(evaluators=[{"name": "", "score": 1}]), "has no name"),
         (one_item(evaluators=[{"name": "A", "pass": True}]), "score None"),
@@ -197,7 +197,7 @@ def one_item(**members):
             "threshold '0.5'",
         ),
         (one_item(evaluators=[{"name": "A", "score": None, "scores": [], "pass": True}]), "score None"),
-        (one_item(evaluators=[{"name": "A", "score": 1, "pass": True}], verdicts=None), "are no list"),
+        (one_item(evaluators=[{"name": "A", "score": 1, "pass": True}], verdicts=None), "are not a list"),
         (plain_tree(items=["item-0"]), "a list of objects"),
     ],
 )

@@ -255,7 +255,7 @@ def test_two_names_that_make_one_file_are_refused(good, bad, developer, monkeypa
     path = developer / "tests" / "baselines" / "b-c.json"
     before = path.read_bytes()
 
-    with pytest.raises(ConfigurationError, match=rf"b-c\.json is that of the gate '{first}'.*'{second}'"):
+    with pytest.raises(ConfigurationError, match=rf"b-c\.json belongs to the gate '{first}'.*'{second}'"):
         assert_no_regression(bad, second)
     monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
     with pytest.raises(ConfigurationError, match="another name"):
@@ -281,7 +281,7 @@ def test_a_file_that_names_no_gate_serves_any_until_it_is_written_anew(good, bad
     monkeypatch.setenv("DOKIMOS_UPDATE_BASELINE", "1")
     assert_no_regression(good, "b/c")
 
-    with pytest.raises(ConfigurationError, match="is that of the gate 'b/c'"):
+    with pytest.raises(ConfigurationError, match="belongs to the gate 'b/c'"):
         assert_no_regression(good, "b-c")
 
 
@@ -325,7 +325,7 @@ def test_a_configuration_that_contradicts_the_baseline_is_refused(good):
     assert_no_regression(good)
 
     with pytest.raises(
-        ConfigurationError, match=r"by 'dataset_item_id' .* says 'positional'.* Write the baseline"
+        ConfigurationError, match=r"by 'dataset_item_id' .* says 'positional'.* Write a new baseline"
     ):
         assert_no_regression(good, config=GateConfig(pairing="positional"))
 
@@ -334,7 +334,7 @@ def test_a_damaged_baseline_is_an_error_and_no_verdict(good, developer):
     assert_no_regression(good)
     (developer / "tests" / "baselines" / "support.json").write_text("{}")
 
-    with pytest.raises(ConfigurationError, match="is no baseline"):
+    with pytest.raises(ConfigurationError, match="is not a baseline"):
         assert_no_regression(good)
 
 
