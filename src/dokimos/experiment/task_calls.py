@@ -194,14 +194,14 @@ class TaskCaller:
         try:
             await wait_in_time(call, seconds, extra)
         except asyncio.CancelledError:
-            _cancel_without_waiting(call)
+            cancel_without_waiting(call)
             raise
         if call.done() or not returned.claim():
             return await call
         where = where_task_works(example) or where_coroutine_waits(call.get_coro())
         abandoned += [done for done in [progress.so_far()] if done is not None]
         # Not awaited: a call that swallows its cancellation must not keep the worker.
-        _cancel_without_waiting(call)
+        cancel_without_waiting(call)
         self._abandoned += 1
         message = f"no answer within {seconds:g} s; the call was abandoned"
         raise TimeoutError(message).with_traceback(where)  # kept by no name, so that it lets go of the frames
@@ -289,8 +289,8 @@ def is_cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _cancel_without_waiting(call: asyncio.Task[Any]) -> None:
-    """Cancel a call without waiting for its end."""
+def cancel_without_waiting(call: asyncio.Task[Any]) -> None:
+    """Cancel a call without waiting for its end: it may swallow its cancellation."""
     call.cancel()
     call.add_done_callback(retrieve_exception)
 

@@ -1,4 +1,4 @@
-"""Simulated conversations: somebody plays the user, turn by turn, against the application under test.
+"""Simulated conversations: a model or a script plays the user, turn by turn, of the application under test.
 
 `from dokimos.simulation import ConversationSimulator` imports the one module that is needed, and no other.
 """
@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from dokimos.simulation.parties import SimulatedUser as SimulatedUser
     from dokimos.simulation.personas import PERSONAS as PERSONAS
     from dokimos.simulation.personas import Persona as Persona
     from dokimos.simulation.personas import persona_user as persona_user
     from dokimos.simulation.scenarios import Scenario as Scenario
     from dokimos.simulation.scenarios import Simulation as Simulation
+    from dokimos.simulation.sides import SimulatedUser as SimulatedUser
     from dokimos.simulation.simulator import ConversationSimulator as ConversationSimulator
     from dokimos.simulation.simulator import EndReason as EndReason
     from dokimos.simulation.users import GoalDrivenUser as GoalDrivenUser
@@ -30,7 +30,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Persona": "personas",
     "Scenario": "scenarios",
     "ScriptedUser": "users",
-    "SimulatedUser": "parties",
+    "SimulatedUser": "sides",
     "Simulation": "scenarios",
     "persona_user": "personas",
 }

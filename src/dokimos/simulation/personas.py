@@ -1,4 +1,4 @@
-"""Ready-made characters for simulated users."""
+"""Built-in personas for simulated users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dokimos.simulation.users import LLMSimulatedUser
 
 
 class UserSettings(TypedDict, total=False):
-    """What a simulated user has beside its character, as keyword arguments."""
+    """The settings of a simulated user other than its persona, as keyword arguments."""
 
     system_prompt: str | None
     fixed_responses: tuple[str, ...]
@@ -21,13 +21,13 @@ class UserSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """A character: who the user is, and how this user behaves."""
+    """A persona: who the user is, and how this user behaves."""
 
     description: str
     guidelines: str
 
     def user(self, judge: JudgeLike, **settings: Unpack[UserSettings]) -> LLMSimulatedUser:
-        """Return a simulated user of this character; settings are those of `LLMSimulatedUser`."""
+        """Return a simulated user with this persona; settings are those of `LLMSimulatedUser`."""
         return LLMSimulatedUser(judge=judge, persona=self.description, guidelines=self.guidelines, **settings)
 
 
@@ -81,11 +81,11 @@ PERSONAS: Final[Mapping[str, Persona]] = {
         "- Come back to your request only when you are led there.",
     ),
 }
-"""The characters by name: customers, levels of knowledge, and those that test the limits."""
+"""The built-in personas by name: customers, levels of knowledge, and users who test the limits."""
 
 
 def persona_user(name: str, judge: JudgeLike, **settings: Unpack[UserSettings]) -> LLMSimulatedUser:
-    """Return a simulated user of a ready-made character. Raises `ConfigurationError` for an unknown name."""
+    """Return a simulated user with a built-in persona. Raises `ConfigurationError` for an unknown name."""
     persona = PERSONAS.get(name)
     if persona is None:
         near = get_close_matches(name, PERSONAS, n=1)

@@ -16,8 +16,8 @@ from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError, SimulationError
 from dokimos.experiment.task import Task, task_name
 from dokimos.judges.protocol import JudgeLike, JudgeLM, as_judge, identity_of
-from dokimos.simulation.parties import SimulatedUser
 from dokimos.simulation.personas import PERSONAS, Persona
+from dokimos.simulation.sides import SimulatedUser
 from dokimos.simulation.simulator import ERROR, ConversationSimulator, StoppingCondition
 from dokimos.simulation.users import ORDINARY, Facts, GoalDrivenUser, LLMSimulatedUser, ScriptedUser
 
@@ -26,15 +26,15 @@ SHOWN_TRANSCRIPT: Final = 1500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One conversation to simulate, as data: what it is about, and who the user is.
+    """One conversation to simulate, as data: what it is about and who the user is.
 
-    A script makes a scripted user, a goal one that is driven by it, anything else one with a persona.
+    With a script the user is a `ScriptedUser`, with a goal a `GoalDrivenUser`, else an `LLMSimulatedUser`.
     """
 
     description: str = ""
     """What the conversation is about; in an example, its input."""
     persona: str = ""
-    """The name of a ready-made character, or a description of another."""
+    """The name of a built-in persona, or a description of another one."""
     guidelines: str = ""
     goal: str = ""
     facts: Facts = ()
@@ -42,7 +42,7 @@ class Scenario:
     fixed_responses: tuple[str, ...] = ()
     initial_message: str = ""
     max_turns: int | None = None
-    """That of the simulation unless given."""
+    """The limit of the simulation unless given."""
 
     def __post_init__(self) -> None:
         for name in ("facts", "script", "fixed_responses"):
@@ -51,18 +51,18 @@ class Scenario:
 
     @classmethod
     def of(cls, example: Example) -> Scenario:
-        """Read the scenario in an example's inputs, under the names of the fields in either spelling."""
-        given: dict[str, Any] = {"description": example.input or ""}
+        """Read the scenario from an example's inputs, whose keys are field names in snake or camel case."""
+        values: dict[str, Any] = {"description": example.input or ""}
         for name in (f.name for f in fields(cls)):
             value = example.inputs.get(camel_case(name), example.inputs.get(name))
             if value is not None:
-                given[name] = value
-        return cls(**given)
+                values[name] = value
+        return cls(**values)
 
     def to_example(
         self, expected_outputs: Mapping[str, Any] | None = None, *, id: str | None = None, **metadata: Any
     ) -> Example:
-        """Return the scenario as an example of a data set."""
+        """Return the scenario as an example for a data set."""
         inputs: dict[str, Any] = {INPUT: self.description}
         for name in (f.name for f in fields(self) if f.name != "description"):
             value = getattr(self, name)
@@ -71,7 +71,7 @@ class Scenario:
         return Example(inputs, expected_outputs or {}, metadata=metadata, id=id)
 
     def user(self, judge: JudgeLike | None) -> SimulatedUser:
-        """Return the user of this scenario. Raises `ConfigurationError` where a judge is missing."""
+        """Return the user of this scenario. Raises `ConfigurationError` if a judge is missing."""
         if self.script:
             return ScriptedUser(self.script)
         if judge is None:
@@ -93,36 +93,36 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A task for an experiment that simulates a conversation for each example.
+    """A task of an experiment that simulates a conversation for each example.
 
     Its outputs are those of an agent, over the whole conversation, and the conversation under "trajectory".
-    Where the conversation breaks off, the task raises `SimulationError`, which holds it as far as it went.
+    If the conversation fails, the task raises `SimulationError`, which holds the conversation until then.
     """
 
     application: Application | None = None
     """The application under test. Give this or `application_for`."""
     application_for: Callable[[Example], Application] | None = None
-    """Makes an application for each conversation, for one that remembers what was said to it."""
+    """Returns an application for each conversation, if it keeps state."""
     judge: JudgeLike | None = None
-    """Who plays the users that the examples describe."""
+    """The model that plays the users that the examples describe."""
     user: SimulatedUser | None = None
     """One user for all examples, instead of those that they describe."""
     user_for: Callable[[Example], SimulatedUser] | None = None
-    """Makes a user for each example."""
+    """Returns a user for each example."""
     max_turns: int = 10
-    """The most turns of a conversation whose scenario does not say."""
+    """The most turns of a conversation whose scenario sets no limit."""
     stopping_condition: StoppingCondition | None = None
     reply_timeout: float | None = None
     """Seconds that either side may take for one message."""
     timeout: float | None = None
-    """Seconds that a conversation may take; unlike the experiment's own limit it keeps what was said."""
+    """Seconds that a conversation may take; unlike the experiment's timeout it keeps the messages so far."""
 
     def __post_init__(self) -> None:
         if (self.application is None) == (self.application_for is None):
             raise ConfigurationError("A simulation needs either an application or application_for.")
         if self.user is not None and self.user_for is not None:
             raise ConfigurationError("A simulation takes either a user or user_for, not both.")
-        # Two applications, or two models as the user, are two tasks: no run of one goes on with the other.
+        # Two applications, or two models as the user, are two tasks: a run of one cannot resume the other.
         parts = [task_name(cast("Task", self.application or self.application_for))]
         if self.judge is not None:
             object.__setattr__(self, "judge", as_judge(self.judge))
@@ -131,14 +131,14 @@ class Simulation:
 
     @takes_example
     async def __call__(self, example: Example) -> TaskResult:
-        """Simulate the conversation of an example. Raises `SimulationError` where it breaks off."""
+        """Simulate the conversation of an example. Raises `SimulationError` if it fails."""
         outcome = await self.simulator(example).play()
         if ERROR in outcome.trajectory.metadata:
-            raise SimulationError(_told(outcome.trajectory), outcome.trajectory) from outcome.cause
+            raise SimulationError(_describe_break(outcome.trajectory), outcome.trajectory) from outcome.cause
         return TaskResult(outcome.trajectory.to_outputs(), outcome.metrics)
 
     def simulator(self, example: Example) -> ConversationSimulator:
-        """Return what simulates the conversation of an example."""
+        """Return the simulator of an example's conversation."""
         scenario = Scenario.of(example)
         application = self.application_for(example) if self.application_for else self.application
         assert application is not None, "checked when the simulation was made"
@@ -159,8 +159,8 @@ class Simulation:
         return self.user or scenario.user(self.judge)
 
 
-def _told(trajectory: ConversationTrajectory) -> str:
-    """Return what broke a conversation off, with the conversation."""
+def _describe_break(trajectory: ConversationTrajectory) -> str:
+    """Return what ended a conversation early, with its transcript."""
     problem = trajectory.metadata[ERROR]
     if not trajectory.messages:
         return f"{problem}\nNothing had been said."

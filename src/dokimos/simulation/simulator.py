@@ -1,4 +1,4 @@
-"""Driving a conversation: the user and the application speak in turn until there is a reason to end."""
+"""The conversation loop: the user and the application speak in turn until there is a reason to end."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dokimos.evaluators.setting_checks import check_whole
 from dokimos.experiment.task_calls import is_cancelled_from_outside
 from dokimos.judges.run_scope import Usage, counting_usage
 from dokimos.runtime.concurrency import run_sync
-from dokimos.simulation.parties import (
+from dokimos.simulation.sides import (
     GIVEN_UP,
     GOAL,
     INITIAL,
     REACHED,
     Side,
     SimulatedUser,
-    within,
+    wait_at_most,
 )
 
 T = TypeVar("T")
 
 StoppingCondition: TypeAlias = Callable[[ConversationTrajectory], Any]
-"""Looks at the conversation after each message and says whether to stop, sync or async.
+"""A function, sync or async, of the conversation after each message that returns whether to stop.
 
-Like the sides, a sync one is called in a thread, so that it may take its time.
+A sync function is called in a thread, so that it may block.
 """
 
 ERROR: Final = "error"
@@ -59,7 +59,7 @@ _ENDS: Final = {REACHED: EndReason.GOAL_REACHED, GIVEN_UP: EndReason.GAVE_UP}
 
 
 class Outcome(NamedTuple):
-    """A conversation that has ended, what the application's replies cost, and what broke it off."""
+    """A conversation that has ended, the cost of the application's replies, and the error that ended it."""
 
     trajectory: ConversationTrajectory
     metrics: CallMetrics | None
@@ -68,12 +68,12 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationSimulator:
-    """Lets a simulated user and an application talk.
+    """A conversation between a simulated user and an application.
 
-    In each turn the user speaks and the application replies; after each message the stopping condition is
-    asked. Why the conversation ended is under "endReason" in the metadata of the trajectory. Where a side
-    fails, or takes too long, the conversation ends there: what was said is kept, and "error" says what
-    happened.
+    In each turn the user speaks and the application replies. The stopping condition is called after each
+    message. The metadata of the trajectory holds under "endReason" why the conversation ended. If a side
+    fails or takes too long, the conversation ends there: the trajectory keeps the messages so far, and
+    "error" in its metadata says what happened.
     """
 
     user: SimulatedUser
@@ -82,7 +82,7 @@ class ConversationSimulator:
     scenario: str = ""
     """What the conversation is about, for the simulated user and the transcript."""
     initial_message: str = ""
-    """What the user says first, instead of asking the simulated user."""
+    """The first message of the user, instead of one from the simulated user."""
     stopping_condition: StoppingCondition | None = None
     reply_timeout: float | None = None
     """Seconds that either side may take for one message."""
@@ -91,32 +91,32 @@ class ConversationSimulator:
 
     def __post_init__(self) -> None:
         for name in ("user", "application", "stopping_condition"):
-            given = getattr(self, name)
-            if not callable(given) and not (given is None and name == "stopping_condition"):
-                raise ConfigurationError(f"The simulator's {name} must be callable, not {given!r:.80}.")
+            value = getattr(self, name)
+            if not callable(value) and not (value is None and name == "stopping_condition"):
+                raise ConfigurationError(f"The simulator's {name} must be callable, not {value!r:.80}.")
         check_whole(self, "max_turns", self.max_turns, least=1)
         _check_seconds("reply_timeout", self.reply_timeout)
         _check_seconds("timeout", self.timeout)
 
     def simulate(self) -> ConversationTrajectory:
-        """Hold the conversation."""
+        """Simulate the conversation and return it."""
         return run_sync(self.simulate_async())
 
     async def simulate_async(self) -> ConversationTrajectory:
-        """Hold the conversation on the event loop that is running.
+        """Simulate the conversation on the running event loop.
 
         Raises:
-            BudgetExceededError: when the run's budget does not allow a call of the simulated user.
+            BudgetExceededError: if the run's budget does not allow a call of the simulated user.
         """
         return (await self.play()).trajectory
 
     async def play(self) -> Outcome:
-        """Hold the conversation and return all there is to know about it."""
+        """Simulate the conversation and return it with its cost and the error that ended it, if any."""
         return await _Conversation(self).play()
 
 
-class _BrokenOff(Exception):
-    """Unwinds a conversation in which a side failed."""
+class _ConversationBroken(Exception):
+    """Ends a conversation in which a side failed."""
 
     def __init__(self, reason: EndReason, text: str, cause: BaseException) -> None:
         self.reason = reason
@@ -125,7 +125,7 @@ class _BrokenOff(Exception):
 
 
 class _Conversation:
-    """One conversation while it goes on."""
+    """The state of one conversation while it runs."""
 
     def __init__(self, plan: ConversationSimulator) -> None:
         self._plan = plan
@@ -143,7 +143,7 @@ class _Conversation:
         cause = None
         try:
             metadata[END_REASON] = str(await self._turns())
-        except _BrokenOff as broken:
+        except _ConversationBroken as broken:
             metadata |= {END_REASON: str(broken.reason), ERROR: broken.text}
             cause = broken.cause
         if self._usage.metrics not in (None, CallMetrics()):
@@ -167,7 +167,9 @@ class _Conversation:
             return None
         with counting_usage() as usage:
             try:
-                message = await self._asked("simulated user", lambda: self._user.message(self._trajectory))
+                message = await self._call_side(
+                    "simulated user", lambda: self._user.message(self._trajectory)
+                )
             finally:
                 if usage.calls:
                     self._usage.include(usage)
@@ -180,40 +182,40 @@ class _Conversation:
         return reason
 
     async def _application_speaks(self) -> EndReason | None:
-        answer = await self._asked("application", lambda: self._application.answer(self._trajectory))
+        answer = await self._call_side("application", lambda: self._application.answer(self._trajectory))
         self._add(answer.message)
         if answer.metrics is not None:
             self._metrics = answer.metrics if self._metrics is None else self._metrics + answer.metrics
         return None
 
     async def _is_stopped(self, condition: Side) -> EndReason | None:
-        stops = await self._asked("stopping condition", lambda: condition.holds(self._trajectory))
+        stops = await self._call_side("stopping condition", lambda: condition.holds(self._trajectory))
         return EndReason.STOPPING_CONDITION if stops else None
 
     def _add(self, message: Message) -> None:
         self._trajectory = self._trajectory.with_message(message)
 
-    async def _asked(self, who: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await a side. Raises `_BrokenOff` where it fails or takes too long."""
+    async def _call_side(self, who: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await a side. Raises `_ConversationBroken` if it fails or takes too long."""
         seconds = self._seconds()
         try:
-            return await within(seconds, _contained(ask))
-        except _Contained as contained:
-            error = contained.error
+            return await wait_at_most(seconds, _contain_error(ask))
+        except _SideFailed as failure:
+            error = failure.error
         except TimeoutError as late:
-            raise _BrokenOff(EndReason.TIMEOUT, self._late(who), late) from late
+            raise _ConversationBroken(EndReason.TIMEOUT, self._timeout_message(who), late) from late
         where = f"The {who} failed in turn {self._turn}"
-        raise _BrokenOff(EndReason.ERROR, f"{where}: {error_text(error)}", error) from error
+        raise _ConversationBroken(EndReason.ERROR, f"{where}: {error_text(error)}", error) from error
 
     def _seconds(self) -> float | None:
-        """How long the next message may take, None where that does not matter."""
+        """Return how many seconds the next message may take, None for no limit."""
         limit = self._plan.reply_timeout
         if self._end == math.inf:
             return limit
         left = max(self._end - time.monotonic(), 0.0)
         return left if limit is None else min(limit, left)
 
-    def _late(self, who: str) -> str:
+    def _timeout_message(self, who: str) -> str:
         if self._plan.reply_timeout is None or time.monotonic() >= self._end:
             seconds, what = self._plan.timeout, "The conversation took longer than"
         else:
@@ -221,24 +223,24 @@ class _Conversation:
         return f"{what} {seconds:g} s; it ended in turn {self._turn}, waiting for the {who}."
 
 
-class _Contained(Exception):
-    """Carries what a side raised, so that a `TimeoutError` of its own is told from ours."""
+class _SideFailed(Exception):
+    """Wraps what a side raised, so that its own `TimeoutError` is not taken for ours."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
-async def _contained(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def _contain_error(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return await ask()
     except asyncio.CancelledError as error:
         if is_cancelled_from_outside():
             raise
-        raise _Contained(error) from error
+        raise _SideFailed(error) from error
     except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
         raise
     except BaseException as error:  # also SystemExit, which would end the event loop
-        raise _Contained(error) from error
+        raise _SideFailed(error) from error
 
 
 def _check_seconds(name: str, seconds: Any) -> None:

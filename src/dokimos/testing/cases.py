@@ -37,7 +37,7 @@ def dataset_source(
     metadata: Mapping[str, Any] | None = None,
     reporter: Reporter | str | None = None,
 ) -> pytest.MarkDecorator:
-    """Run a test once for each example of a data set; the same as `@pytest.mark.dokimos(...)`.
+    """Return a decorator that runs a test once per example, the same as `@pytest.mark.dokimos(...)`.
 
     Args:
         dataset: A data set, a path (relative to the test module, else to pytest's root) or a URI.
@@ -60,7 +60,7 @@ def dataset_source(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSource:
-    """What the marker of a test function says."""
+    """The arguments of a test function's `dokimos` marker."""
 
     dataset: DatasetLike | None = None
     json: str | None = None
@@ -73,7 +73,7 @@ class CaseSource:
 
     @classmethod
     def of(cls, marker: pytest.Mark) -> CaseSource:
-        """Read a marker. Raises `ConfigurationError` where it makes no sense."""
+        """Read a marker. Raises `ConfigurationError` for arguments that it does not take."""
         names = cls.__dataclass_fields__
         unknown = [name for name in marker.kwargs if name not in names]
         if unknown:
@@ -89,11 +89,11 @@ class CaseSource:
 
     @property
     def has_data(self) -> bool:
-        """Whether the marker names a data set, or only asks for the test to be recorded."""
+        """Whether the marker names a data set; without one it only makes the plugin record the test."""
         return any(given is not None for given in (self.dataset, self.json, self.jsonl))
 
     def load(self, module: Path, root: Path) -> Dataset:
-        """Return the data set. Raises `DatasetError`, also where it is empty."""
+        """Return the data set. Raises `DatasetError` if it cannot be loaded or is empty."""
         data = self._load(module, root)
         if not len(data):
             raise DatasetError(f"The data set {data.name!r} is empty, so there is nothing to test.")
@@ -105,7 +105,7 @@ class CaseSource:
         if self.jsonl is not None:
             return Dataset.from_jsonl(text=self.jsonl)
         if isinstance(self.dataset, str | Path):
-            return Dataset.load(_located(self.dataset, module, root))
+            return Dataset.load(_resolve_path(self.dataset, module, root))
         if isinstance(self.dataset, Dataset):
             return self.dataset
         return Dataset(() if self.dataset is None else self.dataset)
@@ -113,28 +113,28 @@ class CaseSource:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test to be made: an example, its place and the id of the test."""
+    """One test to generate: an example, its position and the id of the test."""
 
     example: Example
     position: int
-    """Place in the data set."""
+    """Index in the data set."""
     index: int
-    """Place among all cases of the test function, whose repeats come one after the other."""
+    """Index among all cases of the test function, whose repeats come one after the other."""
     run_index: int
     id: str
 
 
 def cases(data: Dataset, *, runs: int = 1, ids: str | None = None) -> Iterator[Case]:
-    """Return the cases of a data set with ids that tell them apart."""
+    """Yield the cases of a data set with unique ids."""
     for run_index in range(runs):
         used: set[str] = set()
         suffix = f"-run{run_index + 1}" if runs > 1 else ""
         for position, example in enumerate(data):
-            name = _unused(_id_of(example, position, run_index, ids), used)
+            name = _make_unique(_id_of(example, position, run_index, ids), used)
             yield Case(example, position, run_index * len(data) + position, run_index, name + suffix)
 
 
-def _located(dataset: str | Path, module: Path, root: Path) -> str | Path:
+def _resolve_path(dataset: str | Path, module: Path, root: Path) -> str | Path:
     text = str(dataset)
     if _SCHEME.match(text) or Path(text).is_absolute():
         return dataset
@@ -149,32 +149,32 @@ def _id_of(example: Example, position: int, run_index: int, template: str | None
         "index": position + 1, "id": example.id or "", "input": example.input or "", "run": run_index + 1,
     }  # fmt: skip
     try:
-        made = template.format(**values)
+        rendered = template.format(**values)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
         raise ConfigurationError(
             f"The ids template {template!r} cannot be filled in ({error}); "
             "it may hold {index}, {id}, {input} and {run}."
         ) from None
-    return " ".join(made.split())[:LONGEST_ID] or f"row-{position + 1}"
+    return " ".join(rendered.split())[:LONGEST_ID] or f"row-{position + 1}"
 
 
 def slug(text: str) -> str:
     """Return a text in a form that is easy to type after `-k`, such as `how-do-i-reset-it`."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", plain)
-    made = ""
+    slugged = ""
     for word in words:
-        longer = f"{made}-{word}" if made else word
+        longer = f"{slugged}-{word}" if slugged else word
         if len(longer) > LONGEST_SLUG:
             break
-        made = longer
-    return made or "".join(words)[:LONGEST_SLUG]
+        slugged = longer
+    return slugged or "".join(words)[:LONGEST_SLUG]
 
 
-def _unused(wanted: str, used: set[str]) -> str:
-    made, number = wanted, 1
-    while made in used:
+def _make_unique(name: str, used: set[str]) -> str:
+    unique, number = name, 1
+    while unique in used:
         number += 1
-        made = f"{wanted}-{number}"
-    used.add(made)
-    return made
+        unique = f"{name}-{number}"
+    used.add(unique)
+    return unique

@@ -1,7 +1,7 @@
 """The pytest plugin: data sets as parameters, recorded cases, one report for the whole session.
 
-Suites that do not use it pay for a few attribute look-ups: nothing else of dokimos is imported before a test
-is marked, a fixture asked for or an option given.
+Test suites that do not use it pay for a few attribute lookups: nothing else of dokimos is imported before a
+test is marked, a fixture requested or an option given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from dokimos.testing.cases import CaseSource
     from dokimos.testing.recorder import ItemRecorder
-    from dokimos.testing.session import SessionRecord
+    from dokimos.testing.session_record import SessionRecord
 
 UPDATE_VARIABLE: Final = "DOKIMOS_UPDATE_BASELINE"
 MODES: Final = ("record", "replay", "auto")
@@ -27,7 +27,7 @@ pytest itself, the innermost last. `dokimos.gate.places` looks here."""
 
 _session = pytest.StashKey["SessionRecord"]()
 _recorder = pytest.StashKey["ItemRecorder"]()
-_failed = pytest.StashKey[Any]()
+_failed_report = pytest.StashKey[Any]()
 _previous = pytest.StashKey["str | None"]()
 
 
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "dokimos_live(env): skip the test where one of these environment variables is not set"
     )
-    SESSIONS.append(_places(config))
+    SESSIONS.append(_session_folders(config))
     config.addinivalue_line("markers", "dokimos_case(position, index, run_index): set by dokimos")
     if config.getoption("dokimos_update_baseline"):
         config.stash[_previous] = os.environ.get(UPDATE_VARIABLE)
@@ -73,8 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _places(config) in SESSIONS:
-        SESSIONS.remove(_places(config))
+    if _session_folders(config) in SESSIONS:
+        SESSIONS.remove(_session_folders(config))
     if _previous in config.stash:
         before = config.stash[_previous]
         os.environ.pop(UPDATE_VARIABLE, None)
@@ -82,12 +82,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             os.environ[UPDATE_VARIABLE] = before
 
 
-def _places(config: pytest.Config) -> tuple[Path, Path]:
+def _session_folders(config: pytest.Config) -> tuple[Path, Path]:
     return config.rootpath, config.invocation_params.dir
 
 
 class _Collector:
-    """Hears of every report in the process that the user started, also of those of xdist's workers."""
+    """Receives every test report in the process that the user started, those of xdist workers included."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -132,7 +132,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for key in (_recorder, _failed):
+    for key in (_recorder, _failed_report):
         if key in item.stash:
             del item.stash[key]  # of an earlier attempt
     if _is_recorded(item):
@@ -140,7 +140,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         set_current_recorder(_recorder_of(item))
     for marker in item.iter_markers("dokimos_live"):
-        reason = _missing_for(marker)
+        reason = _explain_missing(marker)
         if reason is not None and item.config.getoption("dokimos_cassette") != "replay":
             pytest.skip(reason)
 
@@ -149,13 +149,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     if not _is_recorded(item):
         return (yield)
-    from dokimos.testing.cassettes import cassette_of_module, use_cassette, use_no_cassette
+    from dokimos.testing.module_cassettes import cassette_of_module, use_cassette, use_no_cassette
     from dokimos.testing.recorder import set_current_recorder
 
     mode = item.config.getoption("dokimos_cassette")
     source = _source_of(item)
     if source.reporter is not None and not hasattr(item.config, "workerinput"):
-        _session_of(item.config).note_reporter(item, source)
+        _session_of(item.config).register_reporter(item, source)
     if mode:
         use_cassette(cassette_of_module(item.path), mode)
     try:
@@ -173,20 +173,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         _shorten(report, call.excinfo.value)
     recorder = item.stash.get(_recorder, None)
     if recorder is not None and (report.when == "call" or (report.when == "setup" and report.failed)):
-        from dokimos.testing.session import reported_case
+        from dokimos.testing.session_record import build_case_report
 
         if report.failed:
-            item.stash.setdefault(_failed, report)
-        first = item.stash.get(_failed, report)  # of several subtests the one that failed first
+            item.stash.setdefault(_failed_report, report)
+        first = item.stash.get(_failed_report, report)  # of several subtests the one that failed first
         if getattr(first, "dokimos", None) is None:
             raised = None if call.excinfo is None else call.excinfo.value
-            first.dokimos = reported_case(item, first, recorder, _source_of(item), raised)
+            first.dokimos = build_case_report(item, first, recorder, _source_of(item), raised)
         report.dokimos = first.dokimos
     return report
 
 
 def _shorten(report: pytest.TestReport, error: BaseException) -> None:
-    """Let pytest's summary say what fails, and not begin with the name of our exception."""
+    """Make pytest's summary start with what fails instead of the name of our exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     summary = getattr(error, "summary", None)
     if crash is not None and summary:
@@ -197,25 +197,28 @@ def _shorten(report: pytest.TestReport, error: BaseException) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if config.getoption("dokimos_cassette"):
-        from dokimos.testing.cassettes import save_cassettes
+        from dokimos.testing.module_cassettes import save_cassettes
 
         save_cassettes()
     record = config.stash.get(_session, None)
     if record is not None and not hasattr(config, "workerinput"):
         record.finish(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
-        if record.failed and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        if record.has_problems and session.exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     record = config.stash.get(_session, None)
     if record is not None:
-        record.summarise(terminalreporter)
+        record.write_summary(terminalreporter)
 
 
 @pytest.fixture
 def dokimos_recorder(request: pytest.FixtureRequest) -> ItemRecorder:
-    """Takes the outputs, evaluation results and metrics of this test for reporters and the report."""
+    """Record the outputs, evaluation results and metrics of this test for reporters and the report."""
     return _recorder_of(request.node)
 
 
@@ -223,7 +226,7 @@ def _session_of(config: pytest.Config) -> SessionRecord:
     if _session not in config.stash:
         from dokimos.errors import DokimosError
         from dokimos.runtime.terminal_text import escape_control_characters
-        from dokimos.testing.session import SessionRecord
+        from dokimos.testing.session_record import SessionRecord
 
         try:
             config.stash[_session] = SessionRecord(
@@ -237,7 +240,7 @@ def _session_of(config: pytest.Config) -> SessionRecord:
 
 
 def _is_recorded(item: pytest.Item) -> bool:
-    """Say whether anybody hears of what a test finds."""
+    """Say whether the results of a test are reported anywhere."""
     marked = item.get_closest_marker("dokimos") is not None
     return marked or _session in item.config.stash or bool(item.config.getoption("dokimos_cassette"))
 
@@ -251,10 +254,10 @@ def _recorder_of(item: pytest.Item) -> ItemRecorder:
 def _new_recorder(item: Any) -> ItemRecorder:
     from dokimos.testing.recorder import ItemRecorder
 
-    place = item.get_closest_marker("dokimos_case")
-    if place is None:
+    marker = item.get_closest_marker("dokimos_case")
+    if marker is None:
         return ItemRecorder()
-    _, index, run_index = place.args
+    _, index, run_index = marker.args
     return ItemRecorder(item.callspec.params[_source_of(item).argument], index=index, run_index=run_index)
 
 
@@ -275,8 +278,8 @@ def _require_argument(metafunc: pytest.Metafunc, argument: str) -> None:
         )
 
 
-def _missing_for(marker: pytest.Mark) -> str | None:
-    """Return why a live test has to be skipped, None where it can run."""
+def _explain_missing(marker: pytest.Mark) -> str | None:
+    """Return why a live test has to be skipped, None if it can run."""
     given = marker.kwargs.get("env", marker.args)
     names = [given] if isinstance(given, str) else list(given)
     if not names:

@@ -1,4 +1,4 @@
-"""What one test says about its case, for reporters and the report of the session."""
+"""What one test records about its case, for reporters and the report of the session."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class ItemRecorder:
-    """Takes the outputs, results and metrics of one test; every method returns the recorder itself."""
+    """Records the outputs, results and metrics of one test; every method returns the recorder itself."""
 
     def __init__(self, example: Example | None = None, *, index: int = 0, run_index: int = 0) -> None:
         self.example = example
-        """The example of the test; None where it has none, and that of the case that it asserts on counts."""
+        """The example of the test; None if it has none: then the case that it asserts on is the example."""
         self.index = index
         self.run_index = run_index
         self._case: EvalTestCase | None = None
@@ -33,11 +33,11 @@ class ItemRecorder:
         self._results: dict[str, EvalResult] = {}
         self._metrics: CallMetrics | None = None
         self.evaluators: dict[str, EvaluatorInfo] = {}
-        """How the evaluators were configured that `assert_eval` ran."""
+        """The configuration of the evaluators that `assert_eval` ran."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all is known of the case."""
+        """Whether nothing was recorded about the case."""
         recorded = (self.example, self._case, self._metrics)
         return not (self._outputs or self._results) and all(one is None for one in recorded)
 
@@ -52,12 +52,12 @@ class ItemRecorder:
         return self
 
     def eval_result(self, result: EvalResult) -> ItemRecorder:
-        """Record what an evaluator found; a later result of the same name takes its place."""
+        """Record the result of an evaluator; a later result of the same name replaces it."""
         self._results[result.name] = copy_containers(result)
         return self
 
     def eval_results(self, results: Iterable[EvalResult]) -> ItemRecorder:
-        """Record what several evaluators found."""
+        """Record the results of several evaluators."""
         for result in results:
             self.eval_result(result)
         return self
@@ -70,7 +70,7 @@ class ItemRecorder:
     def case(
         self, case: EvalTestCase, results: Iterable[EvalResult], evaluators: Iterable[Evaluator] = ()
     ) -> ItemRecorder:
-        """Record a case that was asserted on, in place of an earlier one; what was recorded by hand stays."""
+        """Record a case that was asserted on, replacing an earlier one but not what was recorded by hand."""
         self.evaluators |= {evaluator.name: evaluator.info() for evaluator in evaluators}
         self._case = copy_containers(case)
         return self.eval_results(results)
@@ -78,7 +78,7 @@ class ItemRecorder:
     def item(
         self, *, index: int, id: str, error: str | None = None, error_detail: ErrorDetail | None = None
     ) -> ItemResult:
-        """Return what was recorded as the result of one item that goes by the name of its test."""
+        """Return what was recorded as the result of one item, with the name of its test as id."""
         case = self._case or EvalTestCase()
         own = Example(case.inputs, case.expected_outputs, metadata=case.metadata)
         return ItemResult(
@@ -93,7 +93,7 @@ class ItemRecorder:
 
     @property
     def has_failed(self) -> bool:
-        """Whether an evaluator's verdict already says that the case fails."""
+        """Whether an evaluator's verdict already fails the case."""
         return bool(find_culprits(None, tuple(self._results.values())))
 
 
@@ -102,11 +102,11 @@ _current: ItemRecorder | None = None
 
 
 def current_recorder() -> ItemRecorder | None:
-    """Return the recorder of the test that is running, None where nobody records."""
+    """Return the recorder of the running test, None if nothing is recorded."""
     return _current
 
 
 def set_current_recorder(recorder: ItemRecorder | None) -> None:
-    """Make a recorder that of the test that is running."""
+    """Set the recorder of the running test."""
     global _current
     _current = recorder

@@ -426,7 +426,7 @@ def test_a_clock_that_wakes_too_early_does_not_lose_the_conversation(monkeypatch
         call.close()
         raise TimeoutError
 
-    monkeypatch.setattr("dokimos.simulation.simulator.within", early)
+    monkeypatch.setattr("dokimos.simulation.simulator.wait_at_most", early)
     talk = simulated(timeout=60, initial_message="Hello")
 
     assert contents(talk) == ["Hello"]

@@ -14,7 +14,7 @@ from dokimos.simulation import (
     ScriptedUser,
     persona_user,
 )
-from dokimos.simulation.users import spoken
+from dokimos.simulation.users import strip_label
 
 EMPTY = ConversationTrajectory(scenario="A late parcel")
 TALK = ConversationTrajectory(
@@ -129,7 +129,7 @@ class TestLLMSimulatedUser:
     ],
 )
 def test_labels_and_quotes_around_a_message_are_taken_off(reply, message):
-    assert spoken(reply) == message
+    assert strip_label(reply) == message
 
 
 class TestPersonas:

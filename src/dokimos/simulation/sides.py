@@ -1,4 +1,4 @@
-"""The two sides of a simulated conversation: calling them, and making messages of what they give."""
+"""The two sides of a simulated conversation: calling them, and turning what they return into messages."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dokimos.core.text import quote
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
 from dokimos.experiment.task import Task, prepare
-from dokimos.experiment.task_calls import retrieve_exception
+from dokimos.experiment.task_calls import cancel_without_waiting
 from dokimos.runtime.calling import resolve
 from dokimos.runtime.concurrency import call_in_thread
 
 T = TypeVar("T")
 
 SimulatedUser: TypeAlias = Callable[[ConversationTrajectory], Any]
-"""Takes the conversation so far and returns what the user says next, sync or async.
+"""A function, sync or async, of the conversation so far that returns what the user says next.
 
-That is text or a `Message`; None ends the conversation, and so does a message whose metadata say that its
-goal is "reached" or "given_up".
+It returns text or a `Message`. None ends the conversation, and so does a message whose metadata says that
+its goal is "reached" or "given_up".
 """
 
 INITIAL: Final = "initial"
-"""In the metadata of a message: it was given to the simulator, and is no reply of the simulated user."""
+"""In the metadata of a message: it was given to the simulator and does not come from the simulated user."""
 GOAL: Final = "goal"
-"""In the metadata of a user message: how the user's goal stands."""
+"""In the metadata of a user message: the state of the user's goal."""
 GOAL_REASON: Final = "goalReason"
 OPEN: Final = "open"
 REACHED: Final = "reached"
@@ -47,60 +47,62 @@ class Answer(NamedTuple):
 
 
 class Side:
-    """A user, an application or a stopping condition; a sync one is called in a thread."""
+    """A user, an application or a stopping condition. A sync function is called in a thread."""
 
-    def __init__(self, party: Callable[[ConversationTrajectory], Any]) -> None:
-        # Like a task, a party may be sync or async; an application may return all that a task may.
-        self._prepared = prepare(cast("Task", party))
+    def __init__(self, function: Callable[[ConversationTrajectory], Any]) -> None:
+        # Like a task, a side may be sync or async, and an application may return whatever a task may.
+        self._prepared = prepare(cast("Task", function))
 
     async def message(self, trajectory: ConversationTrajectory) -> Message | None:
-        """Ask a simulated user what it says next. Raises what it raises, `TypeError` for anything else."""
-        said = copy_containers(await self._asked(trajectory))
-        if said is None or (isinstance(said, Message) and said.role is Role.USER):
-            return said
-        if isinstance(said, str):
-            return Message.user(said)
-        raise TypeError(f"it must give text, a user message or None, not {quote(said)}")
+        """Ask a simulated user for its next message. Raises what it raises, `TypeError` for a wrong type."""
+        message = copy_containers(await self._call(trajectory))
+        if message is None or (isinstance(message, Message) and message.role is Role.USER):
+            return message
+        if isinstance(message, str):
+            return Message.user(message)
+        raise TypeError(f"it must give text, a user message or None, not {quote(message)}")
 
     async def holds(self, trajectory: ConversationTrajectory) -> bool:
         """Ask a stopping condition whether to stop. Raises what it raises."""
-        return bool(await self._asked(trajectory))
+        return bool(await self._call(trajectory))
 
     async def answer(self, trajectory: ConversationTrajectory) -> Answer:
-        """Ask an application for its reply. Raises what it raises, `TypeError` for what is no reply."""
-        result = await self._prepared.run(cast("Any", trajectory), _itself)
+        """Ask an application for its reply. Raises what it raises, `TypeError` for a wrong type."""
+        result = await self._prepared.run(cast("Any", trajectory), _return_result)
         if result.error is not None:
             raise AgentError(result.error, metrics=result.metrics)
         return Answer(_reply(result.outputs), result.metrics)
 
-    async def _asked(self, trajectory: ConversationTrajectory) -> Any:
-        party = cast("SimulatedUser", self._prepared.call)
-        said = party(trajectory) if self._prepared.is_async else await call_in_thread(party, trajectory)
-        return await resolve(said)
+    async def _call(self, trajectory: ConversationTrajectory) -> Any:
+        function = cast("SimulatedUser", self._prepared.call)
+        message = (
+            function(trajectory) if self._prepared.is_async else await call_in_thread(function, trajectory)
+        )
+        return await resolve(message)
 
 
-async def within(seconds: float | None, call: Coroutine[Any, Any, T]) -> T:
-    """Await a call for so long. Raises `TimeoutError`; a call that does not end then is left behind."""
+async def wait_at_most(seconds: float | None, call: Coroutine[Any, Any, T]) -> T:
+    """Await a call for at most `seconds`. Raises `TimeoutError` and abandons the call if it takes longer."""
     if seconds is None:
         return await call
     task = asyncio.ensure_future(call)
     try:
         await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
-        _leave(task)
+        cancel_without_waiting(task)
         raise
     if task.done():
         return task.result()
-    _leave(task)
+    cancel_without_waiting(task)
     raise TimeoutError
 
 
-def _itself(result: TaskResult) -> TaskResult:
+def _return_result(result: TaskResult) -> TaskResult:
     return result
 
 
 def _reply(outputs: Mapping[str, Any]) -> Message:
-    """Return outputs as a message; what else they hold, such as retrieved context, is in its metadata."""
+    """Return outputs as a message, with anything else in them, such as retrieved context, as its metadata."""
     output = outputs.get(OUTPUT)
     if isinstance(output, Message):
         if output.role is not Role.ASSISTANT:
@@ -112,9 +114,3 @@ def _reply(outputs: Mapping[str, Any]) -> Message:
     known = (OUTPUT, TOOL_CALLS, REASONING_STEPS)
     more = {key: value for key, value in outputs.items() if key not in known}
     return Message(Role.ASSISTANT, text_form(output) or "", tool_calls=calls, metadata=more)
-
-
-def _leave(task: asyncio.Future[Any]) -> None:
-    """Cancel a call without waiting for its end: one that swallows its cancellation must not keep us."""
-    task.cancel()
-    task.add_done_callback(retrieve_exception)

@@ -1,4 +1,4 @@
-"""Cassettes of tests: one beside each test module, shared by all that the module asks."""
+"""The cassettes of test modules: one beside each module, shared by all judge calls of its tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cassette_of_module(module: Path) -> Path:
 
 
 def use_cassette(path: Path, mode: str) -> None:
-    """Let everything that is asked from now on in this process go through a cassette."""
+    """Send every judge call of this process through a cassette from now on."""
     os.environ[CASSETTE_VARIABLE] = str(path)
     os.environ[MODE_VARIABLE] = mode
 
@@ -39,7 +39,7 @@ def current_cassette() -> Cassette | None:
     """Return the cassette that the environment names, opened once in a process.
 
     Raises:
-        ConfigurationError: when there is none to replay, or it is damaged.
+        ConfigurationError: if there is no cassette to replay, or it is damaged.
     """
     path, mode = os.environ.get(CASSETTE_VARIABLE), os.environ.get(MODE_VARIABLE) or "auto"
     if not path:
@@ -54,6 +54,6 @@ def current_cassette() -> Cassette | None:
 
 
 def save_cassettes() -> None:
-    """Write the cassettes that have grown."""
+    """Save the cassettes that have new replies."""
     for cassette in _open.values():
         cassette.save()

@@ -1,4 +1,4 @@
-"""All that the tests of one session recorded, as one result."""
+"""What the tests of one pytest session recorded, as one result."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 LONGEST_ERROR: Final = 500
 
 WireCase = dict[str, Any]
-"""What a test process tells the one that reports: plain values only, as xdist sends no others."""
+"""What a worker of xdist sends to the process that reports: plain values, since it can send no others."""
 
 
-def reported_case(
+def build_case_report(
     item: Any, report: Any, recorder: ItemRecorder, source: CaseSource, raised: BaseException | None = None
 ) -> WireCase | None:
-    """Return what a test recorded and raised, None where it was skipped or there is nothing to tell."""
+    """Return what a test recorded and raised, None if it was skipped or recorded nothing."""
     if report.skipped or (recorder.is_empty and item.get_closest_marker("dokimos") is None):
         return None
     place = item.get_closest_marker("dokimos_case")
@@ -64,7 +64,7 @@ def reported_case(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _RecordedCase:
     test: str
     position: int
     run: int
@@ -87,9 +87,9 @@ class SessionRecord:
             exporter_for(path)
         self._name = name
         self._reports = reports
-        self._wanted = parse_levels(fail_under, "--dokimos-fail-under")
+        self._levels = parse_levels(fail_under, "--dokimos-fail-under")
         self._started = _now()
-        self._cases: dict[tuple[str, int, str], _Case] = {}
+        self._cases: dict[tuple[str, int, str], _RecordedCase] = {}
         self._evaluators: dict[str, EvaluatorInfo] = {}
         self._sources: dict[str, CaseSource] = {}
         self._runs: dict[str, _OpenRun] = {}
@@ -97,17 +97,17 @@ class SessionRecord:
         self._problems: list[str] = []
 
     @property
-    def failed(self) -> bool:
-        """Whether the session has to fail on our account."""
+    def has_problems(self) -> bool:
+        """Whether the session fails because of a missed level or a report that was not written."""
         return bool(self._problems)
 
-    def note_reporter(self, item: pytest.Item, source: CaseSource) -> None:
+    def register_reporter(self, item: pytest.Item, source: CaseSource) -> None:
         """Remember the reporter of a test function that runs in this process."""
         self._sources[_function_of(item)] = source
 
     def add(self, case: WireCase) -> None:
-        """Take up one case, as soon as its test has ended."""
-        found = _Case(
+        """Add one case, as soon as its test has ended."""
+        found = _RecordedCase(
             test=case["test"],
             position=case["position"],
             run=case["run"],
@@ -122,14 +122,14 @@ class SessionRecord:
             run.reporters.item(replace(found.item, example=example))
 
     def finish(self, *, interrupted: bool) -> None:
-        """Complete the reporters' runs, compare with the levels asked for and write the reports."""
+        """Complete the reporters' runs, compare with the required levels and write the reports."""
         status = ReportedStatus.CANCELLED if interrupted else ReportedStatus.SUCCESS
         for run in self._runs.values():
             run.reporters.complete(run.handles, status)
             self._lines += [f"! {warning}" for warning in run.reporters.warnings()]
         result = self.result(RunStatus.INTERRUPTED if interrupted else RunStatus.COMPLETED)
-        if self._wanted:
-            misses, problems = compare(self._wanted, result)
+        if self._levels:
+            misses, problems = compare(self._levels, result)
             self._problems += misses + [f"--dokimos-fail-under: {problem}" for problem in problems]
         for path in self._reports:
             try:
@@ -157,8 +157,8 @@ class SessionRecord:
             status=status,
         )
 
-    def summarise(self, terminal: Any) -> None:
-        """Print what was found, where there is anything to tell."""
+    def write_summary(self, terminal: Any) -> None:
+        """Print the summary if anything was recorded."""
         if not (self._cases or self._lines or self._problems):
             return
         terminal.section("dokimos", sep="=")
@@ -193,7 +193,7 @@ class SessionRecord:
             source = self._sources.get(test) or (None if module is None else _source_in(module, self._lines))
             if source is None or source.reporter is None:
                 return None
-            run = _OpenRun(Reporters([_resolved(source.reporter)]))
+            run = _OpenRun(Reporters([_load_reporter(source.reporter)]))
             run.handles = run.reporters.start(test, source.metadata)
             self._runs[test] = run
         return self._runs[test]
@@ -213,17 +213,17 @@ def _summary(result: ExperimentResult) -> str:
 
 def _function_of(item: Any) -> str:
     """Return the id of a test function without its parameters."""
-    return _place_of(item) + str(getattr(item, "originalname", None) or item.name)
+    return _node_prefix(item) + str(getattr(item, "originalname", None) or item.name)
 
 
 def _name_of(item: Any, run_index: int, source: CaseSource) -> str:
     """Return a name that a case has in each repeat."""
-    node = _place_of(item) + str(item.name)
+    node = _node_prefix(item) + str(item.name)
     return node if source.runs == 1 else "".join(node.rpartition(f"-run{run_index + 1}")[::2])
 
 
-def _place_of(item: Any) -> str:
-    """Return what an id says before the test's name; behind that xdist may write a group."""
+def _node_prefix(item: Any) -> str:
+    """Return the part of an id before the test's name; xdist may write a group after the name."""
     return f"{item.parent.nodeid}::"
 
 
@@ -234,7 +234,7 @@ def _error_of(report: Any) -> str:
 
 
 def _module_of(item: Any) -> dict[str, Any]:
-    """Say where the marker of a test can be found again, in a process that has not collected it."""
+    """Return how to find the marker of a test in a process that has not collected it."""
     owners = [owner.name for owner in item.listchain() if type(owner).__name__ == "Class"]
     return {
         "name": item.module.__name__,
@@ -246,7 +246,7 @@ def _module_of(item: Any) -> dict[str, Any]:
 
 def _source_in(module: Mapping[str, Any], lines: list[str]) -> CaseSource | None:
     try:
-        places: list[Any] = [_imported(module)]
+        places: list[Any] = [_import_module(module)]
         for name in module["function"].split("."):
             places.append(getattr(places[-1], name))
         marks = (mark for place in reversed(places) for mark in _marks(place) if mark.name == "dokimos")
@@ -263,7 +263,7 @@ def _marks(place: Any) -> Iterator[Any]:
         yield getattr(mark, "mark", mark)
 
 
-def _imported(module: Mapping[str, Any]) -> Any:
+def _import_module(module: Mapping[str, Any]) -> Any:
     sys.path.extend(path for path in module["sys_path"] if path not in sys.path)
     try:
         found = importlib.import_module(module["name"])
@@ -279,7 +279,7 @@ def _imported(module: Mapping[str, Any]) -> Any:
     return found
 
 
-def _resolved(reporter: Reporter | str) -> Reporter:
+def _load_reporter(reporter: Reporter | str) -> Reporter:
     if not isinstance(reporter, str):
         return reporter
     module, _, attribute = reporter.partition(":")
