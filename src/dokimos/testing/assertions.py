@@ -75,7 +75,7 @@ def assert_scores(
         ConfigurationError: if no level is given, or if there is nothing to compare with.
 
     Example:
-        >>> result = evaluate([Example.of("a", "script")], str.upper, [ExactMatch()], quiet=True, journal=False)
+        >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
         >>> assert_scores(result, {"Exact Match": 0.9}, pass_rate=0.9)
     """
     __tracebackhide__ = True
