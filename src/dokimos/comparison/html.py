@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from dokimos.comparison.diff import Change, MetricChange, RunComparison, title
-from dokimos.comparison.html_items import packed_changes, static_items
+from dokimos.comparison.html_items import pack_changes, static_items
 from dokimos.comparison.wording import (
     change,
     count_unclear,
@@ -29,7 +29,7 @@ from dokimos.exporters.html_charts import change_bar
 from dokimos.exporters.html_page import (
     LIST_SCRIPTS,
     asset,
-    bundled,
+    bundle_scripts,
     card,
     cards,
     head_cell,
@@ -67,9 +67,9 @@ def comparison_page(
         name,
         body,
         style=asset("report.css") + asset("comparison.css", _PACKAGE) + style,
-        script=bundled(*map(asset, LIST_SCRIPTS), asset("comparison.js", _PACKAGE)),
+        script=bundle_scripts(*map(asset, LIST_SCRIPTS), asset("comparison.js", _PACKAGE)),
         skip=tag("a", "Skip to the items", class_="skip", href="#items"),
-        data=data_element("data", packed_changes(comparison, counting)),
+        data=data_element("data", pack_changes(comparison, counting)),
     )
 
 

@@ -15,7 +15,7 @@ from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.markup import Content, Html, foreign, join, preformatted, tag
 from dokimos.core.results import ItemResult
 from dokimos.exporters.html_page import head_cell, number_cell
-from dokimos.exporters.items import expected_text
+from dokimos.exporters.item_runs import render_expected
 
 STATIC_ITEMS: Final = 40
 """Items listed where JavaScript is off."""
@@ -27,7 +27,7 @@ _CHANGES: Final = {change: place for place, change in enumerate(Change)}
 _KINDS: Final = {Change.REGRESSED: "failed", Change.IMPROVED: "passed"}
 
 
-def packed_changes(comparison: RunComparison, counting: Sequence[str] = ()) -> dict[str, JsonValue]:
+def pack_changes(comparison: RunComparison, counting: Sequence[str] = ()) -> dict[str, JsonValue]:
     """Return the items as data: every text once, everything else by position.
 
     Args:
@@ -97,7 +97,7 @@ class _Packer:
 
 def _expected(item: ItemChange) -> str | None:
     results = item.either.results or (item.baseline.results if item.baseline else ())
-    return expected_text(results[0]) if results else None
+    return render_expected(results[0]) if results else None
 
 
 def _output(side: ItemSnapshot | None) -> str | None:

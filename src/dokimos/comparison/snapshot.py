@@ -15,7 +15,7 @@ from dokimos.core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos.core.score_range import ScoreRange
 from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
-from dokimos.exporters.items import inputs_text, shown
+from dokimos.exporters.item_runs import render_inputs, render_value
 
 TASK: Final = ""
 """Stands for the task where errors are listed by evaluator; no evaluator has this name."""
@@ -89,7 +89,7 @@ class ItemSnapshot:
         return cls(
             index=repeats[0].index,
             id=repeats[0].example.id,
-            input=inputs_text(repeats[0]),
+            input=render_inputs(repeats[0]),
             verdicts=tuple(success for item in repeats if (success := item.success) is not None),
             scores=scores,
             thresholds=thresholds,
@@ -115,7 +115,7 @@ class ItemSnapshot:
         first = self.results[0]
         if first.error is not None:
             return f"Error: {with_place(first.error, first.error_detail)}"
-        return shown(first.actual_outputs, OUTPUT)
+        return render_value(first.actual_outputs, OUTPUT)
 
     @property
     def located_errors(self) -> Mapping[str, str]:

@@ -13,8 +13,8 @@ from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult
 from dokimos.core.summary import EvaluatorSummary, judge_cost
 from dokimos.evaluators.registry import BUILT_IN
-from dokimos.exporters.facts import facts
-from dokimos.exporters.items import ItemRuns, pass_interval, tags_of
+from dokimos.exporters.item_runs import ItemRuns, pass_interval, tags_of
+from dokimos.exporters.run_facts import facts
 from dokimos.stats.mcnemar import mcnemar_p
 from dokimos.suites.case_plan import EXPECTED_TOOLS
 from dokimos.suites.turn_metric import TurnsAnswered

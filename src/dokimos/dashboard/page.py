@@ -17,7 +17,7 @@ from dokimos.dashboard.run_pack import PackedRun, pack_run
 from dokimos.errors import DokimosError
 from dokimos.experiment.run_folders import list_run_folders
 from dokimos.exporters.html import ITEM_SCRIPTS
-from dokimos.exporters.html_page import asset, bundled, page
+from dokimos.exporters.html_page import asset, bundle_scripts, page
 
 _PACKAGE: Final = "dokimos.dashboard"
 _SCRIPTS: Final = ("charts.js", "filters.js", "summary.js", "explorer.js", "comparison.js", "dashboard.js")
@@ -107,4 +107,4 @@ def _compress(tree: JsonValue) -> str:
 def _script() -> str:
     parts = [asset(name) for name in ITEM_SCRIPTS]
     parts += [asset(name, _PACKAGE) for name in _SCRIPTS]
-    return bundled(*parts)
+    return bundle_scripts(*parts)

@@ -16,7 +16,7 @@ from dokimos.dashboard.overview import overview_of, verdicts_of
 from dokimos.experiment.run_journal import JOURNAL_FILE, MANIFEST_FILE
 from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.html_data import Packer
-from dokimos.exporters.items import items_of, tag_keys
+from dokimos.exporters.item_runs import items_of, tag_keys
 from dokimos.version import __version__
 
 LONGEST: Final = 8_000

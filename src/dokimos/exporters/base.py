@@ -1,4 +1,4 @@
-"""Writing a result to a file or a text, in the format that its name or the caller asks for."""
+"""`export` and `render`: a result as a report, in the format that the file name or the caller names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENTRY_POINTS: Final = "dokimos.exporters"
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Turns a result into one text; plugins name a class of this shape under `dokimos.exporters`."""
+    """Renders a result as one text; plugins name theirs by the entry point `dokimos.exporters`."""
 
     @property
     def name(self) -> str:
@@ -48,14 +48,14 @@ def render(result: ExperimentResult, format: str) -> str:
     """Return a report as text.
 
     Raises:
-        ConfigurationError: for a format that nobody knows.
+        ConfigurationError: for an unknown format.
 
     Example:
         >>> result = evaluate([Example.of("a", "A")], str.upper, [ExactMatch()], quiet=True, journal=False)
         >>> render(result, "markdown").splitlines()[0]
         '# Experiment: unnamed'
     """
-    return exporter(format).render(_checked(result))
+    return exporter(format).render(_require_result(result))
 
 
 def export(result: ExperimentResult, path: str | Path, *, format: str | None = None) -> Path:
@@ -65,7 +65,7 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
     whole, so a reader never sees half a report.
 
     Raises:
-        ConfigurationError: for a format or an ending that nobody knows, and a path that cannot be written.
+        ConfigurationError: for an unknown format or ending, or a path that cannot be written.
 
     Example:
         >>> import tempfile
@@ -78,7 +78,7 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
     checks.path("path", path, "the file to write", or_none=False)
     path = Path(path)
     chosen = exporter_for(path) if format is None else exporter(format)
-    return write_report(path, chosen.render(_checked(result)))
+    return write_report(path, chosen.render(_require_result(result)))
 
 
 def write_report(path: Path, text: str) -> Path:
@@ -99,38 +99,38 @@ def write_report(path: Path, text: str) -> Path:
 def exporter(name: str) -> Exporter:
     """Return the exporter of a format, built in or from a plugin."""
     if name in BUILT_IN:
-        return _built_in(name)
+        return _load_built_in(name)
     for found in _plugins():
         if found.name == name:
-            return _from_plugin(found)
-    raise ConfigurationError(f"Unknown report format {name!r}. Known formats: {_known_formats()}.")
+            return _load_plugin(found)
+    raise ConfigurationError(f"Unknown report format {name!r}. Known formats: {_list_formats()}.")
 
 
 def exporter_for(path: str | Path) -> Exporter:
     """Return the exporter for a file name, by its ending."""
     file_name = Path(path).name.lower()
-    for candidate in _all():
+    for candidate in _iter_exporters():
         if file_name.endswith(candidate.extensions):
             return candidate
     raise ConfigurationError(
         f"Cannot tell the format of the report {str(path)!r} from its ending. Known formats: "
-        f"{_known_formats()}. Rename the file or name a format."
+        f"{_list_formats()}. Rename the file or name a format."
     )
 
 
-def _checked(result: object) -> ExperimentResult:
+def _require_result(result: object) -> ExperimentResult:
     if not isinstance(result, ExperimentResult):
         raise ConfigurationError(f"Only an ExperimentResult can be exported, not {type(result).__name__}.")
     return result
 
 
-def _all() -> Iterator[Exporter]:
-    yield from map(_built_in, BUILT_IN)
-    yield from map(_from_plugin, _plugins())
+def _iter_exporters() -> Iterator[Exporter]:
+    yield from map(_load_built_in, BUILT_IN)
+    yield from map(_load_plugin, _plugins())
 
 
 @cache
-def _built_in(name: str) -> Exporter:
+def _load_built_in(name: str) -> Exporter:
     module, _, attribute = BUILT_IN[name].partition(":")
     return cast(Exporter, getattr(import_module(module), attribute)())
 
@@ -141,24 +141,24 @@ def _plugins() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=ENTRY_POINTS))
 
 
-def _from_plugin(found: EntryPoint) -> Exporter:
+def _load_plugin(found: EntryPoint) -> Exporter:
     try:
         loaded = found.load()
-        made = loaded() if isinstance(loaded, type) else loaded
+        instance = loaded() if isinstance(loaded, type) else loaded
     except Exception as cause:
         problem = f"{type(cause).__name__}: {cause}"
         raise ConfigurationError(
             f"Cannot load the exporter {found.name!r} ({found.value}): {problem}"
         ) from cause
-    if not isinstance(made, Exporter):
+    if not isinstance(instance, Exporter):
         raise ConfigurationError(
             f"The exporter {found.name!r} ({found.value}) lacks one of name, extensions and render(result)."
         )
-    return made
+    return instance
 
 
-def _known_formats() -> str:
-    return ", ".join(f"{e.name} ({', '.join(e.extensions)})" for e in _all())
+def _list_formats() -> str:
+    return ", ".join(f"{e.name} ({', '.join(e.extensions)})" for e in _iter_exporters())
 
 
 def _write(path: Path, content: bytes) -> None:

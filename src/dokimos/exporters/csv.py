@@ -12,7 +12,7 @@ from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.text import join_statements
-from dokimos.exporters.items import expected_text, inputs_text, shown
+from dokimos.exporters.item_runs import render_expected, render_inputs, render_value
 from dokimos.runtime.terminal_text import escape_control_characters
 
 COLUMNS: Final = ("input", "expected_output", "actual_output", "success")
@@ -26,7 +26,7 @@ class CsvExporter:
 
     Several repeats put their number, from 1, in front of each row. A score or verdict that does not exist
     is an empty cell. Where items errored, the last column says why and where. Text that a spreadsheet would
-    take for a formula gets an apostrophe in front.
+    run as a formula gets an apostrophe in front.
     """
 
     name: ClassVar = "csv"
@@ -38,7 +38,7 @@ class CsvExporter:
         columns = _columns(result)
         errors = result.summary.errored > 0
         header = _header(columns, several_runs=result.run_count > 1) + ["error"] * errors
-        writer.writerow(map(_guarded, header))
+        writer.writerow(map(_escape_formula, header))
         writer.writerows(_rows(result, columns, errors=errors))
         return text.getvalue()
 
@@ -51,21 +51,21 @@ def _columns(result: ExperimentResult) -> dict[str, bool]:
 
 def _header(names: Mapping[str, bool], *, several_runs: bool) -> list[str]:
     columns = ["run", *COLUMNS] if several_runs else list(COLUMNS)
-    taken: set[str] = set()
+    used: set[str] = set()
     for name, labelled in names.items():
-        column = _column(name, taken)
+        column = _column(name, used)
         columns += [f"{column}_score", f"{column}_pass"] + [f"{column}_label"] * labelled
     return columns
 
 
-def _column(name: str, taken: set[str]) -> str:
-    """The evaluator's name as a column; a number is added where two names would be the same."""
+def _column(name: str, used: set[str]) -> str:
+    """Return the evaluator's name as a column; a number is appended where two names would be equal."""
     base = column = name.lower().replace(" ", "_")
     number = 1
-    while column in taken:
+    while column in used:
         number += 1
         column = f"{base}_{number}"
-    taken.add(column)
+    used.add(column)
     return column
 
 
@@ -73,20 +73,20 @@ def _rows(result: ExperimentResult, names: Mapping[str, bool], *, errors: bool) 
     for run in result.runs:
         start = [str(run.index + 1)] if result.run_count > 1 else []
         for item in run.item_results:
-            found = [_guarded(join_statements(item.located_errors))] if errors else []
+            found = [_escape_formula(join_statements(item.located_errors))] if errors else []
             yield start + _row(item, names) + found
 
 
 def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:
-    texts = (inputs_text(item), expected_text(item), shown(item.actual_outputs, OUTPUT))
-    cells = [_guarded(text or "") for text in texts]
+    texts = (render_inputs(item), render_expected(item), render_value(item.actual_outputs, OUTPUT))
+    cells = [_escape_formula(text or "") for text in texts]
     cells.append(_flag(item.success))
     results = {result.name: result for result in item.eval_results}
     for name, labelled in names.items():
         found = results.get(name)
         cells += _score_cells(found)
         if labelled:
-            cells.append(_guarded((found and found.label) or ""))
+            cells.append(_escape_formula((found and found.label) or ""))
     return cells
 
 
@@ -100,7 +100,7 @@ def _flag(value: bool | None) -> str:
     return {True: "true", False: "false", None: ""}[value]
 
 
-def _guarded(text: str) -> str:
+def _escape_formula(text: str) -> str:
     # A bare CR stays, in quotes: it is a line break to a spreadsheet.
     text = "\r".join(map(escape_control_characters, text.split("\r")))
     if text.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(text):

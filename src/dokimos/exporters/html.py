@@ -11,12 +11,19 @@ from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
 from dokimos.core.text import join_statements
-from dokimos.exporters.facts import facts
 from dokimos.exporters.html_charts import outcome_bar, rate_bar
-from dokimos.exporters.html_data import packed_items
+from dokimos.exporters.html_data import pack_items
 from dokimos.exporters.html_evaluators import breakdowns, evaluator_table
-from dokimos.exporters.html_page import LIST_SCRIPTS, asset, bundled, card, cards, notices, page
-from dokimos.exporters.items import ItemRuns, inputs_text, items_of, pass_interval, tag_keys, worst_first
+from dokimos.exporters.html_page import LIST_SCRIPTS, asset, bundle_scripts, card, cards, notices, page
+from dokimos.exporters.item_runs import (
+    ItemRuns,
+    items_of,
+    pass_interval,
+    render_inputs,
+    tag_keys,
+    worst_first,
+)
+from dokimos.exporters.run_facts import facts
 from dokimos.stats.intervals import Interval
 
 STATIC_ITEMS: Final = 20
@@ -36,7 +43,7 @@ _STATUS: Final[dict[RunStatus, str]] = {
 
 
 class HtmlExporter:
-    """Verdict, figures, evaluators, then the items, worst first. Foreign text is only ever shown as text."""
+    """Verdict, figures, evaluators, then the items, worst first. Foreign text is always escaped."""
 
     name: ClassVar = "html"
     extensions: ClassVar = (".html", ".htm")
@@ -60,9 +67,9 @@ class HtmlExporter:
             f"{result.name} – dokimos report",
             body,
             style=asset("report.css"),
-            script=bundled(*map(asset, (*ITEM_SCRIPTS, "report_map.js", "report.js"))),
+            script=bundle_scripts(*map(asset, (*ITEM_SCRIPTS, "report_map.js", "report.js"))),
             skip=tag("a", "Skip to the items", class_="skip", href="#items"),
-            data=data_element("data", packed_items(result, items, keys)),
+            data=data_element("data", pack_items(result, items, keys)),
         )
 
 
@@ -76,12 +83,12 @@ def _header(result: ExperimentResult, summary: RunSummary) -> Html:
         None if not source.dataset_name else join("dataset ", foreign(source.dataset_name)),
         None if not source.started_at else tag("time", source.started_at[:16].replace("T", " ")),
     ]
-    shown = [part for part in parts if part is not None]
+    facts = [part for part in parts if part is not None]
     return tag(
         "header",
         tag("h1", foreign(result.name)),
         tag("p", foreign(result.description), class_="description") if result.description else None,
-        tag("p", [(" · " if place else None, part) for place, part in enumerate(shown)], class_="facts"),
+        tag("p", [(" · " if index else None, part) for index, part in enumerate(facts)], class_="facts"),
         _status(result),
         _verdict(result),
     )
@@ -192,18 +199,18 @@ def _first(worst: list[ItemRuns], items: tuple[ItemRuns, ...]) -> Html | None:
             found.setdefault(_why(item), item)
     if not found:
         return None
-    places = {id(item): place for place, item in enumerate(items)}
-    rows = [_first_row(item, why, places[id(item)]) for why, item in found.items()]
+    indexes = {id(item): index for index, item in enumerate(items)}
+    rows = [_first_row(item, why, indexes[id(item)]) for why, item in found.items()]
     return tag("section", tag("h2", "Look first at"), tag("ul", rows), class_="first")
 
 
-def _first_row(item: ItemRuns, why: str, place: int) -> Html:
+def _first_row(item: ItemRuns, why: str, index: int) -> Html:
     sign = "!" if item.outcome is Outcome.ERRORED else "✗"
     return tag(
         "li",
         tag("span", sign, class_=f"sign {item.outcome}"),
         " ",
-        tag("span", foreign(item.key), class_="key", data_place=place),
+        tag("span", foreign(item.key), class_="key", data_place=index),
         " ",
         tag("span", foreign(why), class_="reason"),
     )
@@ -237,7 +244,7 @@ def _static_items(worst: list[ItemRuns]) -> Html:
             "tr",
             tag("td", str(item.outcome)),
             tag("td", foreign(item.key)),
-            tag("td", foreign(figures.one_line(inputs_text(item) or "", 200))),
+            tag("td", foreign(figures.one_line(render_inputs(item) or "", 200))),
             tag("td", foreign(_why(item))),
         )
         for item in listed

@@ -48,15 +48,15 @@ def rate_bar(rate: float, interval: Interval) -> Html:
 def change_bar(delta: float, interval: tuple[float, float] | None, reach: float, kind: str) -> Html:
     """A change with its interval around zero, on an axis from -`reach` to `reach`."""
 
-    def place(value: float) -> str:
+    def x_of(value: float) -> str:
         return f"{50 + 48 * max(-1.0, min(1.0, value / (reach or 1.0))):.2f}"
 
     parts = [tag("line", class_="axis zero", x1=50, x2=50, y1=0, y2=16)]
     if interval is not None:
-        low, high = map(place, interval)
+        low, high = map(x_of, interval)
         parts.append(tag("line", class_="spread", x1=low, x2=high, y1=8, y2=8))
         parts += [tag("line", class_="spread", x1=x, x2=x, y1=4, y2=12) for x in (low, high)]
-    x = float(place(delta))
+    x = float(x_of(delta))
     parts.append(tag("rect", class_="dot", x=f"{x - 1.2:.2f}", y=5, width="2.4", height=6))
     return tag(
         "svg",
@@ -107,10 +107,10 @@ def _threshold(x: float) -> Html:
 
 
 def _bins(counts: Sequence[int], low: float, high: float) -> str:
-    ends = [low + (high - low) * place / HISTOGRAM_BINS for place in range(HISTOGRAM_BINS + 1)]
+    ends = [low + (high - low) * bin_index / HISTOGRAM_BINS for bin_index in range(HISTOGRAM_BINS + 1)]
     lines = [
-        f"{ends[place]:.4g} to {ends[place + 1]:.4g}: {count:,}"
-        for place, count in enumerate(counts)
+        f"{ends[bin_index]:.4g} to {ends[bin_index + 1]:.4g}: {count:,}"
+        for bin_index, count in enumerate(counts)
         if count
     ]
     return "\n".join(lines)

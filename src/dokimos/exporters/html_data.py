@@ -20,7 +20,7 @@ from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import DokimosError
-from dokimos.exporters.items import ItemRuns, tags_of
+from dokimos.exporters.item_runs import ItemRuns, tags_of
 
 MAX_TEXT: Final = 50_000
 NONE: Final = -1
@@ -32,7 +32,7 @@ _RETRIEVAL: Final = frozenset(("precision", "recall", "hit_rate", "mrr", "ndcg")
 _SUCCESS: Final = {True: 1, False: 0, None: NONE}
 
 
-def packed_items(
+def pack_items(
     result: ExperimentResult, items: tuple[ItemRuns, ...], tag_keys: tuple[str, ...]
 ) -> dict[str, JsonValue]:
     """Return the items as data for the page's script."""
@@ -43,7 +43,7 @@ class Packer:
     """Collects the texts while the items are packed; a text is then a position in `strings`.
 
     What several results have in common (inputs, expected outputs, metadata) goes to `shared` where that is
-    given; its position n is told as -2 - n.
+    given; its position n is encoded as -2 - n.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:
     try:
         return tool_calls_from(item.actual_outputs.get(TOOL_CALLS, ()), key=TOOL_CALLS)
     except DokimosError:
-        # What is no list of calls is shown as it is, among the outputs.
+        # Anything that is not a list of calls is rendered as it is, among the outputs.
         return ()
 
 

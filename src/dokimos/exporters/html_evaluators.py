@@ -18,12 +18,12 @@ from dokimos.core.score_range import describe_range
 from dokimos.core.summary import EvaluatorSummary, RunSummary, describe_labels
 from dokimos.exporters.html_charts import histogram, rate_bar
 from dokimos.exporters.html_page import head_cell, number_cell
-from dokimos.exporters.items import by_tag, pass_interval
+from dokimos.exporters.item_runs import by_tag, pass_interval
 
 FIRST_EVALUATORS: Final = 100
-"""Evaluators that are shown without being asked for; of more, those that most items failed."""
+"""How many evaluators are listed before a click; of more, those that most items failed."""
 _SHORT: Final = 60
-"""Characters of all parameters of an evaluator that are shown without being asked for."""
+"""Characters of all parameters of an evaluator that are listed before a click."""
 _MODEL: Final = re.compile(r"\S+ (?P<model>\S+) at \S+")
 """How our judges describe themselves: provider, model, address."""
 _JUDGE: Final = "judge"
@@ -58,14 +58,14 @@ def evaluator_table(result: ExperimentResult, summary: RunSummary) -> Html:
     infos = {info.name: info for info in result.evaluators}
     found = {one.name: one for one in summary.evaluators}
     columns = _Columns.of(result, summary)
-    places = {name: place for place, name in enumerate(result.evaluator_names)}
-    names = list(places)
+    indexes = {name: index for index, name in enumerate(result.evaluator_names)}
+    names = list(indexes)
     if len(names) > FIRST_EVALUATORS:
         # A page of thousands of rows takes seconds to lay out; those in closed details take none.
         names.sort(key=lambda name: _goodness(found[name]))
 
     def table(part: list[str]) -> Html:
-        rows = [_evaluator_row(places[name], result, found[name], infos.get(name), columns) for name in part]
+        rows = [_evaluator_row(indexes[name], result, found[name], infos.get(name), columns) for name in part]
         head = tag("thead", tag("tr", _head(columns, summary)))
         whole = tag("table", head, tag("tbody", rows), class_="sortable evaluators")
         return tag("div", whole, class_="scroll")
@@ -102,7 +102,7 @@ def _head(columns: _Columns, summary: RunSummary) -> Iterable[Content]:
 
 
 def _evaluator_row(
-    place: int,
+    index: int,
     result: ExperimentResult,
     found: EvaluatorSummary,
     info: EvaluatorInfo | None,
@@ -113,12 +113,12 @@ def _evaluator_row(
     threshold = info.threshold if info else None
     lower = info is not None and info.lower_is_better
     cells: list[Content] = [
-        tag("th", _name(place, found, info), scope="row", data_sort=found.name.lower()),
+        tag("th", _name(index, found, info), scope="row", data_sort=found.name.lower()),
         number_cell(mean, known(figures.score, mean)),
         number_cell(spread, known(figures.score, spread)) if columns.spread else None,
         _verdict_cells(found) if columns.verdicts else None,
         _error_cell(found.errors) if columns.errors else None,
-        _skipped_cell(found.skipped) if columns.skipped else None,
+        _render_skips(found.skipped) if columns.skipped else None,
         tag("td", histogram(found, threshold, lower=lower)),
     ]
     return join(tag("tr", cells), "\n")
@@ -132,17 +132,17 @@ def _verdict_cells(found: EvaluatorSummary) -> Html:
     )
 
 
-def _skipped_cell(count: int) -> Html:
+def _render_skips(count: int) -> Html:
     return number_cell(count, f"{count:,}" if count else UNKNOWN)
 
 
-def _name(place: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Html:
+def _name(index: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Html:
     threshold = info.threshold if info else None
     lower = info is not None and info.lower_is_better
     parameters = {} if info is None else dict(info.parameters)
     judge = parameters.pop(_JUDGE, None)
     return join(
-        tag("span", foreign(found.name), class_="name", data_place=place),
+        tag("span", foreign(found.name), class_="name", data_place=index),
         tag(
             "span",
             (foreign(_model_of(judge)), " · ") if judge is not None else None,

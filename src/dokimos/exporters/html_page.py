@@ -44,8 +44,8 @@ def asset(name: str, package: str = "dokimos.exporters") -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def bundled(*scripts: str) -> str:
-    """Return scripts as one, which leaves nothing in the page's namespace."""
+def bundle_scripts(*scripts: str) -> str:
+    """Bundle scripts into one that adds nothing to the page's global namespace."""
     body = "\n".join(scripts)
     return f'"use strict";\n(() => {{\n{body}}})();\n'
 
@@ -76,9 +76,9 @@ def card(label: str, value: str, note: Content, extra: Content = None) -> Html:
     )
 
 
-def cards(*shown: Html) -> Html:
+def cards(*card_elements: Html) -> Html:
     """Return the figures at the top."""
-    return tag("section", *shown, class_="cards", aria_label="Summary")
+    return tag("section", *card_elements, class_="cards", aria_label="Summary")
 
 
 def head_cell(label: Content, kind: str | None = None, title: str | None = None) -> Html:

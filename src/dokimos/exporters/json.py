@@ -17,13 +17,13 @@ from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunRe
 from dokimos.core.summary import RunSummary
 from dokimos.core.wire import from_json, to_tree
 from dokimos.errors import ConfigurationError, TypeConversionError
-from dokimos.exporters.items import (
+from dokimos.exporters.item_runs import (
     ItemRuns,
-    expected_text,
-    inputs_text,
     items_of,
     pass_interval,
-    shown,
+    render_expected,
+    render_inputs,
+    render_value,
 )
 from dokimos.exporters.shared_texts import is_long, join_texts, share_texts
 from dokimos.runtime.terminal_text import escape_control_characters
@@ -75,17 +75,17 @@ def load_result(source: str | Path) -> ExperimentResult:
         1.0
     """
     if isinstance(source, str) and source.lstrip().startswith(("{", "[")):
-        return _loaded(source, "the JSON text")
+        return _parse_report(source, "the JSON text")
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as cause:
         why = getattr(cause, "strerror", None) or cause
         raise ConfigurationError(f"Cannot read the report {path}: {why}") from cause
-    return _loaded(text, str(path))
+    return _parse_report(text, str(path))
 
 
-def _loaded(text: str, where: str) -> ExperimentResult:
+def _parse_report(text: str, where: str) -> ExperimentResult:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as cause:
@@ -94,11 +94,11 @@ def _loaded(text: str, where: str) -> ExperimentResult:
         raise ConfigurationError(
             f"{where} is not a JSON report: expected an object, got {type(tree).__name__}."
         )
-    for member, known in (("version", VERSION), ("resultVersion", RESULT_VERSION)):
+    for member, supported in (("version", VERSION), ("resultVersion", RESULT_VERSION)):
         version = tree.get(member)
-        if isinstance(version, int) and version > known:
+        if isinstance(version, int) and version > supported:
             raise ConfigurationError(
-                f"{where} has {member} {version}; this dokimos reads {known}. Update dokimos."
+                f"{where} has {member} {version}; this dokimos reads {supported}. Update dokimos."
             )
     if not isinstance(tree.get("result"), dict):
         raise ConfigurationError(
@@ -110,10 +110,10 @@ def _loaded(text: str, where: str) -> ExperimentResult:
         result = from_json(ExperimentResult, exact)
     except (TypeConversionError, ValueError, RecursionError) as cause:
         raise ConfigurationError(f"{where}: its 'result' member is damaged. {cause}") from cause
-    return replace(result, runs=tuple(map(_counted_again, result.runs)))
+    return replace(result, runs=tuple(map(_recount, result.runs)))
 
 
-def _counted_again(run: RunResult) -> RunResult:
+def _recount(run: RunResult) -> RunResult:
     """Return a run with totals of its items, which an earlier version may have counted in another way."""
     return RunResult(index=run.index, item_results=run.item_results) if run.item_results else run
 
@@ -124,11 +124,11 @@ def _summary(result: ExperimentResult) -> dict[str, JsonValue]:
     infos = {info.name: info for info in result.evaluators}
     return {
         "totalExamples": result.total_count,
-        "passCount": _rounded_count(result.pass_count),
-        "failCount": _rounded_count(result.fail_count),
-        "errorCount": _rounded_count(result.error_count),
-        "informationalCount": _rounded_count(result.informational_count),
-        "notJudgedCount": _rounded_count(result.not_judged_count),
+        "passCount": _round_count(result.pass_count),
+        "failCount": _round_count(result.fail_count),
+        "errorCount": _round_count(result.error_count),
+        "informationalCount": _round_count(result.informational_count),
+        "notJudgedCount": _round_count(result.not_judged_count),
         "warningCount": summary.warned,
         "passRate": half_up_or_none(result.pass_rate),
         "passRateInterval": None if interval is None else [half_up(interval.low), half_up(interval.high)],
@@ -166,7 +166,7 @@ def _judge(summary: RunSummary) -> dict[str, JsonValue]:
     }
 
 
-def _rounded_count(value: float) -> float:
+def _round_count(value: float) -> float:
     return value if isinstance(value, int) else half_up(value)
 
 
@@ -213,9 +213,9 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
     tree: dict[str, JsonValue] = {
         "id": item.example.id,
         "index": item.index,
-        "input": inputs_text(item),
-        "expectedOutput": expected_text(item),
-        "actualOutput": shown(item.results[0].actual_outputs, OUTPUT),
+        "input": render_inputs(item),
+        "expectedOutput": render_expected(item),
+        "actualOutput": render_value(item.results[0].actual_outputs, OUTPUT),
         "success": item.success,
         "evaluations": _evaluations(item, result),
     }
@@ -239,7 +239,7 @@ def _item(item: ItemRuns, result: ExperimentResult) -> dict[str, JsonValue]:
 
 def _repeat(index: int, item: ItemResult, first_output: str | None) -> dict[str, JsonValue]:
     """Return one repeat of an item, without a long output that is the one of the item."""
-    output = shown(item.actual_outputs, OUTPUT)
+    output = render_value(item.actual_outputs, OUTPUT)
     tree: dict[str, JsonValue] = {"run": index + 1, "actualOutput": output}
     if output == first_output and is_long(output):
         del tree["actualOutput"]

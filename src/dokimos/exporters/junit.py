@@ -15,7 +15,7 @@ from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
 from dokimos.core.text import join_statements
-from dokimos.exporters.items import expected_text, inputs_text, shown
+from dokimos.exporters.item_runs import render_expected, render_inputs, render_value
 from dokimos.runtime.terminal_text import escape_control_characters
 
 MAX_TEXT: Final = 20_000
@@ -26,7 +26,7 @@ _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U001
 
 
 class JUnitExporter:
-    """One suite per repeat; an error is an error, a verdict against is a failure, not judged is skipped."""
+    """One suite per repeat: errors are errors, failed verdicts are failures, and not judged is skipped."""
 
     name: ClassVar = "junit"
     extensions: ClassVar = (".junit.xml", ".xml")
@@ -110,9 +110,9 @@ def _add_outcome(case: ET.Element, item: ItemResult) -> None:
     match item.outcome:
         case Outcome.ERRORED:
             errors = errors_of(item)
-            told = "\n".join(with_place(text, detail) for text, detail in errors)
+            message = "\n".join(with_place(text, detail) for text, detail in errors)
             tracebacks = [detail.traceback for _, detail in errors if detail is not None and detail.traceback]
-            _add_problem(case, "error", told, "\n\n".join([told, *dict.fromkeys(tracebacks)]))
+            _add_problem(case, "error", message, "\n\n".join([message, *dict.fromkeys(tracebacks)]))
         case Outcome.FAILED:
             _add_problem(case, "failure", "\n".join(_reasons(item)))
         case Outcome.NOT_JUDGED:
@@ -143,9 +143,9 @@ def _why_not_judged(item: ItemResult) -> str:
 
 def _details(item: ItemResult) -> str:
     lines = [
-        f"input: {inputs_text(item)}",
-        f"expected: {expected_text(item)}",
-        f"actual: {shown(item.actual_outputs, OUTPUT)}",
+        f"input: {render_inputs(item)}",
+        f"expected: {render_expected(item)}",
+        f"actual: {render_value(item.actual_outputs, OUTPUT)}",
     ]
     lines += [
         " ".join(filter(None, (f"{r.name}:", known(figures.score, r.score), r.label, r.reason)))
@@ -170,5 +170,5 @@ def _moment(result: ExperimentResult) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no place for some characters, not even escaped."""
+    """Replace the characters that XML 1.0 does not allow, not even escaped."""
     return _FORBIDDEN.sub("\ufffd", escape_control_characters(text))

@@ -14,18 +14,18 @@ from dokimos.core.keys import OUTPUT
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, describe_labels, judge_cost
-from dokimos.exporters.facts import facts
-from dokimos.exporters.items import (
+from dokimos.exporters.item_runs import (
     ItemRuns,
     by_tag,
-    expected_text,
-    inputs_text,
     items_of,
     pass_interval,
-    shown,
+    render_expected,
+    render_inputs,
+    render_value,
     tag_keys,
     worst_first,
 )
+from dokimos.exporters.run_facts import facts
 from dokimos.runtime.terminal_text import escape_control_characters
 
 T = TypeVar("T")
@@ -58,16 +58,18 @@ class MarkdownExporter:
         closing = "\n".join(_provenance(result))
         opening = "\n".join([*_head(result), *_evaluators(result), *_runs(result), *_tags(result, items)])
         room = MAX_LENGTH - len(closing) - len(opening)
+        failed = _select_outcome(worst, Outcome.FAILED)
+        errors = _group_by_error(_select_outcome(worst, Outcome.ERRORED))
         sections = (
-            _section("Failed Examples", _of(worst, Outcome.FAILED), _failed, room * 3 // 5),
-            _section("Errors", _by_error(_of(worst, Outcome.ERRORED)), _errored, room // 4),
-            _section("Warnings", [item for item in worst if item.warnings], _warned, room // 8),
+            _section("Failed Examples", failed, _render_failure, room * 3 // 5),
+            _section("Errors", errors, _render_error_group, room // 4),
+            _section("Warnings", [item for item in worst if item.warnings], _render_warnings, room // 8),
         )
         parts = (part.strip("\n") for part in (opening, *sections, closing))
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _of(items: Iterable[ItemRuns], outcome: Outcome) -> list[ItemRuns]:
+def _select_outcome(items: Iterable[ItemRuns], outcome: Outcome) -> list[ItemRuns]:
     return [item for item in items if item.outcome is outcome]
 
 
@@ -200,27 +202,27 @@ def _tags(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> Iterator[str
 
 
 def _section(title: str, items: list[T], write: Callable[[T], str], room: int) -> str:
-    """As many items as there is room for, and a line that says how many were left out."""
+    """Return as many items as there is room for, and a line that counts the others."""
     if not items:
         return ""
-    shown_items = []
+    texts = []
     for item in items[:MAX_ITEMS]:
         text = write(item)
         room -= len(text)
         if room < 0:
             break
-        shown_items.append(text)
-    left_out = len(items) - len(shown_items)
-    if left_out:
-        shown_items.append(f"\n… and {left_out:,} more; the HTML and JSON reports have them all.\n")
-    return f"## {title}\n\n" + "".join(shown_items)
+        texts.append(text)
+    omitted = len(items) - len(texts)
+    if omitted:
+        texts.append(f"\n… and {omitted:,} more; the HTML and JSON reports have them all.\n")
+    return f"## {title}\n\n" + "".join(texts)
 
 
-def _failed(item: ItemRuns) -> str:
+def _render_failure(item: ItemRuns) -> str:
     first = item.first_bad
     lines = [_heading(item)]
-    lines += _value("Expected", expected_text(item))
-    lines += _value("Actual", shown(first.actual_outputs, OUTPUT))
+    lines += _value("Expected", render_expected(item))
+    lines += _value("Actual", render_value(first.actual_outputs, OUTPUT))
     lines += [_evaluation(found) for found in first.eval_results]
     if len(item.runs) > 1:
         failed = sum(found.success is False for found in item.results)
@@ -228,18 +230,18 @@ def _failed(item: ItemRuns) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _by_error(items: list[ItemRuns]) -> list[list[ItemRuns]]:
-    """Put those together that have the same errors from the same places."""
+def _group_by_error(items: list[ItemRuns]) -> list[list[ItemRuns]]:
+    """Group the items that have the same errors from the same locations."""
     groups: dict[Hashable, list[ItemRuns]] = {}
     for item in items:
-        kinds = tuple(key_of_error(text, detail) for text, detail in errors_of(item.first_bad))
-        groups.setdefault(kinds, []).append(item)
+        error_key = tuple(key_of_error(text, detail) for text, detail in errors_of(item.first_bad))
+        groups.setdefault(error_key, []).append(item)
     return list(groups.values())
 
 
-def _errored(items: list[ItemRuns]) -> str:
+def _render_error_group(items: list[ItemRuns]) -> str:
     first, *others = items
-    errors = [f"- {_located(text, detail)}" for text, detail in errors_of(first.first_bad)]
+    errors = [f"- {_render_error(text, detail)}" for text, detail in errors_of(first.first_bad)]
     if others:
         named = ", ".join(code(item.key) for item in others[:MAX_NAMED])
         more = f" and {len(others) - MAX_NAMED:,} more" if len(others) > MAX_NAMED else ""
@@ -247,17 +249,17 @@ def _errored(items: list[ItemRuns]) -> str:
     return "\n".join([_heading(first), *errors, ""]) + "\n"
 
 
-def _located(text: str, detail: ErrorDetail | None) -> str:
-    place = "" if detail is None else detail.place
-    return f"{plain(text, MAX_REASON)} ({code(place)})" if place else plain(text, MAX_REASON)
+def _render_error(text: str, detail: ErrorDetail | None) -> str:
+    location = "" if detail is None else detail.place
+    return f"{plain(text, MAX_REASON)} ({code(location)})" if location else plain(text, MAX_REASON)
 
 
-def _warned(item: ItemRuns) -> str:
+def _render_warnings(item: ItemRuns) -> str:
     return "".join(f"- {code(item.key)}: {plain(text, MAX_REASON)}\n" for text in item.warnings)
 
 
 def _heading(item: ItemRuns) -> str:
-    title = plain(inputs_text(item) or item.key, MAX_HEADING)
+    title = plain(render_inputs(item) or item.key, MAX_HEADING)
     return f"### {title}\n" if item.example.id is None else f"### {title}\n\n{code(item.key)}\n"
 
 
@@ -277,7 +279,7 @@ def _value(label: str, text: str | None) -> list[str]:
         return [f"**{label}:** {figures.UNKNOWN}\n"]
     if len(text) <= 120 and text.strip() and "\n" not in text:
         return [f"**{label}:** {code(text)}\n"]
-    return [f"**{label}:**\n", fenced(figures.cut(text, MAX_TEXT)), ""]
+    return [f"**{label}:**\n", fence_text(figures.cut(text, MAX_TEXT)), ""]
 
 
 def _provenance(result: ExperimentResult) -> Iterator[str]:
@@ -293,7 +295,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """Foreign text as running text on one line: nothing in it is markup, a link or a mention."""
+    """Return foreign text as running text on one line: nothing in it is markup, a link or a mention."""
     line = escape_control_characters(figures.one_line(text, limit))
     if _LINKED.search(line):
         return code(line)
@@ -301,15 +303,15 @@ def plain(text: str, limit: int) -> str:
 
 
 def code(text: str) -> str:
-    """Foreign text as a code span."""
+    """Return foreign text as a code span."""
     line = escape_control_characters(figures.one_line(text, MAX_REASON))
     ticks = _fence_for(line, least=1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
-def fenced(text: str) -> str:
-    """Foreign text as a block that it cannot close."""
+def fence_text(text: str) -> str:
+    """Return foreign text as a fenced code block that it cannot close."""
     lines = escape_control_characters(text.replace("\r\n", "\n").replace("\r", "\n"))
     fence = _fence_for(lines, least=3)
     return f"{fence}text\n{lines}\n{fence}"

@@ -1,8 +1,8 @@
-"""Long texts that stand once in a JSON document, and references in the other places.
+"""Deduplicate long texts of a JSON document: each occurs once, with references elsewhere.
 
 `{"$text": PATH}` is the text at PATH, a list of keys and positions from the root of the document, and
 `{"$json": PATH}` the value that the text there is the JSON of. An object of the user's own that looks like a
-reference stands inside `{"$plain": ...}`.
+reference is wrapped in `{"$plain": ...}`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ LONG: Final = 200
 
 _TEXT, _JSON, _PLAIN = "$text", "$json", "$plain"
 _MARKS: Final = frozenset((_TEXT, _JSON, _PLAIN))
-_SHOWN: Final = frozenset(("inputs", "expectedOutputs", "actualOutputs"))
-"""Maps of which the report shows one value, or the whole, as text."""
+_RENDERED_MAPS: Final = frozenset(("inputs", "expectedOutputs", "actualOutputs"))
+"""Maps of which the report renders one value, or the whole, as text."""
 
 _Path = tuple[Any, ...]
 
 
 def share_texts(document: dict[str, JsonValue], member: str) -> bool:
-    """Replace the texts in a member of the document that stand elsewhere too; say whether there were any."""
+    """Replace texts of a member that occur elsewhere in the document by references; return if any did."""
     sharing = _Sharing()
     sharing.learn({key: content for key, content in document.items() if key != member}, ())
     shared = sharing.tree(document[member], (member,))
@@ -38,61 +38,63 @@ def join_texts(document: dict[str, JsonValue], member: str) -> JsonValue:
     """Return the member with what its references stand for.
 
     Raises:
-        ValueError: for a reference to something that is not there.
+        ValueError: for a reference that points to nothing.
     """
     try:
         return _Joining(document).tree(document[member])
     except (AttributeError, LookupError, TypeError) as cause:
-        raise ValueError("It refers to something that is not there.") from cause
+        raise ValueError("A reference in it points to nothing.") from cause
 
 
 def is_long(text: str | None) -> bool:
-    """Whether a text is one that stands once."""
+    """Return whether a text is long enough to be deduplicated."""
     return text is not None and len(text) >= LONG
 
 
 class _Sharing:
     def __init__(self) -> None:
         self.count = 0
-        self._places: dict[str, _Path] = {}
+        self._paths: dict[str, _Path] = {}
         self._any_json = False
 
     def learn(self, value: JsonValue, path: _Path) -> None:
         """Remember where the long texts in a value are."""
         if type(value) is str:
-            self._places.setdefault(value, path)
+            self._paths.setdefault(value, path)
             self._any_json |= value[0] in "[{"
             return
         for key, content in _entries(value):
             if _may_hold(content):
                 self.learn(content, (*path, key))
 
-    def tree(self, value: JsonValue, path: _Path, shown: int = 0) -> JsonValue:
-        """Return the value with references; `shown` says how many levels down the report shows it as text."""
+    def tree(self, value: JsonValue, path: _Path, text_levels: int = 0) -> JsonValue:
+        """Return the value with references; `text_levels` counts the levels rendered as text."""
         if type(value) is str:
-            first = self._places.setdefault(value, path)
+            first = self._paths.setdefault(value, path)
             return value if first is path else self._reference(_TEXT, first)
-        if shown and self._any_json and (written := self._places.get(compact_json(value))):
+        if text_levels and self._any_json and (written := self._paths.get(compact_json(value))):
             return self._reference(_JSON, written)
         if isinstance(value, list):
             return [
-                self.tree(item, (*path, place)) if _may_hold(item) else item
-                for place, item in enumerate(value)
+                self.tree(item, (*path, index)) if _may_hold(item) else item
+                for index, item in enumerate(value)
             ]
         marked = _is_marked(value)
         if marked:
             path = (*path, _PLAIN)
         found = {
-            key: self.tree(item, (*path, key), 2 if key in _SHOWN else shown and shown - 1)
+            key: self.tree(
+                item, (*path, key), 2 if key in _RENDERED_MAPS else text_levels and text_levels - 1
+            )
             if _may_hold(item)
             else item
             for key, item in value.items()
         }
         return {_PLAIN: found} if marked else found
 
-    def _reference(self, mark: str, place: _Path) -> JsonValue:
+    def _reference(self, mark: str, path: _Path) -> JsonValue:
         self.count += 1
-        return {mark: list(place)}
+        return {mark: list(path)}
 
 
 class _Joining:
@@ -118,7 +120,7 @@ class _Joining:
         for key in path:
             found = found[key]
         if not isinstance(found, str):
-            raise TypeError("Only texts are referred to.")
+            raise TypeError("A reference must point to a text.")
         return found
 
     def _value_of(self, text: str) -> JsonValue:
@@ -128,7 +130,7 @@ class _Joining:
 
 
 def _may_hold(value: JsonValue) -> bool:
-    """Whether the value is a long text or may have one inside."""
+    """Return whether the value is a long text or may contain one."""
     kind = type(value)
     return len(value) >= LONG if kind is str else kind is dict or kind is list
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from dokimos.comparison.wording import p_text, points, share, signed, signed_points
 from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
 from dokimos.errors import ConfigurationError
-from dokimos.exporters.markdown import code, fenced, plain, table_row
+from dokimos.exporters.markdown import code, fence_text, plain, table_row
 from dokimos.gate.places import file_stem
 
 Tree: TypeAlias = Mapping[str, Any]
@@ -120,7 +120,7 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
         yield f"> Warning: {plain(str(warning), _TEXT)}\n"
     if verdict.status == "FAIL" and tree.get("acceptCommand"):
         yield "To accept the change, run this and commit the baseline:\n"
-        yield f"{fenced(str(tree['acceptCommand']))}\n"
+        yield f"{fence_text(str(tree['acceptCommand']))}\n"
 
 
 def _missing_baseline(tree: Tree) -> str:

@@ -9,7 +9,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.dashboard.overview import drop_since, kind_of, overview_of, verdicts_of
-from dokimos.exporters.items import items_of
+from dokimos.exporters.item_runs import items_of
 from dokimos.stats.mcnemar import mcnemar_p
 
 

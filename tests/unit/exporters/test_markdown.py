@@ -10,7 +10,7 @@ from dokimos.core.example import Example
 from dokimos.core.provenance import Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.exporters.base import render
-from dokimos.exporters.markdown import MAX_LENGTH, code, fenced, plain
+from dokimos.exporters.markdown import MAX_LENGTH, code, fence_text, plain
 
 
 def test_it_has_the_documented_sections_in_order(make_result):
@@ -106,7 +106,7 @@ def test_a_code_span_cannot_be_closed_from_inside(hostile):
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_block_cannot_be_closed_from_inside(hostile):
-    first, *lines, last = fenced(hostile).split("\n")
+    first, *lines, last = fence_text(hostile).split("\n")
     assert first == f"{last}text"
     assert not any(line.strip().startswith(last) for line in lines)
 

@@ -23,7 +23,7 @@ ABSENT_TAG: Final = "(none)"
 
 @dataclass(frozen=True)
 class ItemRuns:
-    """One example with what each repeat found for it; None where a repeat did not get to it."""
+    """One example with its result in each repeat; None where a repeat did not reach it."""
 
     index: int
     example: Example
@@ -65,23 +65,23 @@ class ItemRuns:
         return next(item for item in self.results if item.outcome is self.outcome)
 
     def results_of(self, name: str) -> tuple[EvalResult | None, ...]:
-        """What the evaluator called `name` said in each repeat."""
+        """Return the results of the evaluator `name`, one for each repeat."""
         return tuple(None if item is None else item.result(name) for item in self.runs)
 
 
 def items_of(result: ExperimentResult) -> tuple[ItemRuns, ...]:
-    """Join the repeats of each item, in dataset order."""
+    """Merge the repeats of each item, in the order of the data set."""
     found: dict[tuple[int, int], list[ItemResult | None]] = {}
     for position, run in enumerate(result.runs):
         seen: Counter[int] = Counter()
         for item in run.item_results:
-            place = (item.index, seen[item.index])
+            occurrence = (item.index, seen[item.index])
             seen[item.index] += 1
-            found.setdefault(place, [None] * result.run_count)[position] = item
-    return tuple(_joined(place[0], found[place]) for place in sorted(found))
+            found.setdefault(occurrence, [None] * result.run_count)[position] = item
+    return tuple(_merge_repeats(occurrence[0], found[occurrence]) for occurrence in sorted(found))
 
 
-def _joined(index: int, runs: list[ItemResult | None]) -> ItemRuns:
+def _merge_repeats(index: int, runs: list[ItemResult | None]) -> ItemRuns:
     first = next(item for item in runs if item is not None)
     return ItemRuns(index, first.example, tuple(runs))
 
@@ -93,11 +93,11 @@ def worst_first(items: Iterable[ItemRuns], result: ExperimentResult) -> list[Ite
     """
     outcomes, lower = list(Outcome), result.lower_is_better
 
-    def place(item: ItemRuns) -> tuple[int, bool, float, int]:
+    def sort_key(item: ItemRuns) -> tuple[int, bool, float, int]:
         scores = (score for found in item.results for score in found.eval_results)
         return outcomes.index(item.outcome), not item.warnings, lowest_score(scores, lower), item.index
 
-    return sorted(items, key=place)
+    return sorted(items, key=sort_key)
 
 
 def pass_interval(result: ExperimentResult) -> Interval | None:
@@ -108,18 +108,18 @@ def pass_interval(result: ExperimentResult) -> Interval | None:
     return wilson_interval(result.pass_rate * judged, judged)
 
 
-def inputs_text(item: ItemRuns | ItemResult) -> str | None:
-    """The inputs as one text."""
-    return shown(item.example.inputs, INPUT)
+def render_inputs(item: ItemRuns | ItemResult) -> str | None:
+    """Return the inputs as one text."""
+    return render_value(item.example.inputs, INPUT)
 
 
-def expected_text(item: ItemRuns | ItemResult) -> str | None:
-    """The expected outputs as one text."""
-    return shown(item.example.expected_outputs, OUTPUT)
+def render_expected(item: ItemRuns | ItemResult) -> str | None:
+    """Return the expected outputs as one text."""
+    return render_value(item.example.expected_outputs, OUTPUT)
 
 
-def shown(values: Mapping[str, Any], key: str) -> str | None:
-    """A map as one text: its only value, else the conventional one, else the whole as JSON."""
+def render_value(values: Mapping[str, Any], key: str) -> str | None:
+    """Return a map as one text: its only value, else the conventional one, else the whole as JSON."""
     if not values:
         return None
     if len(values) == 1:
@@ -128,13 +128,13 @@ def shown(values: Mapping[str, Any], key: str) -> str | None:
 
 
 def tags_of(example: Example, key: str) -> tuple[str, ...]:
-    """The values under a metadata key as tags; `ABSENT_TAG` where there are none."""
+    """Return the values under a metadata key as tags; `ABSENT_TAG` where there are none."""
     tags = [text_form(value) for value in _values(example.metadata.get(key))]
     return tuple(tag or ABSENT_TAG for tag in tags) or (ABSENT_TAG,)
 
 
 def tag_keys(items: Iterable[ItemRuns]) -> tuple[str, ...]:
-    """The metadata keys that group the items: few, short, repeated values."""
+    """Return the metadata keys that group the items: those with few, short, repeated values."""
     counts: dict[str, Counter[str]] = {}
     unfit: set[str] = set()
     for item in items:
