@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import copyreg
-import hashlib
 import inspect
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
 from dokimos.core.container_copy import copy_containers
-from dokimos.core.eval_result import join_parts, with_cost
-from dokimos.core.jsonable import jsonable, text_form
+from dokimos.core.eval_result import with_cost
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.quick_init import quick_maker
-from dokimos.core.results import ErrorKind, EvalResult, Score
+from dokimos.core.results import EvalResult, Score
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.text import error_text
 from dokimos.core.type_parameters import DefaultsToAny, In_contra, Out_contra
 from dokimos.errors import (
     BudgetExceededError,
     ConfigurationError,
-    EndpointDownError,
     EvaluationError,
-    JudgeReplyError,
     MissingInputError,
     UnusableOutputError,
 )
 from dokimos.evaluators.case_parts import check_params, readers_of
-from dokimos.evaluators.keyed_scores import check_keys, check_not_nested, check_thresholds, missing_key
+from dokimos.evaluators.identity import describe_evaluator
+from dokimos.evaluators.keyed_scores import check_thresholds
+from dokimos.evaluators.outcomes import error_result, several_results, unusable_result
 from dokimos.evaluators.registry import name_of
 from dokimos.evaluators.response_path import check_response_path, with_response_path
 from dokimos.evaluators.score_values import check_explanation, number_of, outside
 from dokimos.evaluators.setting_names import check_settings
 from dokimos.evaluators.setting_types import check_types
-from dokimos.evaluators.thread_advice import thread_advice
 
 ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 """One score: numbers of other libraries, such as `np.float32`, count as what they are."""
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-HIGHER_IS_BETTER: Final = "higher_is_better"
-LOWER_IS_BETTER: Final = "lower_is_better"
-
 _new_result: Final = quick_maker(EvalResult)
 
-_NOT_MEASURED: Final = ("name", "threshold", "thresholds", "fail_on_error", "blocking", "serial")
-"""Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
 COMMON_FIELDS: Final = (
     "name",
     "threshold",
@@ -105,7 +95,8 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     response_path: str | None = None
     """Score this leaf of a JSON output, such as `items[0].price`, instead of the whole output."""
 
-    _declared_range: ClassVar[ScoreRange | None] = None  # of an instance, where it is not 0..1
+    own_range: ClassVar[ScoreRange | None] = None
+    """The range of the scores of an instance, None for 0..1; `score_range` is what a class declares."""
     default_name = ""
     requires: ClassVar[tuple[str, ...]] = ()
     looks_for: ClassVar[tuple[str, ...]] = ()
@@ -153,7 +144,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
             object.__setattr__(self, "name", default_name_of(type(self)))
         check_types(self)
         if (declared := self.declared_range()) is not None:
-            object.__setattr__(self, "_declared_range", declared)
+            object.__setattr__(self, "own_range", declared)
         low, high = declared or USUAL_RANGE
         if self.threshold is not None and not low <= self.threshold <= high:
             where = describe_range(declared)
@@ -190,11 +181,11 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
             outcome: Any = self.score(self._prepared(case))  # `cast` would take its time for each case
             return self._result(outcome)
         except UnusableOutputError as fault:
-            return self._unusable(fault)
+            return unusable_result(self, fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # test frameworks and others derive their failures from it
-            return self._errored(error)
+            return error_result(self, error)
 
     @final
     async def evaluate_async(self, case: EvalTestCase[In_contra, Out_contra]) -> EvalResult:
@@ -235,7 +226,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
             async with scope.threads.place():
                 return await call_within(limit, self.evaluate, case)
         except TimeoutError as error:
-            return self._errored(error)
+            return error_result(self, error)
 
     async def _scored(self, case: EvalTestCase) -> EvalResult:
         import asyncio
@@ -243,11 +234,11 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
         try:
             return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepared(case))))
         except UnusableOutputError as fault:
-            return self._unusable(fault)
+            return unusable_result(self, fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
             raise
         except BaseException as error:
-            return self._errored(error)
+            return error_result(self, error)
 
     def _check_serial(self) -> None:
         if self.serial and not self.blocking:
@@ -290,25 +281,7 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def info(self) -> EvaluatorInfo:
         """Describe the configuration, for provenance and for telling whether two runs are comparable."""
-        parameters = {
-            f.name: _described(getattr(self, f.name))
-            for f in fields(self)
-            if f.name not in _NOT_MEASURED and getattr(self, f.name) != f.default
-        }
-        kind = name_of(type(self)) or f"{type(self).__module__}:{type(self).__qualname__}"
-        declared = [] if self._declared_range is None else [self._declared_range]
-        identity = json.dumps([kind, parameters, self.threshold, *declared], sort_keys=True)
-        return EvaluatorInfo(
-            name=self.name,
-            registry_name=name_of(type(self)),
-            parameters=parameters,
-            threshold=self.threshold,
-            direction=LOWER_IS_BETTER if self.lower_is_better else HIGHER_IS_BETTER,
-            deterministic=self.deterministic,
-            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            score_range=self._declared_range,
-            thresholds=self.thresholds,
-        )
+        return describe_evaluator(self)
 
     def _set_thresholds(self, score_range: ScoreRange) -> None:
         if not self.gives_several:
@@ -332,81 +305,56 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
         if type(outcome) is not Score and isinstance(outcome, Mapping):
-            return self._several(outcome)
+            return several_results(self, outcome)
         if self.thresholds is not None:
             raise EvaluationError(
                 f"{self.name} has thresholds for several scores, but gave {type(outcome).__name__}; return a "
                 "mapping of their keys to scores."
             )
-        return self._one(outcome)
+        return self.one_result(outcome)
 
-    def _several(self, scores: Scores) -> EvalResult:
-        """Return a result with one part for each score, first those that have thresholds of their own."""
-        if not self.gives_several:
-            raise EvaluationError(f"{self.name} must return one score, not a mapping of several.")
-        check_keys(self.name, scores)
-        keys = dict.fromkeys([*(self.thresholds or ()), *scores])
-        parts = (self._part(str(key), scores) for key in keys)
-        return join_parts(self.name, [part for part in parts if part is not None])
-
-    def _part(self, key: str, scores: Scores) -> EvalResult | None:
-        """Return the result of one of several scores, None where it is missing and nobody asked for it."""
-        if key not in scores:
-            needed = self._threshold_of(key) is not None
-            return self._errored_part(missing_key(key, scores), key) if needed else None
-        value = scores[key]
-        if value is None:
-            return EvalResult(
-                self._name_of(key),
-                threshold=self._threshold_of(key),
-                skipped="The evaluator gave no score for this case.",
-                part_of=self.name,
-            )
-        try:
-            check_not_nested(value)
-            return self._one(value, key)
-        except EvaluationError as error:
-            return self._errored_part(error, key)
-
-    def _name_of(self, key: str | None) -> str:
+    def result_name(self, key: str | None) -> str:
+        """Return what a result is called, or that of one of several scores."""
         return self.name if key is None else f"{self.name}.{key}"
 
-    def _threshold_of(self, key: str | None) -> float | None:
+    def threshold_of(self, key: str | None) -> float | None:
+        """Return the threshold of a result, or of one of several scores."""
         several = self.thresholds
         return self.threshold if key is None or several is None else several.get(key, self.threshold)
 
-    def _one(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
+    def one_result(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
+        """Return the result of one score, or of one of several under its key. Raises `EvaluationError`."""
         if isinstance(outcome, Score):
             score = outcome
         else:
             outcome = number_of(self.name, outcome)
             score = Score(float(outcome))
         value = score.value
-        if type(value) is not float or not 0.0 <= value <= 1.0 or self._declared_range is not None:
+        if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:
             value = self._in_range(outcome, value)
         if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
             check_explanation(self.name, score)
-        threshold = self.threshold if key is None else self._threshold_of(key)
+        threshold = self.threshold if key is None else self.threshold_of(key)
         return _new_result(
-            self.name if key is None else self._name_of(key),
+            self.name if key is None else self.result_name(key),
             value,
             threshold=threshold,
             success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
             reason=score.reason,
             metadata=copy_containers(score.metadata) if self.gets_copies else score.metadata,
             fail_on_error=self.fail_on_error,
-            score_range=self._declared_range,
+            score_range=self.own_range,
             label=score.label,
             part_of=None if key is None else self.name,
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
         """Return the score as a float of the range; a bool is one of its ends."""
-        number, (low, high) = float(number_of(self.name, value)), self._declared_range or USUAL_RANGE
+        number, (low, high) = float(number_of(self.name, value)), self.own_range or USUAL_RANGE
         if isinstance(outcome, bool):
             return high if outcome else low
         if not low <= number <= high:  # NaN is not either
-            raise outside(self.name, value, number, describe_range(self._declared_range))
+            raise outside(self.name, value, number, describe_range(self.own_range))
         return number
 
     def _verdict(self, value: float, threshold: float | None) -> bool | None:
@@ -414,50 +362,11 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
             return None
         return value <= threshold if self.lower_is_better else value >= threshold
 
-    def _unusable(self, fault: UnusableOutputError) -> EvalResult:
-        """Return what an output that cannot be judged gets: the worst score, under each key that is known."""
-        worst = self._worst(str(fault))
-        return self._several(dict.fromkeys(self.thresholds, worst)) if self.thresholds else self._one(worst)
-
-    def _worst(self, reason: str) -> Score:
-        low, high = self._declared_range or USUAL_RANGE
-        return Score(high if self.lower_is_better else low, reason)
-
-    def _errored(self, error: BaseException) -> EvalResult:
-        """Return an error in place of the score, or of each score that is known to have a threshold."""
-        if self.thresholds:
-            return join_parts(self.name, [self._errored_part(error, key) for key in self.thresholds])
-        return self._errored_part(error, None)
-
-    def _errored_part(self, error: BaseException, key: str | None) -> EvalResult:
-        from dokimos.core.tracebacks import describe_exception  # only where something failed
-
-        threshold = self._threshold_of(key)
-        text, advice = error_text(error), thread_advice(error)
-        return EvalResult(
-            self._name_of(key),
-            threshold=threshold,
-            error=text.rstrip(".") + advice if advice else text,
-            fail_on_error=self.fail_on_error,
-            error_kind=_kind_of(error),
-            decides=True if threshold is None and key is None and self.gives_verdicts else None,
-            score_range=self._declared_range,
-            error_detail=describe_exception(error),
-            part_of=None if key is None else self.name,
-        )
-
 
 def _missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError:
     from dokimos.evaluators.missing_parts import missing_part  # only where something is missing
 
     return missing_part(name, path, case)
-
-
-def _kind_of(error: BaseException) -> ErrorKind | None:
-    if isinstance(error, JudgeReplyError):
-        return error.kind
-    down = EndpointDownError.behind(error)
-    return None if down is None else down.kind
 
 
 def is_ours(thing: Any) -> bool:
@@ -477,50 +386,3 @@ def default_name_of(kind: type[Evaluator]) -> str:
         return kind.default_name
     name = name_of(kind)
     return name.replace("_", " ").title() if name else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__)
-
-
-def _described(value: Any) -> Any:
-    """A parameter as JSON; a judge by its identity and a callable by its name, the same from run to run."""
-    identity = getattr(value, "identity", None)
-    if isinstance(identity, str):
-        return identity  # never the judge's fields: one of them may be a key
-    if isinstance(value, Evaluator):
-        info = value.info()
-        return {info.registry_name or info.name: dict(info.parameters)}
-    if callable(value) or hasattr(value, "complete"):
-        return (
-            f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
-        )
-    if isinstance(value, list | tuple):
-        return [_described(element) for element in value]
-    if isinstance(value, dict):
-        return {text_form(key): _described(element) for key, element in value.items()}
-    return jsonable(value)
-
-
-def evaluator_instead(thing: Any) -> str:
-    """Return what to write in the place of something that is no evaluator, "" where that is not known."""
-    if isinstance(thing, str):
-        return _named_instead(thing)
-    if isinstance(thing, type):
-        return f"; write {thing.__name__}(...)" if issubclass(thing, Evaluator) else _class_instead(thing)
-    if callable(getattr(thing, "evaluate", None)) or callable(getattr(thing, "score", None)):
-        return _class_instead(type(thing))
-    return "; decorate it with @evaluator" if callable(thing) else ""
-
-
-def _named_instead(name: str) -> str:
-    from dokimos.evaluators import registry
-
-    near = name if name in registry.names() else registry.nearest(name)
-    if near is None:
-        return " but a text; `dokimos evaluators` lists all evaluators"
-    kind = registry.find(near).__name__
-    return f" but a text; write {kind}(...) of dokimos.evaluators, or registry.build({near!r})"
-
-
-def _class_instead(kind: type) -> str:
-    return (
-        f": its class must be derived from Evaluator; write '@dataclass(frozen=True, kw_only=True)', "
-        f"'class {kind.__name__}(Evaluator):' and in it 'def score(self, case): return Score(value, reason)'"
-    )

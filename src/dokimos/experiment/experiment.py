@@ -14,7 +14,8 @@ from dokimos.core.results import ExperimentResult
 from dokimos.core.type_parameters import In, Out
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, UnknownSettingError
-from dokimos.evaluators.base import Evaluator, evaluator_instead
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.evaluator_advice import evaluator_instead
 from dokimos.experiment.run_options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter

@@ -103,10 +103,10 @@ class GraderEvaluator(Evaluator):
     def _owner(self) -> object:
         return self.grader
 
-    def _one(self, outcome: Any, key: str | None = None) -> EvalResult:
+    def one_result(self, outcome: Any, key: str | None = None) -> EvalResult:
         """Return the result of one score, which decides at 0.5 where there is no threshold."""
         score, passed = _read_outcome(self.name, outcome)
-        result = super()._one(score, key)
+        result = super().one_result(score, key)
         if passed is None and result.threshold is None and result.score is not None:
             passed = result.score >= DEFAULT_THRESHOLD
         return result if passed is None else replace(result, success=passed)

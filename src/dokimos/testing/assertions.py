@@ -14,7 +14,8 @@ from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.score_range import describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, EvalAssertionError
-from dokimos.evaluators.base import Evaluator, evaluator_instead
+from dokimos.evaluators.base import Evaluator
+from dokimos.evaluators.evaluator_advice import evaluator_instead
 from dokimos.experiment.item_scoring import evaluate_all, evaluate_inline
 from dokimos.experiment.required_levels import RequiredLevel, compare
 from dokimos.judges.run_scope import current_scope, enter_scope

@@ -20,6 +20,7 @@ from dokimos.errors import ConfigurationError, EvaluationError, JudgeReplyError
 from dokimos.evaluators import registry
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.evaluators.conversation.base import TURN_COUNT, conversation_of
+from dokimos.evaluators.outcomes import worst_score
 from dokimos.evaluators.setting_checks import check_option, check_text
 from dokimos.judges.shapes import AsGiven
 
@@ -172,7 +173,7 @@ class PerTurn(Evaluator):
 
     @property
     def _worst_value(self) -> float:
-        return self._worst("").value
+        return worst_score(self).value
 
 
 @dataclass(frozen=True, slots=True)
