@@ -304,8 +304,13 @@ class RunComparison(Printable):
 
     @property
     def fewest_items(self) -> int | None:
-        """How many items a change needs at least to be significant; None where no number is enough."""
-        return fewest_items(len(self.metrics), self.config)
+        """How many items it takes to see a change of all of them with the power asked for, None for too many.
+
+        Never fewer than it takes to be significant at all, which the rougher calculation of power may allow.
+        """
+        significant = fewest_items(len(self.metrics), self.config)
+        powerful = None if self.leading is None else self.leading.items_needed(1.0)
+        return None if significant is None or powerful is None else max(significant, powerful)
 
     @property
     def regressed_evaluators(self) -> tuple[MetricChange, ...]:

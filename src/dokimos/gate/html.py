@@ -190,7 +190,7 @@ def _blindness(comparison: RunComparison) -> tuple[bool, str]:
         items = pluralize(max(metric.n for metric in blind), "shared item")
         return True, f"With {items}, not even a drop of all is significant at alpha = {alpha:g}{needed}."
     names = ", ".join(f"{title(metric)} ({pluralize(metric.n, 'item')})" for metric in blind)
-    return False, f"It could not see any drop of {names}, which have too few items{needed}."
+    return False, f"There are too few items to see any drop of {names}{needed}."
 
 
 def _row(guard: Guard, sign: str, kind: str, why: Content) -> Html:

@@ -217,12 +217,12 @@ def test_a_collapse_of_too_few_items_is_not_called_unchanged(result):
     found = compare_runs(result({"A": [1, 1, 1, 1, 0]}), result({"A": [0, 0, 0, 0, 0]}))
 
     assert verdict_text(found) == (
-        "Too few items to tell: 4 of 5 got worse and 0 better (pass rate); it takes at least 6 items"
+        "Too few items to tell: 4 of 5 got worse and 0 better (pass rate); it takes at least 7 items"
     )
     assert "it could see no drop at all; that takes at least 7 items." in markdown_of(found)
     page = Text(html_of(found)).text
     assert "? Too few items to tell" in page
-    assert "Got worse4of 5 items (pass rate); too few to tell: it takes 6" in page
+    assert "Got worse4of 5 items (pass rate); too few to tell: it takes 7" in page
     assert "Smallest drop it seesnoneit takes 7 items" in page
     assert "4 without a clear change · 1 unchanged" in markdown_of(found)
 

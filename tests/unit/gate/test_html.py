@@ -92,7 +92,7 @@ def test_guards_that_could_not_have_fired_are_not_called_quiet(result):
     assert "quiet" not in guards
     assert (
         "1 · Broad regression– could not fireWith 5 shared items, not even a drop of all is significant at "
-        "alpha = 0.05; it takes at least 6."
+        "alpha = 0.05; it takes at least 7."
     ) in guards
     assert "2 · Single items– could not fireGuard 2 cannot fire: 1 run of the baseline and 1" in guards
 
@@ -101,10 +101,7 @@ def test_a_quiet_guard_names_the_evaluators_that_it_could_not_watch(result):
     same = result({"Match": [1] * 20, "Rare": [1] * 3 + [None] * 17, "J": [1] * 20}, noisy=["J"])
     guards = section(verdict(same, same, severity="confirmed").to_html(), "Guards")
 
-    assert (
-        "It could not see any drop of Rare (3 items), which have too few items; it takes at least 6."
-        in guards
-    )
+    assert "There are too few items to see any drop of Rare (3 items); it takes at least 8." in guards
     assert "✓ quiet" in guards
     assert "No drop of a single item counts. Guard 2 takes no drop of 'J' seriously" in guards
 
@@ -112,7 +109,7 @@ def test_a_quiet_guard_names_the_evaluators_that_it_could_not_watch(result):
 def test_a_collapse_of_few_items_is_in_the_cards(result):
     html = verdict(result({"Match": [1] * 5}), result({"Match": [0] * 5}), severity="off").to_html()
 
-    assert "Got worse5of 5 items (pass rate); too few to tell: it takes 6" in cards(html)
+    assert "Got worse5of 5 items (pass rate); too few to tell: it takes 7" in cards(html)
     assert "Regressed0" not in cards(html)
 
 
