@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 from dokimos.core.eval_result import require_one_score
 from dokimos.core.example import Example
@@ -161,7 +161,7 @@ def _label(index: int, example: Example, options: CalibrationOptions) -> tuple[b
     return grade >= options.good_from, grade
 
 
-def _grade(value: Any, words: Mapping[str, bool | float] | None) -> float | None:
+def _grade(value: object, words: Mapping[str, bool | float] | None) -> float | None:
     if isinstance(value, str):
         meanings = {word.casefold(): meaning for word, meaning in (words or WORDS).items()}
         value = meanings.get(value.strip().casefold())

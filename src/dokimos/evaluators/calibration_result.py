@@ -211,7 +211,7 @@ def _validate_rows(rows: Iterable[Any]) -> tuple[LabelledVerdict, ...]:
     return checked
 
 
-def _fault(row: Any) -> str | None:
+def _fault(row: object) -> str | None:
     """Say what is wrong with a row, None if nothing is."""
     if type(row) is not LabelledVerdict:
         return f"it must be a LabelledVerdict, not {row!r:.80}."

@@ -135,7 +135,7 @@ class FunctionEvaluator(Evaluator):
     async def _await_outcome(self, outcome: Awaitable[ScoreLike | Scores]) -> ScoreLike | Scores:
         return self._check_outcome(await outcome)
 
-    def _check_outcome(self, outcome: Any) -> ScoreLike | Scores:
+    def _check_outcome(self, outcome: object) -> ScoreLike | Scores:
         if isinstance(outcome, Score | Mapping) or is_number_like(outcome):
             return cast("ScoreLike | Scores", outcome)
         advice = ""
@@ -243,7 +243,7 @@ def evaluator(
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)

@@ -95,14 +95,14 @@ def compile_schema(schema: str, *, check_formats: bool = True) -> Validator:
         raise ValueError(f"{_describe_error(error)}.") from None
 
 
-def find_violations(validator: Validator, instance: Any) -> tuple[str, ...]:
+def find_violations(validator: Validator, instance: object) -> tuple[str, ...]:
     """Return what is wrong with a JSON value, each with its path; empty when it is valid."""
     if validator.is_valid(instance):
         return ()
     return tuple(_describe_error(error) for error in validator.iter_errors(instance))
 
 
-def _parse_instance(output: Any) -> Any:
+def _parse_instance(output: object) -> Any:
     if not isinstance(output, str):
         return jsonable(output)
     try:

@@ -113,7 +113,7 @@ def scalar_key(tree: Tree) -> Hashable:
     return ("number" if _is_number(tree) else type(tree).__name__, tree)
 
 
-def identity_key(value: Any) -> Hashable:
+def identity_key(value: object) -> Hashable:
     """Return what equal values share, for sets: True and 1 are different, NaN equals itself."""
     try:
         return _hashable(tree_of(value))
@@ -136,13 +136,13 @@ def _exact_decimal(value: float | Decimal) -> Decimal:
     return number
 
 
-def _tree_of_other(value: Any, depth: int) -> Tree:
+def _tree_of_other(value: object, depth: int) -> Tree:
     dump = getattr(value, "model_dump", None) or getattr(value, "_asdict", None)
     simple = dump() if callable(dump) and not isinstance(value, type) else jsonable(value)
     return tree_of(simple, depth if type(simple) is not type(value) else depth + 1)
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     return key if type(key) is str else next(iter(jsonable({key: None})))
 
 

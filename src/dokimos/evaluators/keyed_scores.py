@@ -13,7 +13,7 @@ from dokimos.errors import ConfigurationError, EvaluationError
 Thresholds = Mapping[str, float | None]
 
 
-def check_thresholds(name: str, thresholds: Any, score_range: ScoreRange) -> dict[str, float | None]:
+def check_thresholds(name: str, thresholds: object, score_range: ScoreRange) -> dict[str, float | None]:
     """Return the thresholds of several scores as a dict of their own. Raises `ConfigurationError`."""
     if not isinstance(thresholds, Mapping) or not thresholds:
         raise ConfigurationError(
@@ -51,7 +51,7 @@ def check_keys(name: str, scores: Mapping[Any, Any]) -> None:
             raise EvaluationError(f"The key {key!r:.80} of a score of {name} {problem}.")
 
 
-def check_not_nested(value: Any) -> None:
+def check_not_nested(value: object) -> None:
     """Raise `EvaluationError` for a mapping under a key of several scores."""
     if isinstance(value, Mapping):
         raise EvaluationError(
@@ -69,7 +69,7 @@ def missing_key(key: str, scores: Mapping[str, Any]) -> EvaluationError:
     )
 
 
-def _key_problem(key: Any) -> str:
+def _key_problem(key: object) -> str:
     """Say what is wrong with a key as the end of a sentence; "" where nothing is."""
     if not isinstance(key, str):
         return f"is {type(key).__name__}, not text"

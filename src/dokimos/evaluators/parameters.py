@@ -121,7 +121,7 @@ def schema(kind: Any) -> dict[str, Any]:
     return tree | ({"$defs": definitions} if definitions else {}) | dict(getattr(kind, "schema_extra", {}))
 
 
-def validate_parameter(kind: Any, key: str, value: Any, *, path: str) -> Any:
+def validate_parameter(kind: object, key: str, value: object, *, path: str) -> Any:
     """Return `value` as the parameter `key` takes it: numbers and texts as they are, containers converted.
 
     A bool may also be a word such as `no`, as YAML has it.
@@ -177,7 +177,7 @@ def _default(parameter: Field[Any]) -> Any:
     return factory() if callable(factory) else parameter.default
 
 
-def _parameter_schema(kind: Any, parameter: Field[Any]) -> dict[str, Any]:
+def _parameter_schema(kind: object, parameter: Field[Any]) -> dict[str, Any]:
     own_schema = parameter.metadata.get("json_schema")
     tree = dict(own_schema) if own_schema is not None else _adapter(kind, parameter.name).json_schema()
     tree.pop("title", None)
@@ -185,14 +185,14 @@ def _parameter_schema(kind: Any, parameter: Field[Any]) -> dict[str, Any]:
 
 
 @cache
-def _adapter(kind: Any, key: str) -> TypeAdapter[Any]:
+def _adapter(kind: object, key: str) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(_hints(kind)[key])
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: object) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
@@ -219,11 +219,11 @@ def _string(statement: ast.stmt) -> str | None:
     return None
 
 
-def _type_name(hint: Any) -> str:
+def _type_name(hint: object) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
-def _explain_error(path: str, value: Any, error: ValueError) -> str:
+def _explain_error(path: str, value: object, error: ValueError) -> str:
     errors = getattr(error, "errors", None)
     details = errors() if callable(errors) else []
     messages = list(dict.fromkeys(_message(detail) for detail in details))

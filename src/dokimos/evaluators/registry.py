@@ -244,7 +244,7 @@ def _load(plugin: EntryPoint) -> type[Evaluator]:
     return cast("type[Evaluator]", kind)
 
 
-def _check_registration(name: str, kind: Any, target: str) -> None:
+def _check_registration(name: str, kind: object, target: str) -> None:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"An evaluator's name must be in snake_case, not {name!r}.")
     _check_kind(name, kind)
@@ -253,7 +253,7 @@ def _check_registration(name: str, kind: Any, target: str) -> None:
         raise ConfigurationError(f"There is an evaluator {name!r} already; choose another name for {target}.")
 
 
-def _check_kind(name: str, kind: Any) -> None:
+def _check_kind(name: str, kind: object) -> None:
     from dokimos.evaluators.base import Evaluator
 
     if not (isinstance(kind, type) and issubclass(kind, Evaluator)):

@@ -53,7 +53,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(steps)
 
 
-def _tree(output: Any) -> Any:
+def _tree(output: object) -> Any:
     if not isinstance(output, str):
         return jsonable(output)
     try:
@@ -63,7 +63,7 @@ def _tree(output: Any) -> Any:
         raise UnusableOutputError(f"The output is not JSON: {excerpt!r}.") from None
 
 
-def _walk(tree: Any, path: str) -> Any:
+def _walk(tree: object, path: str) -> Any:
     here = ""
     for step in _steps(path):
         tree = _index(tree, step, here) if isinstance(step, int) else _field(tree, step, here)
@@ -71,7 +71,7 @@ def _walk(tree: Any, path: str) -> Any:
     return tree
 
 
-def _field(tree: Any, name: str, here: str) -> Any:
+def _field(tree: object, name: str, here: str) -> Any:
     if not isinstance(tree, Mapping):
         raise UnusableOutputError(
             f"The output has {_kind(tree)} at {_place(here)}, not an object with {name!r}."
@@ -82,7 +82,7 @@ def _field(tree: Any, name: str, here: str) -> Any:
     return tree[name]
 
 
-def _index(tree: Any, index: int, here: str) -> Any:
+def _index(tree: object, index: int, here: str) -> Any:
     if not isinstance(tree, list):
         raise UnusableOutputError(f"The output has {_kind(tree)} at {_place(here)}, not a list.")
     if index >= len(tree):
@@ -96,7 +96,7 @@ def _place(here: str) -> str:
     return repr(here.lstrip(".")) if here else "its top level"
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     match value:
         case dict():
             return "an object"

@@ -22,7 +22,7 @@ def check_explanation(name: str, score: Score) -> None:
         raise EvaluationError(f"{name} gave the label {label!r:.80}; a label is text, such as 'refusal'.")
 
 
-def number_of(name: str, outcome: Any) -> bool | int | float:
+def number_of(name: str, outcome: object) -> bool | int | float:
     """Return what `score` returned as a number or a boolean of Python.
 
     Raises:
@@ -57,7 +57,7 @@ def outside(name: str, value: object, number: float, score_range: str) -> Evalua
     return EvaluationError(f"{name} gave a score of {value!r:.80}, which is not in {score_range}.{cause}")
 
 
-def label_instead(outcome: Any) -> str:
+def label_instead(outcome: object) -> str:
     """Return the line to write in the place of one that returns a text, "" for anything else."""
     if not isinstance(outcome, str):
         return ""

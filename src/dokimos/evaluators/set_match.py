@@ -64,7 +64,7 @@ class SetMatch(Evaluator):
             raise UnusableOutputError(f"The output {self.output_key!r} is not a list: {error}.") from None
         return _f1(actual, expected)
 
-    def _elements(self, value: Any) -> dict[Hashable, Any]:
+    def _elements(self, value: object) -> dict[Hashable, Any]:
         """Return the distinct elements by what equal ones share. Raises `ValueError`."""
         elements = self._split(value) if isinstance(value, str) else value
         if not isinstance(elements, list | tuple | Set):
@@ -79,7 +79,7 @@ class SetMatch(Evaluator):
         except (ValueError, RecursionError):
             raise ValueError(f"{quote(text)} is text; name the separator to split it") from None
 
-    def _fold_case(self, element: Any) -> Any:
+    def _fold_case(self, element: object) -> Any:
         return element.casefold() if self.ignore_case and isinstance(element, str) else element
 
 

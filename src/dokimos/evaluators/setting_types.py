@@ -46,7 +46,7 @@ def check_types(evaluator: Any) -> None:
             )
 
 
-def _advice(rule: _Rule, value: Any) -> str:
+def _advice(rule: _Rule, value: object) -> str:
     """Return what to write instead, where a number was written as a text."""
     if not rule.is_number or not isinstance(value, str):
         return ""
@@ -58,7 +58,7 @@ def _advice(rule: _Rule, value: Any) -> str:
     return f" Write it without quotes: {rule.setting}={int(number) if whole else number}."
 
 
-def _kind_of(evaluator: Any) -> Any:  # to a type checker a class of evaluators is not hashable
+def _kind_of(evaluator: object) -> Any:  # to a type checker a class of evaluators is not hashable
     return type(evaluator)
 
 
@@ -103,19 +103,19 @@ def _choice(options: Sequence[str]) -> str:
     return f"one of {', '.join(map(repr, options))}"
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 

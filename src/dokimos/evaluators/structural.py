@@ -127,7 +127,7 @@ class _Walk:
         self._lenient = mode == "lenient"
         self._elements = LenientEquality()
 
-    def compare(self, expected: Any, actual: Any, path: str) -> tuple[int, int]:
+    def compare(self, expected: object, actual: object, path: str) -> tuple[int, int]:
         if expected == actual and expected in ({}, []):
             return 1, 1
         if isinstance(expected, dict) and isinstance(actual, dict):
@@ -182,7 +182,7 @@ class _Walk:
                 self._differ(f"{path}[{index}]", _MISSING, element)
         return matched, total
 
-    def _same_leaf(self, expected: Any, actual: Any) -> bool:
+    def _same_leaf(self, expected: object, actual: object) -> bool:
         if self._lenient and expected is None and actual is _MISSING:
             return True
         if expected is _MISSING or actual is _MISSING:
@@ -191,17 +191,17 @@ class _Walk:
             return False
         return scalar_key(expected) == scalar_key(actual)
 
-    def _leaves_at_stake(self, expected: Any, actual: Any) -> int:
+    def _leaves_at_stake(self, expected: object, actual: object) -> int:
         ours = 0 if expected is _MISSING else leaf_count(expected)
         if self._lenient or actual is _MISSING:
             return ours
         return max(ours, leaf_count(actual))
 
-    def _differ(self, path: str, expected: Any, actual: Any) -> None:
+    def _differ(self, path: str, expected: object, actual: object) -> None:
         self.differences.append(Difference(path, _render_side(expected), _render_side(actual)))
 
 
-def _parse_operand(value: Any) -> Tree:
+def _parse_operand(value: object) -> Tree:
     if not isinstance(value, str):
         return tree_of(value)
     try:
@@ -210,7 +210,7 @@ def _parse_operand(value: Any) -> Tree:
         return value
 
 
-def _is_prose(actual: Tree, raw: Any) -> bool:
+def _is_prose(actual: Tree, raw: object) -> bool:
     return isinstance(actual, str) and actual == raw
 
 
@@ -218,5 +218,5 @@ def _step(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{key!r}]"
 
 
-def _render_side(tree: Any) -> str:
+def _render_side(tree: object) -> str:
     return "<missing>" if tree is _MISSING else render_tree(cast("Tree", tree))

@@ -34,7 +34,7 @@ def parameter_types(kind: type) -> dict[str, str]:
     return {name: describe_type(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
 
 
-def describe_type(hint: Any) -> str:
+def describe_type(hint: object) -> str:
     """Return a type as a person writes it.
 
     >>> describe_type(Sequence[str] | None)
@@ -77,7 +77,7 @@ def _list(arguments: Sequence[Any]) -> str:
     return f"list of {_plural(describe_type(arguments[0]))}"
 
 
-def _describe_class(hint: Any) -> str:
+def _describe_class(hint: object) -> str:
     name = getattr(hint, "__name__", str(hint))
     return "evaluator" if name.endswith("Evaluator") else _CLASS_WORDS.get(name, name)
 

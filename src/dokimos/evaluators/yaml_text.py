@@ -32,7 +32,7 @@ def _restore_text(kind: Any, key: str, value: Any, source: str | None) -> Any:
     return source if wants_text else value
 
 
-def _accepts(kind: Any, key: str, value: Any) -> bool:
+def _accepts(kind: object, key: str, value: object) -> bool:
     from dokimos.evaluators.parameters import validate_parameter
 
     try:

@@ -173,13 +173,13 @@ def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:
         return ()
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(jsonable(value), ensure_ascii=False, indent=2)
 
 
-def _compact(value: Any) -> str:
+def _compact(value: object) -> str:
     """Return what the page indents itself, which is much faster than doing it here."""
     return json.dumps(jsonable(value), ensure_ascii=False)
 

@@ -155,14 +155,14 @@ def _name(index: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Ht
     )
 
 
-def _model_of(judge: Any) -> str:
+def _model_of(judge: object) -> str:
     """The model of a judge, as the reader knows it; what it is else, where it is not one of ours."""
     text = str(judge)
     known_form = _MODEL.match(text)
     return figures.one_line(known_form["model"] if known_form else text, _SHORT)
 
 
-def _parameters(parameters: dict[str, Any], judge: Any) -> Html | None:
+def _parameters(parameters: dict[str, Any], judge: object) -> Html | None:
     """The settings that are not the usual ones: at once where they are short, else when asked for."""
     if not parameters and (judge is None or _model_of(judge) == str(judge)):
         return None
@@ -180,7 +180,7 @@ def _parameters(parameters: dict[str, Any], judge: Any) -> Html | None:
     )
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False)
 
 

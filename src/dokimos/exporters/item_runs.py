@@ -150,7 +150,7 @@ def by_tag(result: ExperimentResult, key: str) -> dict[str, ExperimentResult]:
     return {tag or ABSENT_TAG: groups[tag] for tag in sorted(groups, key=lambda tag: (not tag, tag))}
 
 
-def _count_tags(key: str, value: Any, counts: dict[str, Counter[str]], unfit: set[str]) -> None:
+def _count_tags(key: str, value: object, counts: dict[str, Counter[str]], unfit: set[str]) -> None:
     values = _values(value)
     if not all(isinstance(v, str | int) and len(str(v)) <= MAX_TAG_LENGTH for v in values):
         unfit.add(key)
@@ -161,7 +161,7 @@ def _count_tags(key: str, value: Any, counts: dict[str, Counter[str]], unfit: se
         unfit.add(key)
 
 
-def _values(value: Any) -> list[Any]:
+def _values(value: object) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]

@@ -85,7 +85,7 @@ def read_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read_value(value, str(name), may_be_absent=True) for name, value in arguments.items()}
 
 
-def read_value(value: Any, location: str, *, may_be_absent: bool = False) -> Any:
+def read_value(value: object, location: str, *, may_be_absent: bool = False) -> Any:
     """Return a value with `AcceptedValues` for the forms in it. Raises `ConfigurationError`."""
     if isinstance(value, Mapping):
         if not _is_form(value):
@@ -105,7 +105,7 @@ def read_value(value: Any, location: str, *, may_be_absent: bool = False) -> Any
     return value
 
 
-def _options(content: Any, location: str) -> tuple[Any, ...]:
+def _options(content: object, location: str) -> tuple[Any, ...]:
     if not isinstance(content, list | tuple) or not content:
         raise ConfigurationError(
             f'{location}: "{ONE_OF}" takes a list of at least one accepted value, not {quote(content)}; '
@@ -126,7 +126,7 @@ def _hold_form(values: Iterable[Any]) -> bool:
     return False
 
 
-def _is_form(value: Any) -> bool:
+def _is_form(value: object) -> bool:
     if not isinstance(value, Mapping) or len(value) != 1:
         return False
     ((form, content),) = value.items()
@@ -137,13 +137,13 @@ def _is_form(value: Any) -> bool:
     return form == LITERAL and _is_form(content)
 
 
-def hint_literal(expected: Any, actual: Any) -> str:
+def hint_literal(expected: object, actual: object) -> str:
     """Return a clause that names `literal` where the actual value looks as if it was meant so, else ""."""
     looks_meant = expected is not ABSENT and _hold_form([actual]) and same_value(as_data(expected), actual)
     return f"; {_HINT}" if looks_meant else ""
 
 
-def alternatives(value: Any, most: int) -> list[Any] | None:
+def alternatives(value: object, most: int) -> list[Any] | None:
     """Return every value that an expected value with `AcceptedValues` stands for.
 
     None where there would be more than `most`. `ABSENT` stands for what may be left out.
@@ -160,7 +160,7 @@ def alternatives(value: Any, most: int) -> list[Any] | None:
     return [_entries(value, choice) if isinstance(value, dict) else list(choice) for choice in chosen]
 
 
-def every_alternative(value: Any) -> list[Any]:
+def every_alternative(value: object) -> list[Any]:
     """Return the same for a function that is to be asked about each.
 
     Raises:
@@ -193,7 +193,7 @@ def _entries(keys: Iterable[Any], values: Iterable[Any]) -> dict[Any, Any]:
     return {key: value for key, value in zip(keys, values, strict=True) if value is not ABSENT}
 
 
-def describe_expected(value: Any) -> str:
+def describe_expected(value: object) -> str:
     """Return an expected value as it stands in a reason: `'km'`, or `one of 'km', 'kilometres'`."""
     if not isinstance(value, AcceptedValues):
         return quote(as_data(value))
@@ -202,7 +202,7 @@ def describe_expected(value: Any) -> str:
     return f"{text} or nothing" if value.may_be_absent else text
 
 
-def as_data(value: Any) -> Any:
+def as_data(value: object) -> Any:
     """Return a value with the data form in the place of the `AcceptedValues` in it."""
     if isinstance(value, AcceptedValues):
         return one_of(*map(as_data, value.values), optional=value.may_be_absent)

@@ -163,7 +163,7 @@ class ArgumentMatcher:
                 return False
         return self._by_mode(_without(expected, matched_names), _without(actual, matched_names))
 
-    def _suits(self, matcher: ValueMatcher, expected_value: Any, actual_value: Any) -> bool:
+    def _suits(self, matcher: ValueMatcher, expected_value: object, actual_value: object) -> bool:
         may_be_absent = self._canonical_mode == "superset" or (
             isinstance(expected_value, AcceptedValues) and expected_value.may_be_absent
         )
@@ -227,7 +227,7 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
     )
 
 
-def with_canonical_modes(matching: Any) -> Any:
+def with_canonical_modes(matching: object) -> Any:
     """Return the data form of a check with the older words for its modes, anything else as it is."""
     if isinstance(matching, str):
         return CANONICAL_MODES.get(matching, matching)
@@ -250,7 +250,7 @@ def _from_map(options: Mapping[str, Any]) -> ArgumentMatcher:
     return ArgumentMatcher(**options)
 
 
-def _require_sync_function(check: Any) -> ArgumentCheck:
+def _require_sync_function(check: object) -> ArgumentCheck:
     if not callable(check) or isinstance(check, type):
         raise ConfigurationError(f"An argument matcher must be a function, not {quote(check)}.")
     if inspect.iscoroutinefunction(check):

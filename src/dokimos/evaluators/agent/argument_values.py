@@ -33,7 +33,7 @@ class AcceptedValues:
     may_be_absent: bool = False
     """Whether the argument, or the key of a map, may also be left out."""
 
-    def accept(self, actual: Any, normalise: Normalise | None = None) -> bool:
+    def accept(self, actual: object, normalise: Normalise | None = None) -> bool:
         """Say whether an actual value, or `ABSENT`, will do."""
         if actual is ABSENT:
             return self.may_be_absent
@@ -157,7 +157,7 @@ def _agree_in_bools(expected: Any, actual: Any) -> bool:
     return True
 
 
-def _agree_in_kind(kind: type, expected: Any, actual: Any) -> bool:
+def _agree_in_kind(kind: type, expected: object, actual: object) -> bool:
     if kind is not type(actual):
         return same_value(expected, actual)
     if kind is dict or kind is list:
@@ -165,7 +165,7 @@ def _agree_in_kind(kind: type, expected: Any, actual: Any) -> bool:
     return kind in _SIMPLE or same_value(expected, actual)
 
 
-def _same_number(expected: Any, actual: Any) -> bool:
+def _same_number(expected: object, actual: object) -> bool:
     if expected == actual:
         return True
     if type(expected) is type(actual) is float:
@@ -177,7 +177,7 @@ def _same_number(expected: Any, actual: Any) -> bool:
     return False
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, tuple) and not hasattr(value, "_asdict"):

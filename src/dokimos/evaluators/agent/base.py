@@ -146,7 +146,7 @@ def find_tools(
     return None if value is None else tool_definitions_from(value, key=key)
 
 
-def read_tools(owner: object, tools: Any) -> tuple[ToolDefinition, ...] | None:
+def read_tools(owner: object, tools: object) -> tuple[ToolDefinition, ...] | None:
     """Return the tools that an evaluator was given, for its `__post_init__`; None where it was given none.
 
     A text names a tool's function or model as `module:attribute`. Raises `ConfigurationError`.
@@ -206,7 +206,7 @@ def names_of(calls: Sequence[ToolCall]) -> list[str]:
     return [call.name for call in calls]
 
 
-def texts_under(value: Any, key: str) -> tuple[str, ...]:
+def texts_under(value: object, key: str) -> tuple[str, ...]:
     """Return a list of texts, or one text as a list of it. Raises `EvaluationError`."""
     if isinstance(value, str):
         return (value,)

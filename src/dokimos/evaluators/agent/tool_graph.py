@@ -147,12 +147,12 @@ def _after_error_rule(owner: str, data: Mapping[str, Any]) -> Rule:
     return partial(_check_after_error, frozenset(data["after_error"]), frozenset(tools), retries)
 
 
-def _check_names(owner: str, field: str, value: Any) -> None:
+def _check_names(owner: str, field: str, value: object) -> None:
     if not _are_names(value, 0):
         raise ConfigurationError(f"{owner}: {field} must be a list of tool names, not {quote(value)}.")
 
 
-def _are_names(value: Any, least: int) -> bool:
+def _are_names(value: object, least: int) -> bool:
     return isinstance(value, list | tuple) and len(value) >= least and all(isinstance(n, str) for n in value)
 
 

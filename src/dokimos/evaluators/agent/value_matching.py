@@ -38,7 +38,7 @@ class ValueMatcher:
     allows_absent: bool = False
     """Whether the argument may be left out."""
 
-    def matches(self, expected: Any, actual: Any) -> bool:
+    def matches(self, expected: object, actual: object) -> bool:
         """Say whether the actual value will do; either may be `ABSENT`."""
         if actual is ABSENT:
             return self.allows_absent
@@ -65,7 +65,7 @@ def as_value_matcher(matching: ValueMatching, normalise: Normalise | None = None
 def _of_each(check: ValueCheck) -> ValueCheck:
     """Return a check that passes where it does with one of the accepted values."""
 
-    def check_each(expected: Any, actual: Any) -> bool:
+    def check_each(expected: object, actual: object) -> bool:
         if isinstance(expected, AcceptedValues):
             return any(check_each(value, actual) for value in expected.values)
         return bool(check(expected, actual))
@@ -76,7 +76,7 @@ def _of_each(check: ValueCheck) -> ValueCheck:
 def _of_alternatives(check: ValueCheck) -> ValueCheck:
     """Return a user's check that passes where it does with a value that the expected one stands for."""
 
-    def check_alternatives(expected: Any, actual: Any) -> bool:
+    def check_alternatives(expected: object, actual: object) -> bool:
         return any(check(each, actual) for each in every_alternative(expected) if each is not ABSENT)
 
     return lambda expected, actual: (
@@ -84,11 +84,11 @@ def _of_alternatives(check: ValueCheck) -> ValueCheck:
     )
 
 
-def _equals(value: Any, normalise: Normalise | None) -> ValueMatcher:
+def _equals(value: object, normalise: Normalise | None) -> ValueMatcher:
     return ValueMatcher(lambda expected, actual: same_value(value, actual, normalise), needs_expected=False)
 
 
-def _one_of(values: Any, normalise: Normalise | None) -> ValueMatcher:
+def _one_of(values: object, normalise: Normalise | None) -> ValueMatcher:
     options = [read_value(value, "one_of") for value in _list("one_of", values)]
     return ValueMatcher(
         lambda expected, actual: any(same_value(value, actual, normalise) for value in options),
@@ -110,7 +110,7 @@ def _fuzzy(least: Any, normalise: Normalise | None) -> ValueMatcher:
     return ValueMatcher(_of_each(similar))
 
 
-def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
+def _regex(pattern: object, normalise: Normalise | None) -> ValueMatcher:
     if not isinstance(pattern, str | re.Pattern) or not pattern:
         raise ConfigurationError(f'"regex" takes a pattern that is not blank, not {quote(pattern)}.')
     try:
@@ -123,7 +123,7 @@ def _regex(pattern: Any, normalise: Normalise | None) -> ValueMatcher:
     )
 
 
-def _contains(content: Any, normalise: Normalise | None) -> ValueMatcher:
+def _contains(content: object, normalise: Normalise | None) -> ValueMatcher:
     """An actual text contains another, or an actual list has an element."""
     if content == "":
         raise ConfigurationError('"contains" takes a text that is not blank: every text contains "".')
@@ -132,7 +132,7 @@ def _contains(content: Any, normalise: Normalise | None) -> ValueMatcher:
     return ValueMatcher(lambda expected, actual: _is_in(content, actual, normalise), needs_expected=False)
 
 
-def _is_in(content: Any, actual: Any, normalise: Normalise | None) -> bool:
+def _is_in(content: object, actual: object, normalise: Normalise | None) -> bool:
     if isinstance(actual, list | tuple):
         return any(same_value(content, element, normalise) for element in actual)
     if not isinstance(actual, str) or not isinstance(content, str):
@@ -140,7 +140,7 @@ def _is_in(content: Any, actual: Any, normalise: Normalise | None) -> bool:
     return content in actual or (normalise is not None and normalise(content) in normalise(actual))
 
 
-def _range(bounds: Any, normalise: Normalise | None) -> ValueMatcher:
+def _range(bounds: object, normalise: Normalise | None) -> ValueMatcher:
     ends = _list("range", bounds)
     if len(ends) != 2 or not all(end is None or _is_number(end) for end in ends) or ends == [None, None]:
         raise ConfigurationError(f'"range" takes [LOW, HIGH], one of which may be null, not {quote(bounds)}.')
@@ -184,16 +184,16 @@ def _optional(matching: Any, normalise: Normalise | None) -> ValueMatcher:
     return ValueMatcher(inner.check, inner.needs_expected, allows_absent=True)
 
 
-def _any_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
+def _any_of(matchings: object, normalise: Normalise | None) -> ValueMatcher:
     return _combine("any_of", matchings, normalise, any)
 
 
-def _all_of(matchings: Any, normalise: Normalise | None) -> ValueMatcher:
+def _all_of(matchings: object, normalise: Normalise | None) -> ValueMatcher:
     return _combine("all_of", matchings, normalise, all)
 
 
 def _combine(
-    form: str, matchings: Any, normalise: Normalise | None, join: Callable[..., bool]
+    form: str, matchings: object, normalise: Normalise | None, join: Callable[..., bool]
 ) -> ValueMatcher:
     inner = [as_value_matcher(matching, normalise) for matching in _list(form, matchings)]
     return ValueMatcher(
@@ -203,13 +203,13 @@ def _combine(
     )
 
 
-def _list(form: str, value: Any) -> list[Any]:
+def _list(form: str, value: object) -> list[Any]:
     if not isinstance(value, list | tuple) or not value:
         raise ConfigurationError(f'"{form}" takes a list with something in it, not {quote(value)}.')
     return list(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """Say whether a value is a number to compare with, which NaN is not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 

@@ -115,7 +115,7 @@ def as_criteria(owner: str, items: Sequence[Any]) -> tuple[Criterion, ...]:
     return criteria
 
 
-def _criterion(owner: str, criterion: Any) -> Criterion:
+def _criterion(owner: str, criterion: object) -> Criterion:
     if isinstance(criterion, Criterion):
         return criterion
     if isinstance(criterion, Mapping):

@@ -216,11 +216,11 @@ def _read_expectations(case: EvalTestCase) -> Sequence[Any]:
     return expected
 
 
-def _outputs_of(expectation: Any) -> Mapping[str, Any]:
+def _outputs_of(expectation: object) -> Mapping[str, Any]:
     return expectation if isinstance(expectation, Mapping) else {OUTPUT: expectation}
 
 
-def _build_inner(owner: str, spec: Any) -> Evaluator:
+def _build_inner(owner: str, spec: object) -> Evaluator:
     if isinstance(spec, Evaluator):
         return spec
     name: Any = spec

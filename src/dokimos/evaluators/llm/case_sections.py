@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dokimos.core.jsonable import jsonable
 from dokimos.core.test_case import EvalTestCase
@@ -29,12 +29,12 @@ def material(case: EvalTestCase, parts: Iterable[str]) -> str:
     return "\n".join(section(label_of(path), part_of(case, path)) for path in parts)
 
 
-def section(label: str, value: Any) -> str:
+def section(label: str, value: object) -> str:
     """Return one labelled piece of judged text."""
     return f"{label}:\n{fenced(label, render_value(value))}"
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """Return a value as a judge reads it: strings as they are, anything else as indented JSON."""
     if isinstance(value, str):
         return value

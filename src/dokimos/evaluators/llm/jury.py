@@ -217,7 +217,7 @@ def _seat_judges(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]
     return tuple(seated)
 
 
-def _build_from_registry(owner: str, template: Any, judge: JudgeLike) -> JudgedEvaluator:
+def _build_from_registry(owner: str, template: object, judge: JudgeLike) -> JudgedEvaluator:
     name: Any = template
     params: Any = {}
     if isinstance(template, Mapping) and len(template) == 1:

@@ -81,7 +81,7 @@ class Pairwise(JudgedEvaluator):
         parts = select_parts(case, self.evaluation_params, self.requires)
         return material(case, [path for path in parts if path != "actual_output"])
 
-    async def _choice(self, context: str, first: Any, second: Any, sample: int) -> Choice:
+    async def _choice(self, context: str, first: object, second: object, sample: int) -> Choice:
         prompt = "\n\n".join(
             paragraph
             for paragraph in (

@@ -110,7 +110,7 @@ class GradedExample:
     reason: str = ""
 
 
-def check_ends(owner: str, ends: Any) -> tuple[float, float]:
+def check_ends(owner: str, ends: object) -> tuple[float, float]:
     """Return the two ends of a scale. Raises `ConfigurationError` for anything but two numbers."""
     if not isinstance(ends, tuple | list) or len(ends) != 2 or not all(map(is_number, ends)):
         raise ConfigurationError(

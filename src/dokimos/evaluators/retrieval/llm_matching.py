@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dokimos.core.jsonable import text_form
 from dokimos.evaluators.json_tree import identity_key
@@ -37,7 +37,7 @@ class LlmMatching:
         """What tells this strategy apart in a record of the configuration."""
         return f"llm:{identity_of(self.judge)}"
 
-    async def __call__(self, retrieved: Any, relevant: Any) -> bool:
+    async def __call__(self, retrieved: object, relevant: object) -> bool:
         if identity_key(retrieved) == identity_key(relevant):
             return True
         prompt = matching_prompt(retrieved, relevant)
@@ -51,7 +51,7 @@ def _first_word(reply: str) -> SameMeaning | None:
     return None if found is None else SameMeaning("yes" if found[1].casefold() == "yes" else "no")
 
 
-def matching_prompt(retrieved: Any, relevant: Any) -> str:
+def matching_prompt(retrieved: object, relevant: object) -> str:
     """Return the question whether two items mean the same."""
     return "\n\n".join(
         [

@@ -48,7 +48,7 @@ class KeyMatching:
     fields: tuple[str, ...] = ()
     """The fields that make up the key, where it is made of fields."""
 
-    def __call__(self, retrieved: Any, relevant: Any) -> bool:
+    def __call__(self, retrieved: object, relevant: object) -> bool:
         key = self.key(retrieved)
         return key is not None and key == self.key(relevant)
 
@@ -60,7 +60,7 @@ class Containment:
     normalize: bool = True
     """Whether case and runs of white space make no difference."""
 
-    def __call__(self, retrieved: Any, relevant: Any) -> bool:
+    def __call__(self, retrieved: object, relevant: object) -> bool:
         found, relevant_text = _text(retrieved, self.normalize), _text(relevant, self.normalize)
         if not found or not relevant_text:
             return found == relevant_text
@@ -78,20 +78,20 @@ class Combined:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_async", any(map(is_async, self.strategies)))
 
-    def __call__(self, retrieved: Any, relevant: Any) -> bool | Awaitable[bool]:
+    def __call__(self, retrieved: object, relevant: object) -> bool | Awaitable[bool]:
         if self.is_async:
             return self._ask(retrieved, relevant)
         answers = (bool(strategy(retrieved, relevant)) for strategy in self.strategies)
         return all(answers) if self.every else any(answers)
 
-    async def _ask(self, retrieved: Any, relevant: Any) -> bool:
+    async def _ask(self, retrieved: object, relevant: object) -> bool:
         for strategy in self.strategies:
             if await matches(strategy, retrieved, relevant) is not self.every:
                 return not self.every
         return self.every
 
 
-def equality(retrieved: Any, relevant: Any) -> bool:
+def equality(retrieved: object, relevant: object) -> bool:
     """Match equal values; 1 equals 1.0, True does not equal 1.
 
     Example:
@@ -101,7 +101,7 @@ def equality(retrieved: Any, relevant: Any) -> bool:
     return identity_key(retrieved) == identity_key(relevant)
 
 
-def ignore_case(retrieved: Any, relevant: Any) -> bool:
+def ignore_case(retrieved: object, relevant: object) -> bool:
     """Match strings without regard to upper and lower case, anything else by equality.
 
     Example:
@@ -227,7 +227,7 @@ def asks_judge(strategy: Strategy) -> bool:
     return hasattr(strategy, "judge")
 
 
-async def matches(strategy: Strategy, retrieved: Any, relevant: Any) -> bool:
+async def matches(strategy: Strategy, retrieved: object, relevant: object) -> bool:
     """Ask a strategy, sync or async."""
     return bool(await calling.resolve(strategy(retrieved, relevant)))
 
@@ -252,15 +252,15 @@ def key_of(strategy: Strategy) -> Callable[[Any], Hashable] | None:
     return {equality: identity_key, ignore_case: _caseless_key}.get(cast("Any", strategy))
 
 
-def _caseless_key(item: Any) -> Hashable:
+def _caseless_key(item: object) -> Hashable:
     return identity_key(item.casefold() if isinstance(item, str) else item)
 
 
-def _key_or_none(value: Any) -> Hashable:
+def _key_or_none(value: object) -> Hashable:
     return None if value is None else identity_key(value)
 
 
-def _field(item: Any, name: str, otherwise: Any) -> Any:
+def _field(item: object, name: str, otherwise: object) -> Any:
     if isinstance(item, Mapping):
         return item.get(name)
     if isinstance(item, str | int | float | list | tuple) or item is None:
@@ -268,7 +268,7 @@ def _field(item: Any, name: str, otherwise: Any) -> Any:
     return getattr(item, name, None)
 
 
-def _fields_key(item: Any, names: tuple[str, ...]) -> Hashable:
+def _fields_key(item: object, names: tuple[str, ...]) -> Hashable:
     absent = object()
     values = [_field(item, name, absent) for name in names]
     if values[0] is absent:
@@ -276,7 +276,7 @@ def _fields_key(item: Any, names: tuple[str, ...]) -> Hashable:
     return None if None in values else tuple([identity_key(value) for value in values])
 
 
-def _text(item: Any, normalize: bool) -> str:
+def _text(item: object, normalize: bool) -> str:
     text = text_form(item) or ""
     return " ".join(text.casefold().split()) if normalize else text
 

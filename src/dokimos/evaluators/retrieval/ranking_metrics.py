@@ -126,7 +126,7 @@ class RetrievalEvaluator(Evaluator):
         items = [found.value] if isinstance(found.value, int | float) else items_of(found)
         return comparable_items(items, relevant, self._strategy)
 
-    def _read_relevant(self, value: Any) -> _RelevantItems:
+    def _read_relevant(self, value: object) -> _RelevantItems:
         strategy = self._strategy
         if isinstance(value, Mapping) and not compares_fields(strategy) and _are_gains(value.values()):
             _check_gains(value, self.expected_key)
@@ -270,7 +270,7 @@ class _RelevantItems:
     gains: tuple[float, ...]
 
 
-def _items(value: Any) -> list[Any]:
+def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | Set) else [value]
 
 

@@ -27,7 +27,7 @@ def comparable_items(items: Sequence[Any], relevant: Sequence[Any], strategy: St
 
 
 def _comparable_form(
-    item: Any, key: Callable[[Any], Hashable], relevant: set[Hashable], *, by_id: bool
+    item: object, key: Callable[[Any], Hashable], relevant: set[Hashable], *, by_id: bool
 ) -> Any:
     named = document_id(unscored(item))
     text = _text_or_item(item)
@@ -36,7 +36,7 @@ def _comparable_form(
     return named if by_id or key(named) in relevant else text
 
 
-def _text_or_item(item: Any) -> Any:
+def _text_or_item(item: object) -> Any:
     document = unscored(item)
     text = document_text(document)
     return document if text is None else text
