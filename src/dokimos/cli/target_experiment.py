@@ -25,7 +25,7 @@ _OPTIONS: Final = ("timeout", "retries", "wait_for_endpoint", "patience")
 def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLevel] = ()) -> ExperimentResult:
     """Run the experiment of a target. Raises `ConfigurationError` where `levels` name no evaluator of it."""
     from dokimos.cli.targets import absolute_target, evaluation_file
-    from dokimos.experiment.record import Launch
+    from dokimos.experiment.run_description import Launch
     from dokimos.experiment.run_part import Part
     from dokimos.runtime.opened_files import files_read
 

@@ -21,7 +21,7 @@ from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter
 
 if TYPE_CHECKING:
-    from dokimos.experiment.record import Launch
+    from dokimos.experiment.run_description import Launch
 
 EvaluatorSource: TypeAlias = (
     Sequence[Evaluator[In, Out]] | Callable[[Example[In, Out]], Sequence[Evaluator[In, Out]]]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.jsonable import jsonable
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance
+from dokimos.core.provenance import Provenance
 from dokimos.core.results import UNAVAILABLE, EvalResult, ExperimentResult
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import JournalError, TypeConversionError
@@ -20,14 +20,10 @@ from dokimos.experiment.code_record import CodeRecord
 from dokimos.experiment.example_source import ExampleSource, SourcedExample
 from dokimos.experiment.fail_fast import NOT_RUN
 from dokimos.experiment.item_errors import describe_error
-from dokimos.experiment.redaction import (
-    Redaction,
-    redact_detail,
-    redact_info,
-    redact_map,
-    redact_result,
-)
-from dokimos.experiment.reuse import EarlierOutputs, resumes_same_code
+from dokimos.experiment.item_writer import ItemWriter
+from dokimos.experiment.redaction import Redaction
+from dokimos.experiment.reuse import resumes_same_code
+from dokimos.experiment.run_description import Launch, RunDescription
 from dokimos.experiment.run_folders import create_run_folder, find_run, new_run_id, runs_root
 from dokimos.experiment.run_identity import Identity, check_examples, check_same
 from dokimos.experiment.run_journal import (
@@ -39,8 +35,7 @@ from dokimos.experiment.run_journal import (
     write_manifest,
 )
 from dokimos.experiment.run_lock import RunLock
-from dokimos.experiment.run_part import Part
-from dokimos.experiment.run_provenance import git_state, python_version, scrub_command
+from dokimos.experiment.run_provenance import git_state, python_version
 from dokimos.experiment.task_calls import ItemSink, TaskOutcome
 from dokimos.runtime.concurrency import start_in_thread
 from dokimos.version import __version__
@@ -52,20 +47,6 @@ if TYPE_CHECKING:
 ResultSink = Callable[[tuple[EvalResult, ...]], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How the command line started a run, so that `dokimos resume` can do it again."""
-
-    target: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    part: Part | None = None
-    """Which items were chosen, None for all."""
-    reuse: EarlierOutputs | None = None
-    """Where outputs come from that need not be made again."""
-    is_sample: bool = False
-    """Whether a few items are run for an estimate, which nobody resumes."""
-
-
 class RunRecord:
     """The journal of a run as the runner sees it; does nothing where there is no journal."""
 
@@ -73,22 +54,19 @@ class RunRecord:
         self.warnings: list[str] = []
         self.seed = options.seed
         self.redact = None if options.redact is None else Redaction(options.redact)
-        self.metadata = plan.metadata if self.redact is None else redact_map(plan.metadata, self.redact)
-        self.name = plan.name if self.redact is None else self.redact(plan.name)
-        self.description = plan.description if self.redact is None else self.redact(plan.description)
+        self.about = RunDescription(plan, launch, self.redact)
         self._plan = plan
         self._options = options
         self._launch = launch
         self.earlier = None if launch is None else launch.reuse
-        self._identity = Identity.of(plan)
         self._journal: Journal | None = None
+        self._writer: ItemWriter | None = None
         self._stored: StoredRun | None = None
         self._started = datetime.datetime.now().astimezone()
         self._started_at = self._started.isoformat(timespec="milliseconds")
         self._seen: int | None = None
         self._is_same_code = True
         """Whether one state of the application has made all outputs, also where a run is resumed."""
-        self._unwritable: str | None = None
         self._lost: str | None = None
         """Why there is no journal although one was asked for."""
         self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
@@ -128,15 +106,11 @@ class RunRecord:
         return self._options.shard
 
     @property
-    def _part(self) -> Part | None:
-        return None if self._launch is None else self._launch.part
-
-    @property
     def problem(self) -> str | None:
         """Why the journal had to be given up while the run went on, or is not complete."""
         if self._journal is not None and self._journal.problem is not None:
             return self._journal.problem
-        return self._unwritable
+        return None if self._writer is None else self._writer.problem
 
     def how_to_resume(self, *, retry_errors: bool = False, larger_budget: bool = False) -> str:
         """Return the sentence that says how to go on, or why nobody can; "" without a journal."""
@@ -202,17 +176,13 @@ class RunRecord:
 
     def item_sink(self, position: Position, sourced: SourcedExample) -> ItemSink | None:
         """Return what writes a task's outcome to the journal, None without one."""
-        journal = self._journal
-        if journal is None:
-            return None
-        return lambda outcome: self._write_item(journal, position, sourced, outcome)
+        writer = self._writer
+        return None if writer is None else partial(writer.write_item, position, sourced)
 
     def result_sink(self, position: Position) -> ResultSink | None:
         """Return what writes evaluators' results to the journal, None without one."""
-        journal = self._journal
-        if journal is None:
-            return None
-        return lambda results: self._write_results(journal, position, results)
+        writer = self._writer
+        return None if writer is None else partial(writer.write_results, position)
 
     def end_pass(self, run_index: int, source: ExampleSource) -> None:
         """Note that a repeat has gone through the whole data set."""
@@ -240,15 +210,15 @@ class RunRecord:
             dataset_fingerprint=dataset.fingerprint,
             dataset_size=len(dataset) if isinstance(dataset, Dataset) else self._seen,
             duplicate_ids=self._duplicate_ids(),
-            task_name=self._identity.task,
+            task_name=self.about.identity.task,
             seed=self.seed,
             shard=None if shard is None else f"{shard[0]}/{shard[1]}",
-            partial=None if self._part is None else str(self._part),
+            partial=None if self.about.part is None else str(self.about.part),
             parallelism=self._plan.parallelism,
             started_at=self._started_at,
             resumed_at=None if self._stored is None else self._started.isoformat(timespec="milliseconds"),
             ended_at=datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
-            command=self._command(),
+            command=self.about.command,
         )
 
     def close(self, result: ExperimentResult) -> None:
@@ -268,50 +238,6 @@ class RunRecord:
                 **({} if not_run is None else {NOT_RUN: not_run}),
             )
 
-    def _write_item(
-        self, journal: Journal, position: Position, sourced: SourcedExample, outcome: TaskOutcome
-    ) -> None:
-        outputs, error, detail = outcome.outputs, outcome.error, outcome.detail
-        text, redact = sourced.json, self.redact
-        if redact is not None:
-            outputs = redact_map(outputs, redact)
-            error = None if error is None else redact(error)
-            detail = redact_detail(detail, redact)
-            text = sourced.redact_json(redact)
-        try:
-            journal.write_item(
-                position,
-                example_hash=sourced.hash,
-                example_json=text if position[0] == 0 or self._may_change_order else None,
-                outputs=outputs,
-                metrics=outcome.metrics,
-                error=error,
-                kind=None if outcome.down is None else outcome.down.kind,
-                detail=detail,
-            )
-        except Exception as problem:  # user values decide how they are written
-            self._note_unwritable(position, problem)
-
-    @property
-    def _may_change_order(self) -> bool:
-        """A stream is read anew for each repeat, so a repeat's examples need not be those of the first."""
-        return not isinstance(self._plan.dataset, Dataset)
-
-    def _write_results(self, journal: Journal, position: Position, results: tuple[EvalResult, ...]) -> None:
-        redact = self.redact
-        if redact is not None:
-            results = tuple(redact_result(result, redact) for result in results)
-        try:
-            journal.write_results(position, results)
-        except Exception as problem:
-            self._note_unwritable(position, problem)
-
-    def _note_unwritable(self, position: Position, problem: Exception) -> None:
-        self._unwritable = (
-            f"Item {position[1]} could not be written to the journal ({describe_error(problem)}); "
-            "a resumed run would repeat it."
-        )
-
     def _start(self, root: Path) -> None:
         try:
             folder = create_run_folder(root, new_run_id(self._started))
@@ -319,6 +245,7 @@ class RunRecord:
             try:
                 write_manifest(folder, self._manifest(folder.name))
                 self._journal = Journal(folder, lock)
+                self._start_writing(self._journal)
             except OSError:
                 lock.release()
                 shutil.rmtree(folder, ignore_errors=True)  # nothing has run yet
@@ -327,11 +254,21 @@ class RunRecord:
             self._lost = f"The run cannot be resumed: nothing could be written in {root} ({error})."
             self.warnings.append(self._lost)
 
+    def _manifest(self, run_id: str) -> dict[str, Any]:
+        return self.about.to_manifest(
+            run_id, started_at=self._started_at, seed=self.seed, shard=self._options.shard
+        )
+
+    def _start_writing(self, journal: Journal) -> None:
+        # A stream is read anew for each repeat, so a repeat's examples need not be those of the first.
+        may_change_order = not isinstance(self._plan.dataset, Dataset)
+        self._writer = ItemWriter(journal, self.redact, every_example=may_change_order)
+
     def _resume(self, folder: Path) -> None:
         lock = RunLock(folder)
         try:
             self._stored = stored = StoredRun(folder)
-            self._is_same_code = resumes_same_code(folder, self._identity.task)
+            self._is_same_code = resumes_same_code(folder, self.about.identity.task)
             try:
                 void = self._take_over(stored)
             except (LookupError, TypeError, ValueError, AttributeError, TypeConversionError) as error:
@@ -343,35 +280,26 @@ class RunRecord:
                 self._journal.write_void(void)
                 stored.close()
                 self._stored = stored = StoredRun(folder)
-            self._update_manifest(stored, void)
+            self._start_writing(self._journal)
+            updated = self.about.update_manifest(stored.manifest, void)
+            if updated != stored.manifest:
+                write_manifest(stored.folder, updated)
         except BaseException:
             if self._stored is not None:
                 self._stored.close()
             lock.release()
             raise
 
-    def _update_manifest(self, stored: StoredRun, void: frozenset[str]) -> None:
-        """From now on the run is that of this plan: evaluators added, or what `force` let through."""
-        now = jsonable(self._identity.to_manifest(self._plan))
-        before = stored.manifest
-        sources = before.get("sources") or {}
-        now["sources"] |= {name: old for name, old in sources.items() if old is not None and name not in void}
-        if now["dataset"]["fingerprint"] is None:  # a stream, known only at its end
-            del now["dataset"]
-        updated = {**before, **now, "runs": self._plan.runs}
-        if updated != before:
-            write_manifest(stored.folder, updated)
-
     def _take_over(self, stored: StoredRun) -> frozenset[str]:
         """Check that the run is the plan's; return the evaluators whose results are void."""
         manifest = stored.manifest
         earlier = Identity.from_manifest(manifest)
         force = self._options.force
-        void = check_same(earlier, self._identity, run=stored.folder.name, force=force)
+        void = check_same(earlier, self.about.identity, run=stored.folder.name, force=force)
         self._check_shard(manifest)
         if not force:
             check_examples(self._plan.dataset, stored)
-        self.warnings.extend(earlier.source_warnings(self._identity))
+        self.warnings.extend(earlier.source_warnings(self.about.identity))
         self.warnings.extend(stored.warnings())
         self.seed = manifest.get("seed") if self._options.seed is None else self._options.seed
         self._started_at = manifest.get("startedAt", self._started_at)
@@ -384,36 +312,6 @@ class RunRecord:
             self._options = replace(self._options, shard=(recorded[0], recorded[1]))
         elif recorded != (None if now is None else list(now)):
             raise JournalError(f"The run was started with shard={recorded}, not {now}.")
-
-    def _manifest(self, run_id: str) -> dict[str, Any]:
-        launch = self._launch
-        return {
-            "runId": run_id,
-            "name": self.name,
-            "description": self.description,
-            "metadata": self.metadata,
-            **self._identity.to_manifest(self._plan),
-            "evaluators": self.clean(self._identity.evaluators),
-            "runs": self._plan.runs,
-            "shard": self._options.shard,
-            "seed": self.seed,
-            "startedAt": self._started_at,
-            "dokimosVersion": __version__,
-            "command": self._command(),
-            **({} if self._part is None else {"part": self._part.tree()}),
-            "launch": None if launch is None else {"target": launch.target, "settings": launch.settings},
-        }
-
-    def clean(self, infos: Iterable[EvaluatorInfo] | None) -> tuple[EvaluatorInfo, ...] | None:
-        """Return how evaluators were configured, redacted where that was asked for."""
-        if infos is None or self.redact is None:
-            return None if infos is None else tuple(infos)
-        redact = self.redact
-        return tuple(redact_info(info, redact) for info in infos)
-
-    def _command(self) -> tuple[str, ...]:
-        command = scrub_command()
-        return command if self.redact is None else tuple(map(self.redact, command))
 
     def _duplicate_ids(self) -> int:
         return getattr(self._plan.dataset, "duplicate_ids", 0)

@@ -39,9 +39,10 @@ from dokimos.experiment.item_scoring import (
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
 from dokimos.experiment.progress import Progress, make_progress
-from dokimos.experiment.record import Launch, RunRecord
+from dokimos.experiment.record import RunRecord
 from dokimos.experiment.redaction import redact_item
 from dokimos.experiment.reporters import Reporters
+from dokimos.experiment.run_description import Launch
 from dokimos.experiment.task import task_attribute
 from dokimos.experiment.task_calls import TaskCaller
 from dokimos.experiment.workers import abandon, wait_for_workers
@@ -172,12 +173,12 @@ class Runner:
         not_run = self._not_run()
         warnings = self._warnings(status, broken_by, not_run)
         result = ExperimentResult(
-            name=self._record.name,
-            description=self._record.description,
-            metadata={**self._record.metadata, **({NOT_RUN: not_run[:MOST_NAMED]} if not_run else {})},
+            name=self._record.about.name,
+            description=self._record.about.description,
+            metadata={**self._record.about.metadata, **({NOT_RUN: not_run[:MOST_NAMED]} if not_run else {})},
             runs=tuple(self._runs),
             provenance=provenance,
-            evaluators=self._record.clean(self._infos.values()) or (),
+            evaluators=self._record.about.clean(self._infos.values()) or (),
             status=status,
             warnings=warnings,
         )
@@ -234,7 +235,7 @@ class _Pass:
         seed, parallelism = runner._record.seed, runner.plan.parallelism
         enter_scope(runner._calls.scope(self.run_index, seed, parallelism=parallelism))
         runner._progress.start_pass(self.run_index, self.source.planned, self.tally)
-        handle = runner._reporters.start(runner._record.name, runner._record.metadata)
+        handle = runner._reporters.start(runner._record.about.name, runner._record.about.metadata)
         reported = ReportedStatus.FAILED
         try:
             status = await self._work()
