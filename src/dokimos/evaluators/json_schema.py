@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dokimos.core.jsonable import jsonable
 from dokimos.core.results import Score
@@ -36,7 +36,7 @@ class JsonSchema(Evaluator):
     """
 
     default_name = "JSON Schema"
-    requires = ("actual_output",)
+    requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 
     schema: Mapping[str, Any]
     """The schema, as a map."""

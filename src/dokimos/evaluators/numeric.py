@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from dokimos.core.means import place_between
 from dokimos.core.results import Score
@@ -37,7 +37,7 @@ class Numeric(Evaluator):
     """
 
     default_name = "Numeric"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     absolute_tolerance: float = 1e-6
     """The largest difference that passes."""

@@ -32,7 +32,7 @@ class Length(Evaluator):
     """
 
     default_name = "Length"
-    requires = ("actual_output",)
+    requires: ClassVar[tuple[str, ...]] = ("actual_output",)
     schema_extra: ClassVar[dict[str, Any]] = {"anyOf": [{"required": ["min"]}, {"required": ["max"]}]}
 
     min: int | None = None
@@ -77,7 +77,7 @@ class Latency(Evaluator):
     """
 
     default_name = "Latency"
-    requires = ("metrics",)
+    requires: ClassVar[tuple[str, ...]] = ("metrics",)
 
     max_ms: float
     """The longest time that passes, in milliseconds."""
@@ -111,7 +111,7 @@ class Cost(Evaluator):
     """
 
     default_name = "Cost"
-    requires = ("metrics",)
+    requires: ClassVar[tuple[str, ...]] = ("metrics",)
 
     max_usd: float
     """The highest cost that passes, in US dollars."""
@@ -142,7 +142,7 @@ class Tokens(Evaluator):
     """
 
     default_name = "Tokens"
-    requires = ("metrics",)
+    requires: ClassVar[tuple[str, ...]] = ("metrics",)
 
     max_tokens: int
     """The most tokens that pass."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
@@ -31,7 +31,7 @@ class SetMatch(Evaluator):
     """
 
     default_name = "Set Match"
-    requires = ("outputs.output", "expected_outputs.output")
+    requires: ClassVar[tuple[str, ...]] = ("outputs.output", "expected_outputs.output")
 
     output_key: str = OUTPUT
     """The key of the collection in the outputs."""

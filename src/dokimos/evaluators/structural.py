@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from dokimos.core.keys import OUTPUT
 from dokimos.core.results import Score
@@ -38,7 +38,7 @@ class StructuralMatch(Evaluator):
     """
 
     default_name = "Structural Match"
-    looks_for = ("outputs.output", "expected_outputs.output")
+    looks_for: ClassVar[tuple[str, ...]] = ("outputs.output", "expected_outputs.output")
 
     mode: Literal["strict", "lenient"] = "strict"
     """Whether extra fields and the order of arrays matter."""

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from dokimos.core.patterns import search_within_limit
 from dokimos.core.results import Score
@@ -33,7 +33,7 @@ class ExactMatch(Evaluator):
     """
 
     default_name = "Exact Match"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     threshold: float | None = 1.0
 
@@ -58,7 +58,7 @@ class Equality(Evaluator):
     """
 
     default_name = "Equality"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     ignore_case: bool = False
     """Ignore upper and lower case."""
@@ -97,7 +97,7 @@ class Regex(Evaluator):
     """
 
     default_name = "Regex Match"
-    requires = ("actual_output",)
+    requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 
     pattern: str
     """A regular expression in Python's syntax; `(?m)` and `(?s)` at its start work."""
@@ -159,7 +159,7 @@ class Contains(Evaluator):
     """
 
     default_name = "Contains"
-    requires = ("actual_output",)
+    requires: ClassVar[tuple[str, ...]] = ("actual_output",)
 
     values: str | Sequence[str]
     """The texts to look for."""
@@ -208,7 +208,7 @@ class Levenshtein(Evaluator):
     """
 
     default_name = "Levenshtein"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     ignore_case: bool = False
     """Ignore upper and lower case."""

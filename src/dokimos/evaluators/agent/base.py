@@ -71,7 +71,7 @@ class CallsEvaluator(Evaluator):
 class ExpectedCallsEvaluator(CallsEvaluator):
     """The base of the evaluators that compare the calls with those expected."""
 
-    requires = (f"outputs.{TOOL_CALLS}", f"expected_outputs.{TOOL_CALLS}")
+    requires: ClassVar[tuple[str, ...]] = (f"outputs.{TOOL_CALLS}", f"expected_outputs.{TOOL_CALLS}")
 
     expected_tool_calls_key: str = TOOL_CALLS
     """The key of the expected calls in the expected outputs."""

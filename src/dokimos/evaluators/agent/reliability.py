@@ -37,7 +37,7 @@ class ReliabilityEvaluator(Evaluator):
     shape: ClassVar[type]
     """What it replies: a bool for each of them."""
 
-    looks_for = (f"metadata.{TOOLS}",)
+    looks_for: ClassVar[tuple[str, ...]] = (f"metadata.{TOOLS}",)
 
     judge: Annotated[JudgeLike | None, AsGiven()] = field(
         default=None, metadata={"json_schema": {"type": ["string", "null"]}}

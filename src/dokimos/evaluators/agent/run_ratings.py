@@ -68,7 +68,7 @@ class PlanQuality(RatedRun):
         "without needless steps, and possible with the available tools (where they are shown)? Whether it "
         "was carried out does not count."
     )
-    levels = (
+    levels: ClassVar[tuple[str, str, str, str, str]] = (
         "would not lead to what was asked",
         "misses most of it, or cannot be carried out",
         "leaves out something important, or has steps in an order that does not work",
@@ -76,7 +76,7 @@ class PlanQuality(RatedRun):
         "complete, workable and no longer than needed",
     )
 
-    looks_for = (f"outputs.{PLAN}",)
+    looks_for: ClassVar[tuple[str, ...]] = (f"outputs.{PLAN}",)
 
     plan_key: str = PLAN
     """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
@@ -108,7 +108,7 @@ class PlanAdherence(RatedRun):
         "planned? A change that a failed or surprising result forces is no fault. Whether the plan is good "
         "does not count."
     )
-    levels = (
+    levels: ClassVar[tuple[str, str, str, str, str]] = (
         "did something else",
         "carried out little of the plan",
         "left out or added an important step",
@@ -116,8 +116,8 @@ class PlanAdherence(RatedRun):
         "carried out the plan",
     )
 
-    requires = ("input", f"outputs.{TOOL_CALLS}")
-    looks_for = (f"outputs.{PLAN}",)
+    requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
+    looks_for: ClassVar[tuple[str, ...]] = (f"outputs.{PLAN}",)
 
     plan_key: str = PLAN
     """The key of the plan in the actual outputs; without it, the reasoning steps are taken for the plan."""
@@ -150,7 +150,7 @@ class StepEfficiency(RatedRun):
         "reason, whose result is not used, or that a single other call would have made needless? Retrying "
         "after an error is no fault. Whether the result is right does not count."
     )
-    levels = (
+    levels: ClassVar[tuple[str, str, str, str, str]] = (
         "almost all steps are needless",
         "more needless steps than needed ones",
         "several needless steps",
@@ -158,7 +158,7 @@ class StepEfficiency(RatedRun):
         "every step was needed",
     )
 
-    requires = ("input", f"outputs.{TOOL_CALLS}")
+    requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
 
     tool_calls_key: str = TOOL_CALLS
     """The key of the calls in the actual outputs."""

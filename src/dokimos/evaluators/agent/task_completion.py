@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONSTRAINTS, INPUT, TASKS, TOOL_CALLS, input_of
@@ -51,7 +52,7 @@ class TaskCompletion(JudgedEvaluator):
         '1 of 1 task completed.'
     """
 
-    requires = ("input",)
+    requires: ClassVar[tuple[str, ...]] = ("input",)
 
     dialog_key: str = INPUT
     """The key of what the user said in the inputs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.keys import INPUT, TOOL_CALLS, input_of
@@ -49,7 +50,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
         0.0
     """
 
-    requires = ("input", f"outputs.{TOOL_CALLS}")
+    requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""

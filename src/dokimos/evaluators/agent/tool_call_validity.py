@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.jsonable import jsonable
@@ -51,7 +51,7 @@ class ToolCallValidity(CallsEvaluator):
         0.0
     """
 
-    looks_for = (f"metadata.{TOOLS}",)
+    looks_for: ClassVar[tuple[str, ...]] = (f"metadata.{TOOLS}",)
 
     tools: Sequence[Any] | None = field(default=None, metadata={"json_schema": TOOLS_SCHEMA})
     """The tools that the agent had, for every case, whatever a case says of its own: definitions, functions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.core.keys import INPUT, TOOL_CALLS, TOOLS, input_of
@@ -44,8 +44,8 @@ class ToolSelection(JudgedEvaluator):
         1.0
     """
 
-    requires = ("input", f"outputs.{TOOL_CALLS}")
-    looks_for = (f"metadata.{TOOLS}",)
+    requires: ClassVar[tuple[str, ...]] = ("input", f"outputs.{TOOL_CALLS}")
+    looks_for: ClassVar[tuple[str, ...]] = (f"metadata.{TOOLS}",)
 
     input_key: str = INPUT
     """The key of what the user said in the inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from dokimos.core.conversation import ConversationTrajectory, trajectory_from
 from dokimos.core.keys import BROKEN_OFF, END_REASON, TRAJECTORY
@@ -26,7 +26,7 @@ class ConversationEvaluator(JudgedEvaluator):
     without a call.
     """
 
-    requires = (f"outputs.{TRAJECTORY}",)
+    requires: ClassVar[tuple[str, ...]] = (f"outputs.{TRAJECTORY}",)
 
     trajectory_key: str = TRAJECTORY
     """The key of the conversation in the outputs: a trajectory, its JSON form or a list of messages."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from dokimos.core.conversation import ConversationTrajectory, Turn
 from dokimos.core.eval_result import require_one_score
@@ -63,7 +63,7 @@ class PerTurn(Evaluator):
     threshold: float | None = None
     """That of the turns' evaluator unless given."""
 
-    requires = (f"outputs.{TRAJECTORY}",)
+    requires: ClassVar[tuple[str, ...]] = (f"outputs.{TRAJECTORY}",)
 
     def __post_init__(self) -> None:
         inner = self._inner

@@ -139,7 +139,7 @@ class RoleAdherence(RepliesEvaluator):
     """
 
     default_name = "Role Adherence"
-    looks_for = ("metadata.role",)
+    looks_for: ClassVar[tuple[str, ...]] = ("metadata.role",)
     praise = "Keeping to the role"
     question = (
         "An assistant was given the role below. In its conversation, each message is one line and the "

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
@@ -71,7 +71,7 @@ class GEval(JudgedEvaluator):
     """
 
     default_name = "G-Eval"
-    requires = USUAL_PARTS
+    requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
 
     criteria: str = ""
     """What makes a good output. Needed unless there are steps."""

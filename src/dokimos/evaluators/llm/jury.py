@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import pstdev
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from dokimos.core.results import UNAVAILABLE, ErrorKind, Score, worst_kind
 from dokimos.core.test_case import EvalTestCase
@@ -90,7 +90,7 @@ class Jury(Evaluator):
 
     deterministic = False
 
-    looks_for = ("input", "actual_output")
+    looks_for: ClassVar[tuple[str, ...]] = ("input", "actual_output")
 
     judges: Annotated[Sequence[JudgeLike], AsGiven()] = field(
         metadata={"json_schema": {"type": "array", "items": {"type": "string"}, "minItems": 1}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -37,7 +38,7 @@ class LLMJudge(JudgedEvaluator):
     """
 
     default_name = "LLM Judge"
-    requires = USUAL_PARTS
+    requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
 
     criteria: str
     """What makes a good output; say what to look at and what to ignore."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -49,8 +49,8 @@ class Pairwise(JudgedEvaluator):
     """
 
     default_name = "Pairwise"
-    requires = USUAL_PARTS
-    looks_for = ("metadata.baselineOutput",)
+    requires: ClassVar[tuple[str, ...]] = USUAL_PARTS
+    looks_for: ClassVar[tuple[str, ...]] = ("metadata.baselineOutput",)
 
     criteria: str = DEFAULT_CRITERIA
     """What makes an answer the better one."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from dokimos.core.extras import require
 from dokimos.core.results import Score
@@ -33,8 +33,8 @@ class Bleu(Evaluator):
     """
 
     default_name = "BLEU"
-    requires = ("actual_output", "expected_output")
-    extra = "nlp"
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
+    extra: ClassVar[str | None] = "nlp"
 
     lowercase: bool = False
     """Ignore upper and lower case."""
@@ -73,8 +73,8 @@ class Chrf(Evaluator):
     """
 
     default_name = "chrF"
-    requires = ("actual_output", "expected_output")
-    extra = "nlp"
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
+    extra: ClassVar[str | None] = "nlp"
 
     word_order: int = 0
     """Longest n-grams of words that count too; 2 makes it chrF++."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -33,7 +33,7 @@ class EmbeddingSimilarity(Evaluator):
     """
 
     default_name = "Embedding Similarity"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     is_async = True
     deterministic = False
 

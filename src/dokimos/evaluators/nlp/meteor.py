@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.extras import require
 from dokimos.core.results import Score
@@ -40,8 +40,8 @@ class Meteor(Evaluator):
     """
 
     default_name = "METEOR"
-    requires = ("actual_output", "expected_output")
-    extra = "nlp"
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
+    extra: ClassVar[str | None] = "nlp"
 
     synonyms: bool = True
     """Whether WordNet synonyms match; without them no data is needed."""

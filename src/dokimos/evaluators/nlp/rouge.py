@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from dokimos.core.extras import require
 from dokimos.core.quick_init import quick_maker
@@ -54,7 +54,7 @@ class Rouge(Evaluator):
     """
 
     default_name = "ROUGE-L"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     variant: RougeVariant = "rougeL"
     """What is counted: words, word pairs or the longest common subsequence."""

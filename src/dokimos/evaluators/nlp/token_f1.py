@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import Score
@@ -39,7 +39,7 @@ class TokenF1(Evaluator):
     """
 
     default_name = "F1 Score"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
 
     drop_articles: bool = True
     """Whether "a", "an" and "the" are left out; turn it off for other languages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -29,7 +30,7 @@ class WordErrorRate(Evaluator):
     """
 
     default_name = "WER"
-    requires = ("actual_output", "expected_output")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "expected_output")
     lower_is_better = True
 
     ignore_case: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -29,7 +30,7 @@ class AnswerRelevancy(RagEvaluator):
     """
 
     default_name = "Answer Relevancy"
-    requires = ("input", "actual_output")
+    requires: ClassVar[tuple[str, ...]] = ("input", "actual_output")
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)

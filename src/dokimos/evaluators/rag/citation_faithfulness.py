@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.contexts import Chunk
 from dokimos.core.results import Score
@@ -52,7 +52,7 @@ class CitationFaithfulness(ContextEvaluator):
     """
 
     default_name = "Citation Faithfulness"
-    requires = ("actual_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
 
     require_citations: bool = False
     """Count sentences without a citation as not supported."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -37,7 +38,7 @@ class ContextSufficiency(RetrieverEvaluator):
     """
 
     default_name = "Context Sufficiency"
-    requires = ("input", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("input", "contexts")
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)

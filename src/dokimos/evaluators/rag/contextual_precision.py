@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
@@ -33,7 +34,7 @@ class ContextualPrecision(RetrieverEvaluator):
     """
 
     default_name = "Contextual Precision"
-    requires = ("input", "expected_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("input", "expected_output", "contexts")
 
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -34,7 +35,7 @@ class ContextualRecall(RetrieverEvaluator):
     """
 
     default_name = "Contextual Recall"
-    requires = ("expected_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("expected_output", "contexts")
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
         chunks = self.contexts(case)

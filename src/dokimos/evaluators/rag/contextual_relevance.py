@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
@@ -62,7 +62,7 @@ class ContextualRelevance(RetrieverEvaluator):
     """
 
     default_name = "ContextualRelevance"
-    requires = ("input", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("input", "contexts")
 
     strict_mode: bool = False
     """Demand a score of 1, whatever the threshold."""

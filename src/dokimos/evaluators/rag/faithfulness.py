@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -42,7 +42,7 @@ class Faithfulness(ContextEvaluator):
     """
 
     default_name = "Faithfulness"
-    requires = ("actual_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
 
     window: int = WINDOW
     """Characters of context in one call; more context takes more calls."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -47,7 +48,7 @@ class Hallucination(ContextEvaluator):
     """
 
     default_name = "Hallucination"
-    requires = ("actual_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("actual_output", "contexts")
     lower_is_better = True
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -66,7 +66,7 @@ class NoiseSensitivity(RetrieverEvaluator):
     """
 
     default_name = "Noise Sensitivity"
-    requires = ("input", "actual_output", "expected_output", "contexts")
+    requires: ClassVar[tuple[str, ...]] = ("input", "actual_output", "expected_output", "contexts")
     lower_is_better = True
 
     noise: Literal["any", "relevant", "irrelevant"] = "any"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Awaitable, Coroutine, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from dokimos.core.contexts import OF_RANKINGS, items_of
 from dokimos.core.keys import RELEVANT, RETRIEVED
@@ -63,7 +63,7 @@ class Findings:
 class RetrievalEvaluator(Evaluator):
     """The base of the retrieval metrics: reads the items and matches them; a metric only computes."""
 
-    requires = (RETRIEVED, RELEVANT)
+    requires: ClassVar[tuple[str, ...]] = (RETRIEVED, RELEVANT)
 
     contexts_key: str | None = None
     """The key of the retrieved items, best first, in the outputs, the metadata or the inputs, where it is not
