@@ -51,8 +51,19 @@ COMMON_FIELDS: Final = (
 )
 
 
+class _Traits:
+    """What the runner has to know of an evaluator; no setting, so outside the dataclass."""
+
+    blocking: bool = False
+    is_async: bool = False
+    gives_several: bool = False
+    """Whether `score` may return several scores; evaluators that users write may."""
+    gets_copies: bool = False
+    """Whether `score` calls users' code, which gets a case of its own: it may change what it is given."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
+class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     """Scores a case in 0..1, or in the `score_range` that its class declares, such as `score_range = (1, 5)`.
 
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
@@ -106,15 +117,9 @@ class Evaluator(DefaultsToAny, Generic[In_contra, Out_contra]):
     score_range = USUAL_RANGE
     """The lowest and the highest score; thresholds are on the same scale."""
     deterministic = True
-    blocking = False
     serial = False
-    is_async = False
     is_bounded = True
     """Whether the run's time limit for evaluators is for the whole of it, and not for its parts."""
-    gives_several = False
-    """Whether `score` may return several scores; evaluators that users write may."""
-    gets_copies = False
-    """Whether `score` calls users' code, which gets a case of its own: it may change what it is given."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
