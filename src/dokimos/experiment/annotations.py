@@ -14,7 +14,7 @@ _MOST_DEPTH: Final = 20
 
 
 def annotation_names(
-    annotation: Any, target: type, names: frozenset[str], namespace: Mapping[str, Any]
+    annotation: object, target: type, names: frozenset[str], namespace: Mapping[str, Any]
 ) -> bool:
     """Say whether an annotation is `target` or a subclass of it, alone, generic, annotated or in a union.
 
@@ -33,7 +33,7 @@ class _Search:
         self._names = names
         self._namespace = namespace
 
-    def matches(self, annotation: Any, depth: int) -> bool:
+    def matches(self, annotation: object, depth: int) -> bool:
         if depth > _MOST_DEPTH:
             return False
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", None)
@@ -86,7 +86,7 @@ class _Search:
         return any(self.matches(ast.unparse(part), depth + 1) for part in parts)
 
 
-def _parts(annotation: Any) -> tuple[Any, ...]:
+def _parts(annotation: object) -> tuple[Any, ...]:
     """Return the types that a special form stands for: of `Annotated[T, ...]` and `Final[T]` that is T."""
     origin = typing.get_origin(annotation)
     if origin in _UNIONS:

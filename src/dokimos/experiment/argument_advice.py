@@ -19,7 +19,7 @@ _SUBSCRIPT: Final = ("indices must be integers", "is not subscriptable", "object
 
 
 def argument_advice(
-    error: BaseException, task: Any, arguments: TaskArguments, example: Example
+    error: BaseException, task: object, arguments: TaskArguments, example: Example
 ) -> str | None:
     """Say what the task was called with, and how to change that, where its error looks like a wrong guess.
 
@@ -37,7 +37,7 @@ def argument_advice(
     return None
 
 
-def _advice_on_return(task: Any) -> str | None:
+def _advice_on_return(task: object) -> str | None:
     """Ask whether the task's function lacks a return, None where its place is not known."""
     inner = unwrap(task)
     function = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", None)  # noqa: B004
@@ -48,7 +48,7 @@ def _advice_on_return(task: Any) -> str | None:
     return f"Does {code.co_name} ({place}) lack a return?"
 
 
-def _advice_on_example(error: BaseException, task: Any) -> str | None:
+def _advice_on_example(error: BaseException, task: object) -> str | None:
     used = isinstance(error, AttributeError) and isinstance(error.obj, Example)
     if not used and not _is_type_error_of(error, "Example"):
         return None
@@ -58,7 +58,9 @@ def _advice_on_example(error: BaseException, task: Any) -> str | None:
     )
 
 
-def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, value: Any) -> str | None:
+def _advice_on_value(
+    error: BaseException, task: object, arguments: TaskArguments, value: object
+) -> str | None:
     kind = type(value).__name__
     as_example = isinstance(error, AttributeError) and error.obj is value and error.name in _OF_EXAMPLES
     as_mapping = isinstance(error, TypeError) and any(sign in plain_message(error) for sign in _SUBSCRIPT)
@@ -70,7 +72,7 @@ def _advice_on_value(error: BaseException, task: Any, arguments: TaskArguments, 
     )
 
 
-def _advice_on_mapping(error: BaseException, task: Any, inputs: Mapping[str, Any]) -> str | None:
+def _advice_on_mapping(error: BaseException, task: object, inputs: Mapping[str, Any]) -> str | None:
     used = isinstance(error, AttributeError) and error.obj is inputs
     if not used and not _is_type_error_of(error, type(inputs).__name__):
         return None

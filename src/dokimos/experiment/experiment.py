@@ -272,7 +272,7 @@ def _as_dataset(dataset: Any) -> Dataset | DatasetStream:
     return cast("Dataset | DatasetStream", dataset)
 
 
-def _describe_argument(given: Any) -> str:
+def _describe_argument(given: object) -> str:
     """Return what somebody gave for the data; of a function also the order of the arguments."""
     if not callable(given):
         return type(given).__name__
@@ -280,7 +280,7 @@ def _describe_argument(given: Any) -> str:
     return f"{name}, which can be called; the order is evaluate(dataset, task, evaluators)"
 
 
-def _as_task(task: Any) -> Task:
+def _as_task(task: object) -> Task:
     if task is None:
         raise ConfigurationError("An experiment needs a task: a function that answers an input.")
     if not callable(task):
@@ -288,7 +288,7 @@ def _as_task(task: Any) -> Task:
     return cast("Task", task)
 
 
-def _as_evaluators(evaluators: Any) -> EvaluatorSource:
+def _as_evaluators(evaluators: object) -> EvaluatorSource:
     if isinstance(evaluators, str):
         raise ConfigurationError(f"{evaluators!r:.80} is not an evaluator{evaluator_instead(evaluators)}.")
     if looks_like_evaluator(evaluators):
@@ -306,7 +306,7 @@ def _as_evaluators(evaluators: Any) -> EvaluatorSource:
     return chosen
 
 
-def looks_like_evaluator(thing: Any) -> bool:
+def looks_like_evaluator(thing: object) -> bool:
     """Say whether something stands where several should, or a function that chooses some."""
     if isinstance(thing, type):
         return issubclass(thing, Evaluator) or hasattr(thing, "evaluate") or hasattr(thing, "score")
@@ -341,7 +341,7 @@ def _as_reporters(reporters: Any) -> tuple[Reporter, ...]:
     return given
 
 
-def _as_prices(prices: Any) -> PriceTable | None:
+def _as_prices(prices: object) -> PriceTable | None:
     if prices is not None and not callable(prices):
         raise ConfigurationError(
             "prices must be a function of model, tokens in and tokens out that returns US dollars or None, "
@@ -350,7 +350,7 @@ def _as_prices(prices: Any) -> PriceTable | None:
     return cast("PriceTable | None", prices)
 
 
-def _as_options(options: Any) -> RunOptions:
+def _as_options(options: object) -> RunOptions:
     if options is None:
         return RunOptions()
     if not isinstance(options, RunOptions):

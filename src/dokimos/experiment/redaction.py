@@ -42,7 +42,7 @@ class Redaction:
         return [f"redact {self._problem}; such texts were replaced by {REDACTED!r}."]
 
 
-def redact_value(value: Any, redact: Redact) -> Any:
+def redact_value(value: object, redact: Redact) -> Any:
     """Return the JSON form of a value with every string in it redacted; keys stay."""
     if isinstance(value, str):
         return redact(value)

@@ -55,7 +55,7 @@ class Reporters:
             for index, (count, first) in self._problems.items()
         ]
 
-    def _call_safely(self, index: int, method: str, *arguments: Any) -> Any:
+    def _call_safely(self, index: int, method: str, *arguments: object) -> Any:
         try:
             outcome = getattr(self._reporters[index], method)(*arguments)
             return _check_handle(outcome) if method == "start_run" else outcome
@@ -65,7 +65,7 @@ class Reporters:
             return None
 
 
-def _check_handle(handle: Any) -> RunHandle:
+def _check_handle(handle: object) -> RunHandle:
     if not isinstance(handle, RunHandle):
         raise ReporterError(f"start_run() must return a RunHandle, not {type(handle).__name__}")
     return handle

@@ -130,7 +130,7 @@ class Journal:
         self._write(compact_json({"t": "void", "names": sorted(names)}) + "\n")
         self._sync()
 
-    def close(self, **outcome: Any) -> None:
+    def close(self, **outcome: object) -> None:
         """Record how the run ended, sync and give the run free."""
         self._write(compact_json({"t": "done", **jsonable(outcome)}) + "\n")
         self._closing.set()

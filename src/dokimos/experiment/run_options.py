@@ -180,7 +180,7 @@ def _check_max_errors(limit: int | float | None) -> None:
         raise ConfigurationError(f"max_errors must be 0 or more, not {limit!r}.")
 
 
-def _check_shard(shard: Any) -> None:
+def _check_shard(shard: object) -> None:
     pair: tuple[Any, ...] = tuple(shard) if isinstance(shard, tuple | list) else ()
     if len(pair) != 2 or not all(map(is_count, pair)) or not 1 <= pair[0] <= pair[1]:
         raise ConfigurationError(f"shard must be (i, n) with 1 <= i <= n, not {shard!r}.")

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from dokimos.experiment.task import unwrap
 
@@ -77,7 +77,7 @@ def python_version() -> str:
     return platform.python_version()
 
 
-def source_hash(thing: Any) -> str | None:
+def source_hash(thing: object) -> str | None:
     """Return a hash of the source of a function or class, None where it has none."""
     target = unwrap(thing) if callable(thing) else type(thing)
     if not (inspect.isroutine(target) or inspect.isclass(target)):

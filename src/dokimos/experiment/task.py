@@ -120,7 +120,7 @@ def unwrap(task: Any) -> Any:
         return task
 
 
-def _is_async(task: Any) -> bool:
+def _is_async(task: object) -> bool:
     inner = task
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -151,7 +151,7 @@ def _call_measured(
     return returned(_normalize_output(value, None, start=start))
 
 
-async def _finish(value: Any, start: float) -> TaskResult:
+async def _finish(value: object, start: float) -> TaskResult:
     first_chunk_ms = None
     if type(value) is CoroutineType:
         value = await value
@@ -162,7 +162,7 @@ async def _finish(value: Any, start: float) -> TaskResult:
     return _normalize_output(value, first_chunk_ms, start=start)
 
 
-def _normalize_output(value: Any, first_chunk_ms: float | None, *, start: float) -> TaskResult:
+def _normalize_output(value: object, first_chunk_ms: float | None, *, start: float) -> TaskResult:
     elapsed_ms = (time.perf_counter() - start) * 1000
     if type(value) is str:
         outputs: Mapping[str, Any] = {OUTPUT: value}
@@ -179,7 +179,7 @@ def _normalize_output(value: Any, first_chunk_ms: float | None, *, start: float)
     return TaskResult(outputs, known, error=error, error_detail=detail)
 
 
-def _to_result(value: Any) -> TaskResult:
+def _to_result(value: object) -> TaskResult:
     if isinstance(value, TaskResult):
         if not isinstance(value.outputs, Mapping):
             raise TypeError(f"TaskResult.outputs must be a mapping, not {type(value.outputs).__name__}")
@@ -231,7 +231,7 @@ async def _closing(chunks: AsyncIterator[Any]) -> AsyncIterator[None]:
             await close()
 
 
-def _text_chunk(chunk: Any) -> str:
+def _text_chunk(chunk: object) -> str:
     if not isinstance(chunk, str):
         raise TypeError(f"a streamed output must consist of text, not of {type(chunk).__name__}")
     return chunk

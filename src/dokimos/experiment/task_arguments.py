@@ -259,7 +259,7 @@ def _format_signature(task: Callable[..., Any], parameters: Parameters) -> str:
     return f"{name}({', '.join(parameters.names)})"
 
 
-def format_header(task: Any, parameters: str) -> str:
+def format_header(task: object, parameters: str) -> str:
     """Return the head of a task's function as it would be written with other parameters."""
     inner = unwrap(task)
     name = getattr(inner, "__name__", None)

@@ -112,7 +112,7 @@ def keyword_of(parameter: Parameter | None) -> str | None:
     return parameter.name if parameter is not None and parameter.kind is Parameter.KEYWORD_ONLY else None
 
 
-def _parameters(task: Any, signature: inspect.Signature) -> Parameters:
+def _parameters(task: object, signature: inspect.Signature) -> Parameters:
     bound = _find_bound_names(task)
     parameters = signature.parameters.values()
     kinds = {parameter.kind for parameter in parameters}
@@ -147,7 +147,7 @@ def _takes_anything(signature: inspect.Signature) -> bool:
     return all(parameter.default is not Parameter.empty for parameter in own)
 
 
-def _find_inner_callable(task: Any) -> Any:
+def _find_inner_callable(task: object) -> Any:
     """Return the callable one layer inside a wrapper, None for what wraps nothing."""
     if isinstance(task, functools.partial):
         inner = _find_inner_callable(task.func)
@@ -164,7 +164,7 @@ def _find_inner_callable(task: Any) -> Any:
     return None
 
 
-def _find_bound_names(task: Any) -> frozenset[str]:
+def _find_bound_names(task: object) -> frozenset[str]:
     names: frozenset[str] = frozenset()
     while isinstance(task, functools.partial):
         names |= task.keywords.keys()
@@ -172,7 +172,7 @@ def _find_bound_names(task: Any) -> frozenset[str]:
     return names
 
 
-def _namespace(task: Any) -> Mapping[str, Any]:
+def _namespace(task: object) -> Mapping[str, Any]:
     """Return the globals of the module in which a callable's parameters are written."""
     while isinstance(task, functools.partial):
         task = task.func

@@ -61,7 +61,7 @@ class AnthropicMessages(HttpJudge):
             **_shape(request.schema, request.mode),
         }
 
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         if not isinstance(part(data, "content"), list):
             raise no_answer_in(data, self.label)
         content = parts(data, "content")
@@ -72,7 +72,7 @@ class AnthropicMessages(HttpJudge):
             _FINISH.get(str(part(data, "stop_reason")), "stop"),
         )
 
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         return _tokens(part(data, "usage"))
 
 
@@ -85,7 +85,7 @@ def _shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any]:
     return {"output_config": {"format": {"type": "json_schema", "schema": without_bounds(schema)}}}
 
 
-def _tokens(usage: Any) -> TokenCounts:
+def _tokens(usage: object) -> TokenCounts:
     """Add up what was read: the protocol counts cached tokens apart."""
     cached = count(part(usage, "cache_read_input_tokens"))
     read = [count(part(usage, "input_tokens")), cached, count(part(usage, "cache_creation_input_tokens"))]

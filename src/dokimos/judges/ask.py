@@ -157,7 +157,7 @@ def _softness(error: BaseException) -> int:
 
 
 @cache
-def _schema_instruction(shape: Any) -> str:
+def _schema_instruction(shape: object) -> str:
     return f"Reply with one JSON object only, valid under this JSON Schema:\n{json.dumps(schema_of(shape))}"
 
 

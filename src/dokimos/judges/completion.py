@@ -30,12 +30,12 @@ class Completion(NamedTuple):
     logprobs: tuple[TokenLogprob, ...] | None = None
 
 
-def count(value: Any) -> int | None:
+def count(value: object) -> int | None:
     """Return a number of tokens, None for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def part(tree: Any, *keys: str) -> Any:
+def part(tree: object, *keys: str) -> Any:
     """Return what is under a path of keys in JSON, None where it leads nowhere."""
     for key in keys:
         if type(tree) is not dict:
@@ -44,7 +44,7 @@ def part(tree: Any, *keys: str) -> Any:
     return tree
 
 
-def parts(tree: Any, *keys: str) -> list[Mapping[str, Any]]:
+def parts(tree: object, *keys: str) -> list[Mapping[str, Any]]:
     """Return the objects in the list under a path of keys in JSON."""
     found = part(tree, *keys)
     return [each for each in found if type(each) is dict] if type(found) is list else []

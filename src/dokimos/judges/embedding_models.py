@@ -87,7 +87,7 @@ class HttpEmbedder:
             return path.replace("/api/chat", "/api/embed")
         return path.replace("/chat/completions", "/embeddings")
 
-    def _vectors(self, data: Any) -> list[Any]:
+    def _vectors(self, data: object) -> list[Any]:
         if self._is_ollama:
             found = part(data, "embeddings")
         else:
@@ -103,7 +103,7 @@ class HttpEmbedder:
             )
         return found
 
-    def _tokens(self, data: Any) -> TokenCounts:
+    def _tokens(self, data: object) -> TokenCounts:
         if self._is_ollama:
             return TokenCounts(count(part(data, "prompt_eval_count")), 0)
         return TokenCounts(count(part(data, "usage", "prompt_tokens")), 0)

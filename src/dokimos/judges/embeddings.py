@@ -227,7 +227,7 @@ class _Calls:
         check_metrics(answer.metrics, self._embedder)
         return answer
 
-    def _validate_vectors(self, given: Any, count: int) -> list[Vector]:
+    def _validate_vectors(self, given: object, count: int) -> list[Vector]:
         if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
             raise JudgeReplyError(f"{self._identity} gave {type(given).__name__}, not a list of vectors.")
         vectors = [self._validate_vector(vector) for vector in given]

@@ -40,12 +40,14 @@ EXAMPLES: Final = "'openai:gpt-5-mini', 'anthropic:claude-sonnet-5' or 'http://l
 
 
 @overload
-def judge(name: str, *, cassette: None = None, mode: CassetteMode = "auto", **settings: Any) -> HttpJudge: ...
+def judge(
+    name: str, *, cassette: None = None, mode: CassetteMode = "auto", **settings: object
+) -> HttpJudge: ...
 
 
 @overload
 def judge(
-    name: str, *, cassette: str | Path, mode: CassetteMode = "auto", **settings: Any
+    name: str, *, cassette: str | Path, mode: CassetteMode = "auto", **settings: object
 ) -> CassetteJudge: ...
 
 

@@ -85,7 +85,7 @@ class Gemini(HttpJudge):
             **tool,
         }
 
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         candidates = parts(data, "candidates")
         if not candidates:
             if part(data, "promptFeedback", "blockReason"):
@@ -104,7 +104,7 @@ class Gemini(HttpJudge):
             _logprobs(part(candidate, "logprobsResult")),
         )
 
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         usage = part(data, "usageMetadata")
         thoughts = count(part(usage, "thoughtsTokenCount"))
         written = count(part(usage, "candidatesTokenCount"))
@@ -132,7 +132,7 @@ def _tool(schema: JsonSchemaDict) -> dict[str, Any]:
     }
 
 
-def _logprobs(result: Any) -> tuple[TokenLogprob, ...] | None:
+def _logprobs(result: object) -> tuple[TokenLogprob, ...] | None:
     """Read token probabilities: the chosen tokens, and the likely ones from a list beside them."""
     chosen = parts(result, "chosenCandidates")
     tops = [parts(place, "candidates") for place in parts(result, "topCandidates")]

@@ -20,7 +20,7 @@ _PLAIN: Final = str | int | float | bool | bytes | None
 _identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
-def identity_of(judge: Any) -> str:
+def identity_of(judge: object) -> str:
     """Return the judge's own `identity`; else its class or function, and a hash of what it holds.
 
     What it holds is looked at when it is first seen: a judge that counts its calls stays the same one. Values
@@ -38,7 +38,7 @@ def identity_of(judge: Any) -> str:
     return identity
 
 
-def _identity(thing: Any, depth: int) -> str:
+def _identity(thing: object, depth: int) -> str:
     own = getattr(thing, "identity", None)
     if isinstance(own, str):
         return own
@@ -46,7 +46,7 @@ def _identity(thing: Any, depth: int) -> str:
     return _object_identity(thing, depth) if code is None else _function_identity(thing, code, depth)
 
 
-def _function_identity(function: Any, code: CodeType, depth: int) -> str:
+def _function_identity(function: object, code: CodeType, depth: int) -> str:
     """Module and name, and a hash of what tells functions of one name apart: constants, defaults, closure."""
     inner = _unwrap(function)
     parts = [
@@ -61,7 +61,7 @@ def _function_identity(function: Any, code: CodeType, depth: int) -> str:
     return f"{inner.__module__}:{inner.__qualname__}#{_short_hash(parts)}{bound}"
 
 
-def _object_identity(thing: Any, depth: int) -> str:
+def _object_identity(thing: object, depth: int) -> str:
     """Class and a hash of the values that the object was made with."""
     kind = type(thing)
     if isinstance(thing, functools.partial):
@@ -73,7 +73,7 @@ def _object_identity(thing: Any, depth: int) -> str:
     return f"{kind.__module__}:{kind.__qualname__}" + (f"#{_short_hash(parts)}" if parts else "")
 
 
-def _stable_form(value: Any, depth: int) -> str:
+def _stable_form(value: object, depth: int) -> str:
     """Return a value in a form that is the same in every process."""
     if isinstance(value, _PLAIN):
         return repr(value)

@@ -40,11 +40,11 @@ class JudgedText:
         """Whether it has a tag such as `</think>`, so that a judge may quote it."""
         return any(map(closes_reasoning, self.texts))
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Say whether a value stands in the text."""
         return self._values is not None and _exact(value) in self._values
 
-    def resembles(self, value: Any) -> bool:
+    def resembles(self, value: object) -> bool:
         """Say whether a value may be quoted from the text though it is not in it to the letter.
 
         So it is where only spelling and punctuation differ, and where members are missing: to quote a verdict
@@ -95,7 +95,7 @@ def _exact(value: Any) -> Canonical:
     return value if value is None or isinstance(value, str) else _float(value)
 
 
-def _loose(value: Any) -> Canonical:
+def _loose(value: object) -> Canonical:
     """Return a value so that it equals others that say the same; empty members of objects are left out."""
     if isinstance(value, dict):
         members = ((str(key).casefold(), _loose(each)) for key, each in value.items())
@@ -133,7 +133,7 @@ def _values_in(text: str, depth: int) -> Iterator[Any]:
             yield from _parts_of(value, depth)
 
 
-def _parts_of(value: Any, depth: int) -> Iterator[Any]:
+def _parts_of(value: object, depth: int) -> Iterator[Any]:
     if isinstance(value, dict | list):
         yield value
         parts: Iterable[Any] = value.values() if isinstance(value, dict) else value

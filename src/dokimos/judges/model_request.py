@@ -30,7 +30,7 @@ def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
     return [user] if request.system is None else [{"role": "system", "content": request.system}, user]
 
 
-def omit_none(**settings: Any) -> dict[str, Any]:
+def omit_none(**settings: object) -> dict[str, Any]:
     """Return the settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}
 

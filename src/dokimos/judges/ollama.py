@@ -56,7 +56,7 @@ class OllamaNative(HttpJudge):
             **omit_none(format=shape and ("json" if request.mode is Mode.JSON else shape)),
         }
 
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         content = part(data, "message", "content")
         if not isinstance(content, str):
             raise no_answer_in(data, self.label)
@@ -66,7 +66,7 @@ class OllamaNative(HttpJudge):
             token_logprobs(parts(data, "logprobs")),
         )
 
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         return TokenCounts(
             tokens_in=count(part(data, "prompt_eval_count")), tokens_out=count(part(data, "eval_count"))
         )

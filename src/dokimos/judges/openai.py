@@ -63,7 +63,7 @@ class ChatCompletions(HttpJudge):
         shape = _chat_shape(request.schema, request.mode)
         return {"model": self.model, "messages": chat_messages(request), **request.settings, **shape}
 
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         choices = parts(data, "choices")
         message = choices[0].get("message") if choices else None
         if type(message) is not dict:
@@ -78,7 +78,7 @@ class ChatCompletions(HttpJudge):
             token_logprobs(parts(likely, "content")) if likely else None,
         )
 
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         return _tokens(part(data, "usage"), "prompt_tokens", "completion_tokens")
 
 
@@ -170,7 +170,7 @@ class OpenAIResponses(HttpJudge):
             **_responses_shape(request.schema, request.mode),
         }
 
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         output = parts(data, "output")
         if not output and part(data, "status") not in ("incomplete", "completed"):
             raise no_answer_in(data, self.label)
@@ -185,11 +185,11 @@ class OpenAIResponses(HttpJudge):
             token_logprobs(entry for each in written for entry in parts(each, "logprobs")),
         )
 
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         return _tokens(part(data, "usage"), "input_tokens", "output_tokens")
 
 
-def no_answer_in(data: Any, label: str) -> JudgeReplyError:
+def no_answer_in(data: object, label: str) -> JudgeReplyError:
     """Return the error for a reply of another shape than the protocol's."""
     shown = shorten(json.dumps(data, ensure_ascii=False), 200)
     return JudgeReplyError(f"{label}: the server's reply holds no answer: {shown}")
@@ -220,7 +220,7 @@ def _responses_shape(schema: JsonSchemaDict | None, mode: Mode) -> dict[str, Any
     return {"text": {"format": named}}
 
 
-def _plain(content: Any) -> str:
+def _plain(content: object) -> str:
     """Return the text of a message's content, which some servers give in pieces and some as an object."""
     if type(content) is str:
         return content
@@ -231,7 +231,7 @@ def _plain(content: Any) -> str:
     return ""
 
 
-def _tokens(usage: Any, read: str, written: str) -> TokenCounts:
+def _tokens(usage: object, read: str, written: str) -> TokenCounts:
     """Read the usage of either protocol: they differ in what they call the tokens read and written."""
     return TokenCounts(
         tokens_in=count(part(usage, read)),
@@ -245,7 +245,7 @@ def _of_type(kind: str, entries: Iterable[Mapping[str, Any]]) -> list[Mapping[st
     return [entry for entry in entries if entry.get("type") == kind]
 
 
-def _responses_finish(data: Any) -> Finish:
+def _responses_finish(data: object) -> Finish:
     if part(data, "status") != "incomplete":
         return "stop"
     return "filter" if part(data, "incomplete_details", "reason") == "content_filter" else "length"

@@ -91,7 +91,7 @@ class FunctionJudge:
         return as_reply(await called(self.function, prompt), self)
 
 
-def as_reply(answer: Any, judge: Any) -> JudgeReply:
+def as_reply(answer: object, judge: object) -> JudgeReply:
     """Return a judge's answer, text or `JudgeReply`, as a reply. Raises `JudgeError` for anything else."""
     if isinstance(answer, str):
         return JudgeReply(answer)
@@ -102,7 +102,7 @@ def as_reply(answer: Any, judge: Any) -> JudgeReply:
     return answer
 
 
-def check_metrics(metrics: Any, model: Any) -> None:
+def check_metrics(metrics: object, model: object) -> None:
     """Raise `JudgeError` unless these are `CallMetrics` or None, before anyone counts with them."""
     if metrics is not None and not isinstance(metrics, CallMetrics):
         raise JudgeError(

@@ -364,11 +364,11 @@ class HttpJudge(ABC):
         """Return the request."""
 
     @abstractmethod
-    def read(self, data: Any) -> Completion:
+    def read(self, data: object) -> Completion:
         """Read the reply. Raises `JudgeReplyError` where it is none."""
 
     @abstractmethod
-    def tokens(self, data: Any) -> TokenCounts:
+    def tokens(self, data: object) -> TokenCounts:
         """Read what the reply cost, also where it is of no use."""
 
 

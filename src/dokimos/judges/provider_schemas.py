@@ -34,7 +34,7 @@ def without_bounds(schema: JsonSchemaDict) -> dict[str, Any]:
     return found
 
 
-def _without_bounds_inside(value: Any) -> Any:
+def _without_bounds_inside(value: object) -> Any:
     if isinstance(value, list):
         return [_without_bounds_inside(each) for each in value]
     return without_bounds(value) if isinstance(value, dict) else value

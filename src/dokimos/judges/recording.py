@@ -157,7 +157,7 @@ def _redact_text(text: str, clean: Redactor) -> str:
     return _encoded(_redact_strings(tree, clean))
 
 
-def _redact_strings(tree: Any, clean: Redactor) -> Any:
+def _redact_strings(tree: object, clean: Redactor) -> Any:
     if isinstance(tree, str):
         return clean(tree)
     if isinstance(tree, list):

@@ -109,7 +109,7 @@ def _verdict_in(answer: Any) -> Any:
     return _without_reasons(asdict(answer))
 
 
-def _without_reasons(tree: Any) -> Any:
+def _without_reasons(tree: object) -> Any:
     if isinstance(tree, dict):
         return {key: _without_reasons(value) for key, value in tree.items() if key != REASON}
     return [_without_reasons(element) for element in tree] if isinstance(tree, list) else tree
@@ -216,7 +216,7 @@ class _Form(Generic[T]):
             return False
         return any(isinstance(each, str) or self._mentions(each) for each in value)
 
-    def _mentions(self, value: Any) -> bool:
+    def _mentions(self, value: object) -> bool:
         if isinstance(value, dict):
             return any(
                 str(key).casefold() in self._keys.names or self._mentions(each) for key, each in value.items()
@@ -229,7 +229,7 @@ class _Form(Generic[T]):
             return {fields(self._shape)[0].name: value}
         return value
 
-    def _validate(self, value: Any) -> T:
+    def _validate(self, value: object) -> T:
         adapter = adapter_of(self._shape)
         try:
             answer: T = adapter.validate_python(value)
@@ -252,7 +252,7 @@ class _Keys:
 
 
 @cache
-def _keys_of(shape: Any) -> _Keys:
+def _keys_of(shape: object) -> _Keys:
     schema = schema_of(shape)
     names = frozenset(_property_names(schema))
     either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
@@ -266,7 +266,7 @@ def _keys_of(shape: Any) -> _Keys:
     )
 
 
-def _property_names(schema: Any) -> Iterator[str]:
+def _property_names(schema: object) -> Iterator[str]:
     if isinstance(schema, list):
         for each in schema:
             yield from _property_names(each)
@@ -277,7 +277,7 @@ def _property_names(schema: Any) -> Iterator[str]:
             yield from _property_names(list(each.values()) if key == "properties" else each)
 
 
-def _with_empty_reasons(value: Any, schema: Mapping[str, Any]) -> Any:
+def _with_empty_reasons(value: object, schema: Mapping[str, Any]) -> Any:
     """Return a value with an empty text for each reason that is null."""
     if isinstance(value, dict):
         properties: Mapping[str, Any] = schema.get("properties", {})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def schema_of(shape: Any) -> dict[str, Any]:
+def schema_of(shape: object) -> dict[str, Any]:
     """Return the JSON Schema of a reply, with all fields required and no others allowed."""
     schema = adapter_of(shape).json_schema()
     definitions = schema.pop("$defs", {})
@@ -22,7 +22,7 @@ def schema_of(shape: Any) -> dict[str, Any]:
     return schema_without_references
 
 
-def _inline_references(node: Any, definitions: Mapping[str, Any]) -> Any:
+def _inline_references(node: object, definitions: Mapping[str, Any]) -> Any:
     """Put definitions in the place of their references: small models and some servers do not follow them."""
     if isinstance(node, list):
         return [_inline_references(element, definitions) for element in node]

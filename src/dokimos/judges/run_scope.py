@@ -128,7 +128,7 @@ class sharing_within_item:
         _memo.reset(self._token)
 
 
-async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def once_per_item(key: object, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return what `work_out` gives, worked out once for all evaluators of an item that give the same key.
 
     Outside a run it is worked out anew each time. An error is shared too.
@@ -139,7 +139,7 @@ async def once_per_item(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]
     return await coalesce(memo, key, work_out)
 
 
-async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def once_per_run(key: object, work_out: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return what `work_out` gives, worked out once in this pass over the data set; an error is not kept.
 
     Outside a run it is worked out anew each time.
@@ -156,7 +156,7 @@ async def once_per_run(key: Any, work_out: Callable[[], Coroutine[Any, Any, T]])
 
 
 async def coalesce(
-    pending: dict[Any, asyncio.Future[Any]], key: Any, make: Callable[[], Coroutine[Any, Any, T]]
+    pending: dict[Any, asyncio.Future[Any]], key: object, make: Callable[[], Coroutine[Any, Any, T]]
 ) -> T:
     """Return the result of the one task for `key`, starting it if there is none (single-flight).
 

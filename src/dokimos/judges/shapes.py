@@ -26,7 +26,7 @@ class _NoBool:
 class AsGiven:
     """Takes any value as it is: for parameters that check what they are given themselves."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> Any:
         from pydantic_core import core_schema
 
         return core_schema.any_schema()
@@ -41,11 +41,11 @@ YesNoUnsure: TypeAlias = Annotated[Literal["yes", "no", "idk"], _Word()]
 Preference: TypeAlias = Annotated[Literal["first", "second", "tie"], _Word()]
 
 
-def _bare_word(value: Any) -> Any:
+def _bare_word(value: object) -> Any:
     return value.strip(" \t\r\n.,;:!\"'*").casefold() if isinstance(value, str) else value
 
 
-def _not_bool(value: Any) -> Any:
+def _not_bool(value: object) -> Any:
     if isinstance(value, bool):
         raise ValueError("it should be a number, not true or false")
     return value

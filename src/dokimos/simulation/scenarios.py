@@ -60,7 +60,7 @@ class Scenario:
         return cls(**values)
 
     def to_example(
-        self, expected_outputs: Mapping[str, Any] | None = None, *, id: str | None = None, **metadata: Any
+        self, expected_outputs: Mapping[str, Any] | None = None, *, id: str | None = None, **metadata: object
     ) -> Example:
         """Return the scenario as an example for a data set."""
         inputs: dict[str, Any] = {INPUT: self.description}

@@ -243,7 +243,7 @@ async def _contain_error(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise _SideFailed(error) from error
 
 
-def _check_seconds(name: str, seconds: Any) -> None:
+def _check_seconds(name: str, seconds: object) -> None:
     if seconds is None:
         return
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < math.inf:

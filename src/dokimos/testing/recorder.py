@@ -41,7 +41,7 @@ class ItemRecorder:
         recorded = (self.example, self._case, self._metrics)
         return not (self._outputs or self._results) and all(one is None for one in recorded)
 
-    def actual_output(self, value: Any, key: str = OUTPUT) -> ItemRecorder:
+    def actual_output(self, value: object, key: str = OUTPUT) -> ItemRecorder:
         """Record one output of the application."""
         self._outputs[key] = copy_containers(value)
         return self

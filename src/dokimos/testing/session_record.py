@@ -38,7 +38,11 @@ WireCase = dict[str, Any]
 
 
 def build_case_report(
-    item: Any, report: Any, recorder: ItemRecorder, source: CaseSource, raised: BaseException | None = None
+    item: pytest.Item,
+    report: pytest.TestReport,
+    recorder: ItemRecorder,
+    source: CaseSource,
+    raised: BaseException | None = None,
 ) -> WireCase | None:
     """Return what a test recorded and raised, None if it was skipped or recorded nothing."""
     if report.skipped or (recorder.is_empty and item.get_closest_marker("dokimos") is None):
@@ -157,7 +161,7 @@ class SessionRecord:
             status=status,
         )
 
-    def write_summary(self, terminal: Any) -> None:
+    def write_summary(self, terminal: pytest.TerminalReporter) -> None:
         """Print the summary if anything was recorded."""
         if not (self._cases or self._lines or self._problems):
             return
@@ -211,23 +215,24 @@ def _summary(result: ExperimentResult) -> str:
     return " | ".join(parts)
 
 
-def _function_of(item: Any) -> str:
+def _function_of(item: pytest.Item) -> str:
     """Return the id of a test function without its parameters."""
     return _node_prefix(item) + str(getattr(item, "originalname", None) or item.name)
 
 
-def _name_of(item: Any, run_index: int, source: CaseSource) -> str:
+def _name_of(item: pytest.Item, run_index: int, source: CaseSource) -> str:
     """Return a name that a case has in each repeat."""
     node = _node_prefix(item) + str(item.name)
     return node if source.runs == 1 else "".join(node.rpartition(f"-run{run_index + 1}")[::2])
 
 
-def _node_prefix(item: Any) -> str:
+def _node_prefix(item: pytest.Item) -> str:
     """Return the part of an id before the test's name; xdist may write a group after the name."""
+    assert item.parent is not None, "a test has a module"
     return f"{item.parent.nodeid}::"
 
 
-def _error_of(report: Any) -> str:
+def _error_of(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(report.longrepr) if crash is None else str(crash.message)
     return text[:LONGEST_ERROR].strip() or "the test failed"
@@ -256,7 +261,7 @@ def _source_in(module: Mapping[str, Any], lines: list[str]) -> CaseSource | None
         return None
 
 
-def _marks(place: Any) -> Iterator[Any]:
+def _marks(place: object) -> Iterator[Any]:
     """Yield the marks of a function, a class or a module, the last one given first as in pytest."""
     found = getattr(place, "pytestmark", [])
     for mark in reversed(found if isinstance(found, list | tuple) else [found]):
