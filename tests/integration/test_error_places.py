@@ -158,7 +158,7 @@ def test_the_terminal_says_where_and_all_items_with_one_bug_are_one_line(project
     shown = capsys.readouterr().out
     assert f"3 items  ! task  KeyError: 'q0' ({LOOK_UP})" in shown
     assert f"good     ! Picky  KeyError: 'score' ({PICKY})" in shown
-    assert f"The most common error (3 times): KeyError: 'q0' ({LOOK_UP})" in shown
+    assert shown.count("KeyError: 'q0'") == 1
     assert "Traceback" not in shown
 
 

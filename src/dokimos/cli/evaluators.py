@@ -100,7 +100,7 @@ def join_words(words: list[str]) -> str:
 
 
 def _entry(name: str, purpose: str, room: int) -> list[str]:
-    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 110) - 1)
+    width = _width()
     head, indent = f"  {name:<{room}}  ", " " * (room + 4)
     if len(name) > room:
         wrapped = textwrap.wrap(purpose, width, initial_indent=indent, subsequent_indent=indent)
@@ -109,7 +109,8 @@ def _entry(name: str, purpose: str, room: int) -> list[str]:
 
 
 def _print_one(doc: EvaluatorDoc) -> None:
-    echo(f"{doc.name} ({doc.class_name.partition(':')[2]}): {doc.purpose}\n")
+    _echo_wrapped(f"{doc.name} ({doc.class_name.partition(':')[2]}): {doc.purpose}", "")
+    echo()
     facts = {
         "result name": doc.result_name,
         "threshold": "none (informs only)" if doc.threshold is None else f"{doc.threshold:g}",
@@ -123,9 +124,17 @@ def _print_one(doc: EvaluatorDoc) -> None:
     echo("\nParameters")
     for parameter in doc.parameters:
         default = "required" if parameter.required else f"default {parameter.default!r}"
-        echo(f"  {parameter.name} ({types.get(parameter.name, parameter.type)}; {default})")
+        _echo_wrapped(f"{parameter.name} ({types.get(parameter.name, parameter.type)}; {default})", "  ")
         if parameter.description:
-            echo(f"      {parameter.description}")
+            _echo_wrapped(parameter.description, " " * 6)
+
+
+def _echo_wrapped(text: str, indent: str) -> None:
+    echo("\n".join(textwrap.wrap(text, _width(), initial_indent=indent, subsequent_indent=indent)))
+
+
+def _width() -> int:
+    return max(40, min(shutil.get_terminal_size((100, 24)).columns, 110) - 1)
 
 
 def _types(doc: EvaluatorDoc) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dokimos.core.figures import percent
 from dokimos.core.text import pluralize
@@ -10,7 +10,9 @@ from dokimos.core.text import pluralize
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
 
-_COMPLETED = "completed"
+EVERYTHING_ERRORED: Final = "Every item errored."
+"""How the warning of a broken run begins."""
+_COMPLETED: Final = "completed"
 
 
 def describe_counts(result: ExperimentResult) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dokimos.core.endings import EVERYTHING_ERRORED
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.text import pluralize
 from dokimos.experiment.fail_fast import first_failure_message
-from dokimos.experiment.item_errors import EVERYTHING_ERRORED, describe_located_error
+from dokimos.experiment.item_errors import describe_located_error
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
 from dokimos.experiment.record import RunRecord

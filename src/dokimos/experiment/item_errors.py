@@ -19,7 +19,6 @@ MOST_KINDS: Final = 1000
 LONGEST_SHOWN: Final = 300
 CHOICE: Final = "evaluators"
 """The name of the errored result of an item whose evaluators could not be chosen."""
-EVERYTHING_ERRORED: Final = "Every item errored."
 SHARE_FROM_ITEMS: Final = 20
 
 _OTHER_LOOP_SIGNS: Final = (

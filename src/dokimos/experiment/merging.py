@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dokimos.core.endings import EVERYTHING_ERRORED
 from dokimos.core.provenance import Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import format_list
 from dokimos.errors import ConfigurationError
-from dokimos.experiment.item_errors import EVERYTHING_ERRORED
 
 
 def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:

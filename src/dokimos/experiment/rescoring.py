@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dokimos.core.endings import EVERYTHING_ERRORED
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.evaluators import base
 from dokimos.experiment.experiment import EvaluatorSource
-from dokimos.experiment.item_errors import EVERYTHING_ERRORED, status_of
+from dokimos.experiment.item_errors import status_of
 from dokimos.experiment.item_scoring import build_choice_error, choose_evaluators, evaluate_all
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.run_options import RunOptions

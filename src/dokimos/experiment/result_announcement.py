@@ -52,11 +52,16 @@ def _log_failure(result: ExperimentResult) -> None:
         return
     if _log.hasHandlers():  # without one, Python would write the line once more
         _log.error(escape_control_characters(problem))
-    print_line(problem)
+    if not _shows_on_terminal() or not sys.stderr.isatty():  # there the result itself says it
+        print_line(problem)
+
+
+def _shows_on_terminal() -> bool:
+    return notebook() is None and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _show(result: ExperimentResult) -> None:
     if notebook() is not None:
         show(result)
-    elif sys.stdout is not None and sys.stdout.isatty():
+    elif _shows_on_terminal():
         result.print()

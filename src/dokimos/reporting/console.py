@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from dokimos.core.endings import EVERYTHING_ERRORED
 from dokimos.core.error_groups import TASK
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import ExperimentResult, RunStatus
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 LOOK_FIRST: Final = 5
 LONGEST_REASON: Final = 400
+_LINES_OF_REASON: Final = 3
+"""Lines that the reason of a score takes; a longer one loses its middle."""
+_LINES_OF_ERROR: Final = 6
+_BEFORE_REASON: Final = 6
+"""Columns of a row beside the item's label: an indent and a gap."""
 _NARROWEST: Final = 20
 _LONGEST_NAME: Final = 34
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -199,10 +205,27 @@ class _View:
         room = min(max(cell_width(entry.label) for entry in shown), 24)
         for entry in shown:
             for line in self._entry_lines(entry, room):
-                self.console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+                self._print_row(line, room + _BEFORE_REASON)
         if left:
             self.line(f"    ... and {left} more", _QUIET)
         self.line()
+
+    def _print_row(self, line: Text, indent: int) -> None:
+        """Print a row on several lines where it is long, the further ones below the reason."""
+        from rich.text import Text
+
+        width = self.console.width
+        indent = indent if indent < width // 2 else _BEFORE_REASON
+        head, body = line.divide([indent])
+        for number, part in enumerate(body.wrap(self.console, width - indent)):
+            part.rstrip()
+            shown = Text.assemble(head if number == 0 else " " * indent, part)
+            self.console.print(shown, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _shorten_reason(self, reason: str, indent: int, lines: int) -> str:
+        """Return a reason that takes so few lines, with its end, which often says most."""
+        width = max(self.console.width - indent, _NARROWEST)
+        return cut_middle(one_line(reason, LONGEST_REASON), lines * width - _BEFORE_REASON)
 
     def print_tracebacks(self) -> None:
         """Print the whole traceback of the first error of each kind."""
@@ -216,10 +239,28 @@ class _View:
     def print_warnings(self) -> None:
         from rich.text import Text
 
-        for warning in self.result.notices:
-            self.console.print(Text(f"  ! {warning}", _WARN), soft_wrap=True)
-        if self.result.notices:
+        notices = self._notices()
+        for warning in notices:
+            self._print_long(Text(f"  ! {warning}", _WARN))
+        if notices:
             self.line()
+
+    def _notices(self) -> list[str]:
+        """Return the warnings, without those that tell again what the rows of a broken run tell."""
+        told = len(worst_entries(self.result))
+        if self.result.status is not RunStatus.BROKEN or not 0 < told <= LOOK_FIRST:
+            return list(self.result.notices)
+        repeated = (EVERYTHING_ERRORED, *(f"{name} errored on " for name in self.result.evaluator_names))
+        return [notice for notice in self.result.notices if not notice.startswith(repeated)]
+
+    def _print_long(self, text: Text) -> None:
+        """Print a sentence, wrapped where there is a width to keep; a pipe gets it on one line."""
+        from rich.padding import Padding
+
+        if not self.console.is_terminal and columns_asked() is None:
+            self.console.print(text, soft_wrap=True)
+            return
+        self.console.print(Padding(text[2:], (0, 0, 0, 2)))
 
     def line(self, text: str = "", style: str = "") -> None:
         from rich.text import Text
@@ -279,7 +320,7 @@ class _View:
                 continue
             score = "" if result.score is None else f" {result.score:.2f}"
             text.append(f"{result.name}{score}  ", _FAIL)
-            yield text.append(one_line(result.reason, LONGEST_REASON))
+            yield text.append(self._shorten_reason(result.reason, cell_width(head), _LINES_OF_REASON))
 
     def _error_lines(self, text: Text, source: str, error: str, detail: ErrorDetail | None) -> Iterator[Text]:
         """Yield an error with its place: in one line where both have room, else the place in the next."""
@@ -287,7 +328,7 @@ class _View:
 
         indent = " " * text.cell_len
         text.append(f"! {source}  ", _WARN)
-        text.append(one_line(error, LONGEST_REASON))
+        text.append(self._shorten_reason(error, len(indent), _LINES_OF_ERROR))
         place = "" if detail is None else detail.place
         if place and text.cell_len + cell_width(place) + 3 <= self.console.width:
             yield text.append(f" ({place})", _QUIET)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dokimos.core.example import Example
-from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.reporting.console import make_console, print_result
 
 
@@ -58,3 +58,47 @@ def test_markup_in_foreign_text_is_text_and_lines_fit(monkeypatch: pytest.Monkey
     text = printed(monkeypatch, columns)
     assert "[bold]odd[/bold]" in text.replace("\n", "")
     assert max(map(len, text.splitlines())) <= columns
+
+
+def errored_everywhere(text: str) -> ExperimentResult:
+    items = tuple(ItemResult(n, Example.of("q", "e", id=str(n)), error=text) for n in range(2))
+    warning = f"Every item errored. The most common error (2 times): {text}"
+    return ExperimentResult(
+        name="demo",
+        runs=(RunResult(item_results=items),),
+        status=RunStatus.BROKEN,
+        warnings=(warning, "Other."),
+    )
+
+
+def test_a_long_reason_is_wrapped_so_that_its_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    error = "TypeError: the task returned None; return the output. Does answer (app.py:4) lack a return?"
+
+    print_result(errored_everywhere(error), make_console())
+
+    text = terminal.getvalue()
+    assert error in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_one_cause_is_told_once_and_other_warnings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+
+    print_result(errored_everywhere("ValueError: the only cause"), make_console())
+
+    assert terminal.getvalue().count("the only cause") == 1
+    assert "! Other." in terminal.getvalue()
+
+
+def test_a_result_as_text_is_as_wide_as_columns_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    result = EvalResult("An evaluator with a name that is rather long", 1.0, threshold=1.0, success=True)
+    item = ItemResult(0, Example.of("q", "e"), eval_results=(result,))
+
+    text = str(ExperimentResult(name="demo", runs=(RunResult(item_results=(item,)),)))
+
+    assert max(map(len, text.splitlines())) <= 40
