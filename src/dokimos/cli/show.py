@@ -75,5 +75,6 @@ def _show_item(result: ExperimentResult, wanted: str, *, as_json: bool) -> None:
             echo(f"{chr(10) if number else ''}{item_details(item, run=run)}")
     if not found:
         keys = [item.key for item in result.item_results[:5]]
-        there = f"its first items are {', '.join(keys)}" if keys else "it kept no items"
+        which = "items" if len(keys) == len(result.item_results) else "first items"
+        there = f"its {which} are {', '.join(keys)}" if keys else "it kept no items"
         raise ConfigurationError(f"The result has no item {wanted!r}; {there}.")

@@ -37,15 +37,15 @@ _TEXT_MAPS: Final = frozenset({"env", "headers"})
 """Maps whose values are texts even without quotes."""
 
 _SYNTAX: Final = {
-    "'\\t' that cannot start any token": "indent with blanks, never with tabs",
+    "'\\t' that cannot start any token": "indent with spaces, not with tabs",
     "cannot start any token": "quote texts that begin with @, ` or %",
-    "another document": "a file holds one suite, so that --- stands at its beginning or nowhere",
-    "tab character": "indent with blanks, never with tabs",
-    "mapping values are not allowed": "a colon cannot stand here; quote a text that has one",
+    "another document": "a file holds one suite, so --- is allowed only at its beginning",
+    "tab character": "indent with spaces, not with tabs",
+    "mapping values are not allowed": "a colon is not allowed here; put a text that contains one in quotes",
     "could not find expected ':'": "a colon is missing here or in the line above",
-    "did not find expected key": "this line is indented otherwise than those that it belongs to",
-    "did not find expected '-'": "this line is indented otherwise than those that it belongs to",
-    "expected <block end>": "this line is indented otherwise than those that it belongs to",
+    "did not find expected key": "this line does not have the same indentation as the lines it belongs to",
+    "did not find expected '-'": "this line does not have the same indentation as the lines it belongs to",
+    "expected <block end>": "this line does not have the same indentation as the lines it belongs to",
     "expected ',' or ']'": "a comma or the ] of the list is missing before this",
     "expected ',' or '}'": "a comma or the } of the map is missing before this",
     "found undefined alias": "this alias has no anchor of its name before it",

@@ -63,9 +63,9 @@ def test_the_line_is_there_where_only_a_piece_of_the_file_is_in_memory(tmp_path:
 
 YAML_FAULTS = [
     ('name: x\ntest_cases:\n  - {input: "a\n', 3, "the quote that is opened here is not closed", 13),
-    ("name: x\n\tagent: y\n", 2, "indent with blanks", 1),
-    ("name: a: b\n", 1, "a colon cannot stand here", 8),
-    ("test_cases:\n  - input: a\n - input: b\n", 3, "indented otherwise", 2),
+    ("name: x\n\tagent: y\n", 2, "indent with spaces", 1),
+    ("name: a: b\n", 1, "a colon is not allowed here", 8),
+    ("test_cases:\n  - input: a\n - input: b\n", 3, "same indentation", 2),
     ("test_cases: [{input: a]\n", 1, "the } of the map is missing", 23),
     ("name: *nobody\n", 1, "no anchor of its name", 7),
     ("name: @x\n", 1, "quote texts that begin with @", 7),

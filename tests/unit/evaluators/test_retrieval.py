@@ -60,7 +60,7 @@ class TestPrecision:
         assert found.reason == "1 of 2 retrieved items are relevant (1 not: 'x')."
         assert found.metadata == {"retrieved": 2, "relevant": 2, "truePositives": 1}
         assert "perfect precision" in result(Precision, ["a"], ["a"]).reason
-        assert "None of the 1 retrieved item" in result(Precision, ["x"], ["a"]).reason
+        assert "No retrieved item" in result(Precision, ["x"], ["a"]).reason
         assert "by convention" in result(Precision, [], ["a"]).reason
 
 

@@ -375,7 +375,7 @@ def _precision_reason(right: int, wrong: Sequence[Any]) -> str:
     if not wrong:
         return f"Everything retrieved ({pluralize(total, 'item')}) is relevant: perfect precision."
     if not right:
-        return f"None of the {pluralize(total, 'retrieved item')} is relevant: {format_list(tuple(wrong))}."
+        return f"{_none_of(total, 'retrieved')} is relevant: {format_list(tuple(wrong))}."
     return f"{right} of {total} retrieved items are relevant ({len(wrong)} not: {format_list(tuple(wrong))})."
 
 
@@ -383,7 +383,7 @@ def _recall_reason(total: int, missed: Sequence[Any]) -> str:
     if not missed:
         return f"Everything relevant ({pluralize(total, 'item')}) was retrieved: perfect recall."
     if len(missed) == total:
-        return f"None of the {pluralize(total, 'relevant item')} was retrieved: {format_list(tuple(missed))}."
+        return f"{_none_of(total, 'relevant')} was retrieved: {format_list(tuple(missed))}."
     found = total - len(missed)
     return f"Found {found} of {total} relevant items ({len(missed)} missed: {format_list(tuple(missed))})."
 
@@ -392,4 +392,8 @@ def _first_hit_reason(found: Findings, rank: int | None) -> str:
     if rank is not None:
         item = cast("Any", found.retrieved[found.ranks.index(rank)])
         return f"The first relevant item, {quote(item)}, is at rank {rank}."
-    return f"None of the {pluralize(found.retrieved_count, 'retrieved item')} is relevant."
+    return f"{_none_of(found.retrieved_count, 'retrieved')} is relevant."
+
+
+def _none_of(count: int, kind: str) -> str:
+    return f"No {kind} item" if count == 1 else f"None of the {count} {kind} items"
