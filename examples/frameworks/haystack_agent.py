@@ -35,5 +35,5 @@ task = haystack.as_task(pipeline, metadata_key="sources", needs_context=True)
 result = evaluate(examples, task, [Contains(values=["days"])])
 
 for item in result.runs[0].item_results:
-    print(f"{item.actual_outputs['output']} (from: {item.actual_outputs['context']})")
+    print(f"{item.actual_outputs['output']} (from: {item.actual_outputs['contexts']})")
 print(f"pass rate {result.pass_rate:.0%}")

@@ -156,7 +156,7 @@ def test_a_crew_in_which_placeholders_are_filled_in_is_refused():
         crew = crew_on(server.base_url)
         crew.kickoff({"input": QUESTION, "conversation": ""})
 
-    with pytest.raises(IntegrationError, match="Give a fresh crew"):
+    with pytest.raises(IntegrationError, match="Pass a fresh crew"):
         crewai.as_task(crew)
 
 

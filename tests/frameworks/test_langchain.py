@@ -140,12 +140,12 @@ def test_a_stream_of_states_or_updates_reads_like_the_state(mode):
 def test_any_other_stream_is_refused(mode):
     with ToolCallingServer(story.first_turn()) as server:
         agent = create_agent(model(server.base_url), [story.get_weather], checkpointer=InMemorySaver())
-        with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+        with pytest.raises(IntegrationError, match='Use stream_mode="values" or "updates"'):
             langchain.as_task(agent, run_options={"stream_mode": mode})
         config = {"configurable": {"thread_id": "1"}}
         server.turns.popleft()
         chunks = list(agent.stream({"messages": [("user", QUESTION)]}, config, stream_mode=mode))
-        with pytest.raises(IntegrationError, match='use stream_mode="values" or "updates"'):
+        with pytest.raises(IntegrationError, match='Use stream_mode="values" or "updates"'):
             langchain.to_agent_trace(chunks)
 
 

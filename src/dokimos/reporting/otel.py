@@ -7,7 +7,7 @@ from typing import Any
 
 from dokimos.core.results import ItemResult
 from dokimos.reporting.protocol import BaseReporter, RunHandle
-from dokimos.traces.emit import emit_evaluations
+from dokimos.traces.score_events import emit_evaluations
 
 
 @dataclass

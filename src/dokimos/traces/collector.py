@@ -1,4 +1,4 @@
-"""Writing down what an agent does while it runs."""
+"""Records what an agent does while it runs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ R = TypeVar("R")
 
 @dataclass(slots=True, eq=False)
 class _Recording:
-    """What one run of the agent has done so far."""
+    """What one run of the agent did so far."""
 
     calls: list[ToolCall] = field(default_factory=list)
-    waiting: dict[str, ToolCall] = field(default_factory=dict)
+    open_calls: dict[str, ToolCall] = field(default_factory=dict)
     """The call of each id that waits for its result."""
     final_response: str | None = None
     reasoning_steps: list[str] = field(default_factory=list)
     usage: CallMetrics | None = None
     outer: _Recording | None = None
-    """The one that was written to before, of the same collector."""
+    """The recording around this one, of the same collector."""
 
-    def forget(self) -> None:
-        self.calls, self.waiting, self.reasoning_steps = [], {}, []
+    def clear(self) -> None:
+        self.calls, self.open_calls, self.reasoning_steps = [], {}, []
         self.final_response = self.usage = None
 
-    def complete(self, begun: ToolCall, done: ToolCall) -> None:
+    def complete(self, open_call: ToolCall, call: ToolCall) -> None:
         calls = self.calls
-        for place in range(len(calls) - 1, -1, -1):
-            if calls[place] is begun:  # by identity: threads add calls, and it may have been forgotten
-                calls[place] = done
+        for index in range(len(calls) - 1, -1, -1):
+            if calls[index] is open_call:  # by identity: threads add calls, and may clear the recording
+                calls[index] = call
                 return
 
 
@@ -55,8 +55,15 @@ class TraceCollector:
     `with collector:` begins a new recording that belongs to this asyncio task (and those it starts) or thread
     alone, so that one collector serves many runs at once; it can be read inside the block and after it.
     Without `with`, everything goes to one recording. A callback that comes from a thread of the framework's
-    own, where nothing tells to which run it belongs, is written to the recording that is open, if there is
-    only one.
+    own, which belongs to no known run, is recorded in the recording that is open, if there is only one.
+
+    Example::
+
+        >>> collector = TraceCollector()
+        >>> collector.add_tool_call("search", {"q": "Rome"}, result="It is in Italy.")
+        >>> collector.final_response = "Rome is in Italy."
+        >>> collector.trace().tool_calls[0].result
+        'It is in Italy.'
     """
 
     def __init__(self, tools: Iterable[ToolDefinition] = ()) -> None:
@@ -66,13 +73,13 @@ class TraceCollector:
         self._open: list[_Recording] = []
 
     def __enter__(self) -> TraceCollector:
-        recording = _Recording(outer=self._known())
+        recording = _Recording(outer=self._find_recording())
         self._open.append(recording)
         self._enter(recording)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        recording = self._known()
+        recording = self._find_recording()
         if recording is None:
             return
         self._open = [other for other in self._open if other is not recording]
@@ -107,10 +114,10 @@ class TraceCollector:
         call_id: str | None = None,
         error: str | bool | None = None,
     ) -> None:
-        """Write down a call; its result may follow, by its id.
+        """Record a call; its result may follow, by its id.
 
         Args:
-            name: The tool's name, or a finished call.
+            name: The tool's name, or a whole call.
             arguments: A map, or JSON text as models write it.
             result: Text as it is; any other value as compact JSON.
             call_id: By which `add_tool_result` finds the call.
@@ -118,20 +125,20 @@ class TraceCollector:
         """
         recording = self._recording
         call = name if isinstance(name, ToolCall) else _call(name, arguments)
-        begun = _with_result(call, call.result if result is None else result, error)
+        open_call = _with_result(call, call.result if result is None else result, error)
         if call_id is not None:
-            recording.waiting[call_id] = begun
-        recording.calls.append(begun)
+            recording.open_calls[call_id] = open_call
+        recording.calls.append(open_call)
 
     def add_tool_result(self, call_id: str, result: Any, *, error: str | bool | None = None) -> None:
-        """Write down the result of a call; an id that no call waits under is ignored."""
+        """Record the result of a call; an id without an open call is ignored."""
         recording = self._recording
-        begun = recording.waiting.pop(call_id, None)
-        if begun is not None:
-            recording.complete(begun, _with_result(begun, result, error))
+        open_call = recording.open_calls.pop(call_id, None)
+        if open_call is not None:
+            recording.complete(open_call, _with_result(open_call, result, error))
 
     def add_reasoning_step(self, text: str) -> None:
-        """Write down a step of reasoning."""
+        """Record a step of reasoning."""
         self._recording.reasoning_steps.append(text)
 
     def add_usage(self, usage: CallMetrics) -> None:
@@ -140,31 +147,31 @@ class TraceCollector:
         recording.usage = usage if recording.usage is None else recording.usage + usage
 
     def add_tools(self, *tools: ToolDefinition | Callable[..., Any] | Mapping[str, Any]) -> None:
-        """Say which tools the agent has; each as `ToolDefinition.from_object` takes it."""
+        """Add tools that the agent has, of any form that `ToolDefinition.from_object` parses."""
         for tool in tools:
             definition = ToolDefinition.from_object(tool)
             self._tools[definition.name] = definition
 
     def observe(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Wrap a tool, sync or async, so that its calls, results and errors are written down.
+        """Wrap a tool, sync or async, so that its calls, results and errors are recorded.
 
         The tool is described by its signature and docstring, where that can be done.
         """
         self._describe(function)
         if inspect.iscoroutinefunction(function):
-            return cast("Callable[P, R]", self._observed_async(function))
+            return cast("Callable[P, R]", self._observe_async(function))
 
         @functools.wraps(function)
-        def observed(*args: P.args, **kwargs: P.kwargs) -> R:
+        def call_observed(*args: P.args, **kwargs: P.kwargs) -> R:
             with self._observing(function, args, kwargs) as finish:
                 result = function(*args, **kwargs)
                 finish(result)
                 return result
 
-        return observed
+        return call_observed
 
     def trace(self) -> AgentTrace:
-        """Return what was written down as a trace."""
+        """Return the recording as a trace."""
         recording = self._recording
         return AgentTrace(
             tuple(recording.calls), recording.final_response, reasoning_steps=tuple(recording.reasoning_steps)
@@ -172,16 +179,15 @@ class TraceCollector:
 
     def tool_definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the tools that the agent has; one that was only observed has an empty schema."""
-        observed = {name: ToolDefinition(name) for name in self.observed_tool_names}
-        return tuple({**observed, **self._tools}.values())
+        call_observed = {name: ToolDefinition(name) for name in self.observed_tool_names}
+        return tuple({**call_observed, **self._tools}.values())
 
     def call_metrics(
         self, model: str | None = None, price_table: PriceTable | None = None
     ) -> CallMetrics | None:
-        """Return what the model calls cost together, None where nothing was measured.
+        """Return the usage and cost of all model calls together; None where nothing was measured.
 
-        Usage that is zero throughout was not measured. A cost that was reported stands; the price table is
-        asked where there is none.
+        Usage of only zeros was not measured. A reported cost is kept; else it comes from the price table.
         """
         usage = self._recording.usage
         if usage is None or not _is_measured(usage):
@@ -193,17 +199,17 @@ class TraceCollector:
         return replace(usage, cost_usd=price)
 
     def reset(self) -> None:
-        """Forget what was written down in the recording that is being written to."""
-        self._recording.forget()
+        """Clear the current recording."""
+        self._recording.clear()
 
     @property
     def _recording(self) -> _Recording:
-        known = self._known()
-        if known is not None:
-            return known
+        current = self._find_recording()
+        if current is not None:
+            return current
         return self._open[0] if len(self._open) == 1 else self._shared
 
-    def _known(self) -> _Recording | None:
+    def _find_recording(self) -> _Recording | None:
         """Return the recording of the context that is calling."""
         return _current.get({}).get(self)
 
@@ -221,23 +227,23 @@ class TraceCollector:
                 ToolDefinition(_name_of(function), (inspect.getdoc(function) or "").partition("\n")[0])
             )
 
-    def _observed_async(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_async(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        async def observed(*args: Any, **kwargs: Any) -> Any:
+        async def call_observed(*args: Any, **kwargs: Any) -> Any:
             with self._observing(function, args, kwargs) as finish:
                 result = await function(*args, **kwargs)
                 finish(result)
                 return result
 
-        return observed
+        return call_observed
 
     @contextmanager
     def _observing(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Iterator[Callable[[Any], None]]:
-        """Write the call down at its start, and its result or error when it comes."""
+        """Record the call at its start, and its result or error when it comes."""
         recording = self._recording
-        call = ToolCall(_name_of(function), _bound(function, args, kwargs))
+        call = ToolCall(_name_of(function), _bind_arguments(function, args, kwargs))
         recording.calls.append(call)
 
         def finish(result: Any, error: str | None = None) -> None:
@@ -262,12 +268,14 @@ def _with_result(call: ToolCall, result: Any, error: str | bool | None) -> ToolC
     return replace(call, result=text_form(result), metadata=metadata)
 
 
-def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _bind_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments by name as JSON, as the call is made: they may change later."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return dict(jsonable(dict(kwargs)))  # the call itself will say what is wrong
+        return dict(jsonable(dict(kwargs)))  # the call itself raises the same error
     arguments = dict(bound.arguments)
     for name, parameter in bound.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from dokimos.core.json_object import unquoted
-from dokimos.traces.source import SpanSource
 from dokimos.traces.span import Span
+from dokimos.traces.span_source import SpanSource
 
 _SECONDS: Final = "gen_ai.response.time_to_first_chunk"
 _MILLISECONDS: Final = ("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
@@ -33,14 +33,14 @@ def first_chunk_ms(source: SpanSource) -> float | None:
     seconds = _duration(source.get(_SECONDS))
     if seconds is not None:
         return seconds * 1000
-    told = _duration(source.get(_FIRST_TOKEN))
-    if told is not None:
-        return told if source.span.scope.startswith(_STRANDS) else told * 1000
+    first_token = _duration(source.get(_FIRST_TOKEN))
+    if first_token is not None:
+        return first_token if source.span.scope.startswith(_STRANDS) else first_token * 1000
     milliseconds = _duration(source.first(_MILLISECONDS))
-    return _measured(source) if milliseconds is None else milliseconds
+    return _measure_delay(source) if milliseconds is None else milliseconds
 
 
-def _measured(source: SpanSource) -> float | None:
+def _measure_delay(source: SpanSource) -> float | None:
     """Return the time from the start of a span to the point of time that it tells."""
     start, moments = source.span.start_ns, list(_moments(source.span, source.get(_STARTED)))
     if start is None or not moments or min(moments) < start:
@@ -61,5 +61,5 @@ def _moments(span: Span, started: Any) -> list[int]:
 
 
 def _duration(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
-    return value if known else None
+    is_duration = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
+    return value if is_duration else None

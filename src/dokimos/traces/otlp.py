@@ -1,4 +1,4 @@
-"""Spans from OTLP, the protocol that OpenTelemetry exports them by: JSON or protobuf, in bytes or files."""
+"""Parses spans from OTLP, the export protocol of OpenTelemetry: JSON or protobuf, in bytes or files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.errors import TraceError
 from dokimos.traces.protobuf_wire import Signal
-from dokimos.traces.sdk import is_printed, printed_span
+from dokimos.traces.sdk_spans import is_printed, parse_printed_span
 from dokimos.traces.span import MAX_DEPTH, LogRecord, Span, SpanEvent, SpanStatus, with_logs
 
 Encoding: TypeAlias = Literal["json", "protobuf"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""How large a request may become when it is unpacked."""
+"""How large a request may become when it is decompressed."""
 
 _GZIP: Final = b"\x1f\x8b"
 _KINDS: Final = ("", "internal", "server", "client", "producer", "consumer")
@@ -30,12 +30,12 @@ _STATUSES: Final[tuple[SpanStatus, ...]] = ("unset", "ok", "error")
 
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
-    """What an export holds."""
+    """The spans and log records of an export."""
 
     spans: tuple[Span, ...] = ()
     logs: tuple[LogRecord, ...] = ()
     rejected: int = 0
-    """Spans left out because they have no trace id, span id or name."""
+    """The number of spans ignored because they have no trace id, span id or name."""
 
 
 def read_otlp(
@@ -47,20 +47,20 @@ def read_otlp(
 ) -> SpanBatch:
     """Read one export: spans, log records, or both.
 
-    Bytes may be compressed with gzip. Without `encoding` it is told from the first byte. `signal` says what
-    protobuf holds, for those who know; else it is found out. JSON may have names in camelCase or snake_case,
+    Bytes may be compressed with gzip. Without `encoding` it is detected from the first byte. `signal` says
+    what protobuf holds; without it, that is detected too. JSON may have names in camelCase or snake_case,
     one export or several (one to a line, as the collector writes files, or in a list), and also spans as
     the SDK's console exporter prints them.
 
     Raises:
-        TraceError: for what is no export, or is larger than `max_bytes` when unpacked.
+        TraceError: for data that is not an export, or larger than `max_bytes` when decompressed.
     """
     if isinstance(body, Mapping):
         return _from_tree(body)
     if isinstance(body, str):
         return _from_json(body.encode("utf-8", "surrogatepass"))
-    data = _unpacked(body, max_bytes)
-    if (encoding or _encoding_of(data)) == "protobuf":
+    data = _decompress(body, max_bytes)
+    if (encoding or _detect_encoding(data)) == "protobuf":
         from dokimos.traces.otlp_protobuf import read_protobuf
 
         return read_protobuf(data, signal)
@@ -86,25 +86,25 @@ def _from_file(path: Path) -> SpanBatch:
         raise TraceError(f"{path}: {error}") from error
 
 
-def _unpacked(data: bytes, max_bytes: int) -> bytes:
+def _decompress(data: bytes, max_bytes: int) -> bytes:
     if data[:2] == _GZIP:
-        data = _gunzipped(data, max_bytes + 1)
+        data = _gunzip(data, max_bytes + 1)
     if len(data) > max_bytes:
         raise TraceError(f"The export is larger than {max_bytes:,} bytes.")
     return data
 
 
-def _gunzipped(data: bytes, most: int) -> bytes:
+def _gunzip(data: bytes, limit: int) -> bytes:
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-            return unpacked.read(most)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(limit)
     except EOFError as error:
         raise TraceError("The gzip data is cut off.") from error
     except (OSError, zlib.error) as error:
         raise TraceError(f"The gzip data is damaged: {error}.") from error
 
 
-def _encoding_of(data: bytes) -> Encoding:
+def _detect_encoding(data: bytes) -> Encoding:
     # A file of several exports in protobuf starts with a zero; one export with 0x0A, which is also a line
     # feed, and a length; only where that is a bracket too must more be looked at.
     text = data.lstrip()
@@ -148,17 +148,17 @@ def _from_tree(tree: Any) -> SpanBatch:
 def _from_map(tree: Any) -> SpanBatch:
     if not isinstance(tree, Mapping):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
-    read = [printed_span(tree)] if is_printed(tree) else list(_spans(tree))
-    spans = tuple(span for span in read if span is not None)
-    return SpanBatch(spans, tuple(_logs(tree)), len(read) - len(spans))
+    parsed = [parse_printed_span(tree)] if is_printed(tree) else list(_spans(tree))
+    spans = tuple(span for span in parsed if span is not None)
+    return SpanBatch(spans, tuple(_logs(tree)), len(parsed) - len(spans))
 
 
 def _sum(batches: Iterable[SpanBatch]) -> SpanBatch:
-    found = list(batches)
+    all_batches = list(batches)
     return SpanBatch(
-        tuple(span for batch in found for span in batch.spans),
-        tuple(record for batch in found for record in batch.logs),
-        sum(batch.rejected for batch in found),
+        tuple(span for batch in all_batches for span in batch.spans),
+        tuple(record for batch in all_batches for record in batch.logs),
+        sum(batch.rejected for batch in all_batches),
     )
 
 
@@ -189,8 +189,8 @@ def _spans(tree: Mapping[str, Any]) -> Iterator[Span | None]:
 
 
 def _span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> Span | None:
-    trace_id = identity(_get(data, "traceId", "trace_id"), 16)
-    span_id = identity(_get(data, "spanId", "span_id"), 8)
+    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
+    span_id = parse_id(_get(data, "spanId", "span_id"), 8)
     name = data.get("name")
     if not (trace_id and span_id and isinstance(name, str) and name.strip()):
         return None
@@ -199,7 +199,7 @@ def _span(data: Mapping[str, Any], resource: Mapping[str, Any], scope: str) -> S
         trace_id,
         span_id,
         name=name,
-        parent_id=identity(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
+        parent_id=parse_id(_get(data, "parentSpanId", "parent_span_id"), 8) or None,
         kind=_kind(data.get("kind")),
         start_ns=nanoseconds(_get(data, "startTimeUnixNano", "start_time_unix_nano")),
         end_ns=nanoseconds(_get(data, "endTimeUnixNano", "end_time_unix_nano")),
@@ -230,11 +230,11 @@ def _log(data: Mapping[str, Any]) -> LogRecord:
     name = _get(data, "eventName", "event_name") or attributes.get("event.name") or ""
     body = data.get("body")
     event = SpanEvent(str(name), attributes, time_ns=time, body=_any(body) if body else None)
-    trace_id = identity(_get(data, "traceId", "trace_id"), 16)
-    return LogRecord(event, trace_id, identity(_get(data, "spanId", "span_id"), 8))
+    trace_id = parse_id(_get(data, "traceId", "trace_id"), 16)
+    return LogRecord(event, trace_id, parse_id(_get(data, "spanId", "span_id"), 8))
 
 
-def identity(value: Any, size: int) -> str:
+def parse_id(value: Any, size: int) -> str:
     """Return an id as lower-case hexadecimal; some JSON encoders write base64. All zeros mean none."""
     if not isinstance(value, str):
         return ""
@@ -251,7 +251,7 @@ def _base64_length(size: int) -> int:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """Return nanoseconds, which JSON has as text; 0 and what is no such number mean not known."""
+    """Return nanoseconds, which JSON has as text; None for 0 and for anything that is not a number."""
     number = _integer(value)
     return number if number is not None and 0 < number < 1 << 64 else None
 
@@ -280,9 +280,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def _any(value: Any, depth: int = 0) -> Any:
-    """Return what an OTLP value holds: it is a map with one key, which tells the type.
+    """Return the content of an OTLP value, which is a map with its type as the only key.
 
-    What is nested deeper than `MAX_DEPTH` is left out.
+    Content nested deeper than `MAX_DEPTH` is ignored.
     """
     if not isinstance(value, Mapping):
         return value
@@ -293,9 +293,9 @@ def _any(value: Any, depth: int = 0) -> Any:
             return [_any(each, depth + 1) for each in nested]
         if name in _MAPS:
             return _entries(_map(content).get("values"), depth + 1) if depth < MAX_DEPTH else {}
-        reader = _READERS.get(name)
-        if reader is not None:
-            return reader(content)
+        parse = _VALUE_PARSERS.get(name)
+        if parse is not None:
+            return parse(content)
     return None
 
 
@@ -323,7 +323,7 @@ def _as_it_is(value: Any) -> Any:
 
 _ARRAYS: Final = ("arrayValue", "array_value")
 _MAPS: Final = ("kvlistValue", "kvlist_value")
-_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+_VALUE_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
     "stringValue": _as_it_is,
     "string_value": _as_it_is,
     "boolValue": _as_it_is,

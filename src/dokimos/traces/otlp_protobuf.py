@@ -1,4 +1,4 @@
-"""Spans and log records from OTLP in protobuf."""
+"""Parses spans and log records from OTLP in protobuf."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SERVICES: Final[dict[Signal, tuple[str, str]]] = {
 
 
 def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
-    """Read exports of traces, of logs, or of both one after the other; without `signal` it is found out.
+    """Parse exports of traces, of logs, or of both one after the other; without `signal` it is detected.
 
-    Several exports may each have their length before them, as the collector writes files. Raises
+    Several exports may each be preceded by their length, as the collector writes files. Raises
     `TraceError`, and `MissingExtraError` without the extra.
     """
     from dokimos.traces.otlp import SpanBatch
@@ -35,14 +35,14 @@ def read_protobuf(data: bytes, signal: Signal | None = None) -> SpanBatch:
         parts = ((signal, export),) if signal is not None else sort_by_signal(export)
         for kind, part in parts:
             if kind == "logs":
-                logs += _logs(_parsed(part, kind))
+                logs += _logs(_parse_request(part, kind))
             else:
-                spans += _spans(_parsed(part, kind))
-    read = tuple(span for span in spans if span is not None)
-    return SpanBatch(read, tuple(logs), len(spans) - len(read))
+                spans += _spans(_parse_request(part, kind))
+    valid = tuple(span for span in spans if span is not None)
+    return SpanBatch(valid, tuple(logs), len(spans) - len(valid))
 
 
-def _parsed(data: bytes, signal: Signal) -> Any:
+def _parse_request(data: bytes, signal: Signal) -> Any:
     module, name = _SERVICES[signal]
     request = getattr(require(module, extra="otel"), name)()
     try:

@@ -1,7 +1,7 @@
-"""What the bytes of protobuf tell before they are parsed: whether they hold spans or log records.
+"""Detects from the wire format of protobuf, before parsing, whether an export holds spans or log records.
 
-Exports of both have the same shape, and a parser takes one for the other or calls it corrupt. What tells them
-apart is the kinds of the fields of a record.
+Exports of both have the same shape, and a parser takes one for the other or calls it corrupt. The wire types
+of the fields of a record tell which one it is.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def split_exports(data: bytes) -> Iterator[bytes]:
 def sort_by_signal(export: bytes) -> list[tuple[Signal, bytes]]:
     """Return the parts of an export that hold traces, and those that hold logs."""
     try:
-        groups = [(_signal_of(export, start, end), begin, end) for begin, start, end in _groups(export)]
-    except (ValueError, IndexError):  # the parser will say what is wrong
+        groups = [(_detect_signal(export, start, end), begin, end) for begin, start, end in _groups(export)]
+    except (ValueError, IndexError):  # the parser reports what is wrong
         return [("traces", export)]
     signals = {signal for signal, _, _ in groups if signal is not None}
     if len(signals) < 2:
@@ -78,8 +78,8 @@ def _groups(export: bytes) -> Iterator[tuple[int, int, int]]:
         begin = end
 
 
-def _signal_of(data: bytes, start: int, end: int) -> Signal | None:
-    """Return what the first record of a group is; None where there is none."""
+def _detect_signal(data: bytes, start: int, end: int) -> Signal | None:
+    """Return the signal of the first record of a group; None if it has no records."""
     for scope in _contents(data, start, end, _SCOPES):
         for record in _contents(data, *scope, _RECORDS):
             fields = _fields(data, *record)
@@ -88,16 +88,16 @@ def _signal_of(data: bytes, start: int, end: int) -> Signal | None:
     return None
 
 
-def _contents(data: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
+def _contents(data: bytes, start: int, end: int, field: int) -> Iterator[tuple[int, int]]:
     for number, kind, first, last in _fields(data, start, end):
-        if (number, kind) == (wanted, _LENGTH):
+        if (number, kind) == (field, _LENGTH):
             yield first, last
 
 
 def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the number and kind of each field of a message, and where its content starts and ends.
 
-    Raises `ValueError` or `IndexError` for what is no message.
+    Raises `ValueError` or `IndexError` for data that is not a message.
     """
     while position < end:
         tag, start = _varint(data, position)
@@ -115,7 +115,7 @@ def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a number of up to ten bytes; return it and the place after it."""
+    """Return a number of up to ten bytes, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]

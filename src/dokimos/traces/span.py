@@ -1,4 +1,4 @@
-"""A span as dokimos knows it, whoever recorded it and however it came."""
+"""A span in the normalized form of dokimos, whoever recorded it and however it was exported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dokimos.core.quick_init import quick_init
 SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
 
 MAX_DEPTH: Final = 64
-"""How deep the value of an attribute may be nested; what is deeper is left out. Protobuf allows less."""
+"""How deep the value of an attribute may be nested; deeper values are ignored. Protobuf allows less."""
 
 
 @quick_init
@@ -24,7 +24,7 @@ class SpanEvent:
     _: KW_ONLY
     time_ns: int | None = None
     body: Any = None
-    """What a log record says; events of spans have attributes only."""
+    """The body of a log record; events of spans have attributes only."""
 
 
 @quick_init
@@ -55,7 +55,7 @@ class Span:
 
     @property
     def duration_ms(self) -> float | None:
-        """How long the span took, None if either end is not known."""
+        """How long the span took, None if either end is unknown."""
         if self.start_ns is None or self.end_ns is None:
             return None
         return max(0, self.end_ns - self.start_ns) / 1e6
@@ -74,7 +74,7 @@ class LogRecord:
 def with_logs(spans: Iterable[Span], records: Iterable[LogRecord]) -> tuple[Span, ...]:
     """Return the spans with each log record as an event of the span that it names, in order of time.
 
-    Records that name no span of these are left out.
+    Records that name none of these spans are ignored.
     """
     by_span: dict[tuple[str, str], list[SpanEvent]] = {}
     for record in records:
@@ -99,7 +99,7 @@ def group_by_trace(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
     traces: dict[str, dict[str, Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, {})[span.span_id] = span
-    return {trace_id: tuple(sorted(found.values(), key=_start)) for trace_id, found in traces.items()}
+    return {trace_id: tuple(sorted(by_id.values(), key=_start)) for trace_id, by_id in traces.items()}
 
 
 def _start(span: Span) -> int:
@@ -107,9 +107,9 @@ def _start(span: Span) -> int:
 
 
 class SpanTree:
-    """The spans of one trace and who is above whom; they may come in any order.
+    """The spans of one trace with their parents and children; they may come in any order.
 
-    Where parents go round in a circle, the first span of it has none.
+    Where parents form a cycle, the first span of it counts as a root.
     """
 
     def __init__(self, spans: Iterable[Span]) -> None:
@@ -151,17 +151,17 @@ class SpanTree:
 
 
 def _parents(spans: Sequence[Span]) -> dict[str, Span]:
-    """Return the parent of each span by the id of the span, without those that close a circle."""
-    places = {span.span_id: place for place, span in enumerate(spans)}
+    """Return the parent of each span by the id of the span, without those that close a cycle."""
+    indexes = {span.span_id: index for index, span in enumerate(spans)}
     by_id = {span.span_id: span for span in spans}
     parents = {span.span_id: by_id[span.parent_id] for span in spans if span.parent_id in by_id}
-    settled: set[str] = set()
+    checked: set[str] = set()
     for each in by_id:
         path: list[str] = []
-        while each in parents and each not in settled:
-            settled.add(each)
+        while each in parents and each not in checked:
+            checked.add(each)
             path.append(each)
             each = parents[each].span_id
         if each in path:
-            del parents[min(path[path.index(each) :], key=places.__getitem__)]
+            del parents[min(path[path.index(each) :], key=indexes.__getitem__)]
     return parents

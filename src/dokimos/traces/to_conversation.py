@@ -1,4 +1,4 @@
-"""From spans to conversations."""
+"""Converts spans to conversations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.core.keys import CALL_ERROR, END_REASON
-from dokimos.traces.calls import made_calls
-from dokimos.traces.ending import find_ending, has_run
+from dokimos.traces.call_matching import collect_calls
+from dokimos.traces.run_ending import find_ending, has_run
 from dokimos.traces.span import Span, group_by_trace
 from dokimos.traces.to_agent_trace import conversation_id, to_agent_trace
 from dokimos.traces.transcript import Entry, Thread, Transcript
@@ -18,49 +18,50 @@ from dokimos.traces.transcript import Entry, Thread, Transcript
 def to_conversation(spans: Iterable[Span]) -> ConversationTrajectory:
     """Return the conversation in these spans, which may be of several traces, such as one for each turn.
 
-    It is what the user and the outermost agent said, with the history that the model was sent; what agents
-    below it said is not part of it. A message that only calls tools becomes one with the assistant's next.
+    It has the messages of the user and the outermost agent, with the history that the model was sent, and not
+    those of agents below it. A message that only calls tools is joined with the next one of the assistant.
     """
-    return _conversation_of([Transcript.of(found) for found in _in_order(spans)])
+    return _build_conversation([Transcript.of(group) for group in _sort_traces(spans)])
 
 
 def to_conversations(spans: Iterable[Span]) -> dict[str, ConversationTrajectory]:
     """Return all conversations, by the id that spans give to them, or by trace id where they give none."""
     grouped: dict[str, list[Transcript]] = {}
-    for found in _in_order(spans):
-        transcript = Transcript.of(found)
+    for group in _sort_traces(spans):
+        transcript = Transcript.of(group)
         if not has_run(transcript):
             continue
         key = conversation_id(transcript) or transcript.tree.spans[0].trace_id
         grouped.setdefault(key, []).append(transcript)
-    return {key: _conversation_of(transcripts) for key, transcripts in grouped.items()}
+    return {key: _build_conversation(transcripts) for key, transcripts in grouped.items()}
 
 
-def _in_order(spans: Iterable[Span]) -> list[tuple[Span, ...]]:
-    return sorted(group_by_trace(spans).values(), key=lambda found: found[0].start_ns or 0)
+def _sort_traces(spans: Iterable[Span]) -> list[tuple[Span, ...]]:
+    return sorted(group_by_trace(spans).values(), key=lambda group: group[0].start_ns or 0)
 
 
-def _conversation_of(transcripts: Sequence[Transcript]) -> ConversationTrajectory:
+def _build_conversation(transcripts: Sequence[Transcript]) -> ConversationTrajectory:
     messages: list[Message] = []
-    before: Thread | None = None
+    previous: Thread | None = None
     for transcript in transcripts:
         thread = transcript.main
         if thread is None:
-            messages += _plain_messages(transcript)
+            messages += _messages_of_root(transcript)
             continue
-        if before is None:
+        if previous is None:
             messages += [Message.system(text) for text in thread.system]
-        known = before.new_in(thread.keys[: thread.start]) if before is not None else None
-        messages += _messages(thread.entries[known or 0 :], _calls_by_entry(transcript))
-        before = thread
+        history = thread.keys[: thread.start]
+        new = None if previous is None else previous.find_new(history)
+        messages += _build_messages(thread.entries[new or 0 :], _calls_by_entry(transcript))
+        previous = thread
     return ConversationTrajectory(tuple(messages), metadata=dict(_metadata(transcripts)))
 
 
 def _metadata(transcripts: Sequence[Transcript]) -> Iterator[tuple[str, Any]]:
-    named = (conversation_id(transcript) for transcript in transcripts)
-    identity = next((each for each in named if each is not None), None)
-    if identity is not None:
-        yield "conversationId", identity
+    ids = (conversation_id(transcript) for transcript in transcripts)
+    id_ = next((each for each in ids if each is not None), None)
+    if id_ is not None:
+        yield "conversationId", id_
     error = find_ending(transcripts[-1]).error if transcripts else None
     if error is not None:
         yield END_REASON, "error"
@@ -68,39 +69,39 @@ def _metadata(transcripts: Sequence[Transcript]) -> Iterator[tuple[str, Any]]:
 
 
 def _calls_by_entry(transcript: Transcript) -> dict[int, list[ToolCall]]:
-    """Return the finished calls of each message, by the identity of its entry."""
-    found: dict[int, list[ToolCall]] = {}
-    for call in made_calls(transcript):
+    """Return the calls of each message with their results, by the identity of its entry."""
+    by_entry: dict[int, list[ToolCall]] = {}
+    for call in collect_calls(transcript):
         if call.entry is not None:
-            found.setdefault(id(call.entry), []).append(call.finished())
-    return found
+            by_entry.setdefault(id(call.entry), []).append(call.build())
+    return by_entry
 
 
-def _messages(entries: Iterable[Entry], calls: Mapping[int, Sequence[ToolCall]]) -> list[Message]:
+def _build_messages(entries: Iterable[Entry], calls: Mapping[int, Sequence[ToolCall]]) -> list[Message]:
     messages: list[Message] = []
-    waiting: list[ToolCall] = []
+    pending_calls: list[ToolCall] = []
     for entry in entries:
-        told = entry.message
+        message = entry.message
         made = calls.get(id(entry), ())
-        if told.role == "assistant" and (told.text or made):
-            waiting += made
-            if told.text:
-                messages.append(Message.assistant(told.text, waiting))
-                waiting = []
-        elif told.role == "user":
-            if waiting:
-                messages.append(Message.assistant("", waiting))
-                waiting = []
-            messages.append(Message.user(told.text))
-    return [*messages, Message.assistant("", waiting)] if waiting else messages
+        if message.role == "assistant" and (message.text or made):
+            pending_calls += made
+            if message.text:
+                messages.append(Message.assistant(message.text, pending_calls))
+                pending_calls = []
+        elif message.role == "user":
+            if pending_calls:
+                messages.append(Message.assistant("", pending_calls))
+                pending_calls = []
+            messages.append(Message.user(message.text))
+    return [*messages, Message.assistant("", pending_calls)] if pending_calls else messages
 
 
-def _plain_messages(transcript: Transcript) -> list[Message]:
-    """Return what a trace says that has texts at its root but no messages."""
+def _messages_of_root(transcript: Transcript) -> list[Message]:
+    """Return the messages of a trace that has texts at its root but no messages."""
     root = (transcript.tree.roots or transcript.tree.spans)[0]
-    asked = transcript.reading(root).input_text
+    question = transcript.content(root).input_text
     trace = to_agent_trace(transcript.tree.spans)
-    said = [] if asked is None else [Message.user(asked)]
+    messages = [] if question is None else [Message.user(question)]
     if trace.final_response is None and not trace.tool_calls:
-        return said
-    return [*said, Message.assistant(trace.final_response or "", trace.tool_calls)]
+        return messages
+    return [*messages, Message.assistant(trace.final_response or "", trace.tool_calls)]

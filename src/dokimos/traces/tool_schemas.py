@@ -1,4 +1,4 @@
-"""What a tool that ran says about itself: its name, description and the schema of its arguments."""
+"""Finds how a tool that ran describes itself: name, description and the schema of its arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dokimos.core.json_object import structured
 from dokimos.traces.semconv import TOOL_NAME
-from dokimos.traces.source import SpanSource
+from dokimos.traces.span_source import SpanSource
 
 _SCHEMAS: Final = ("gen_ai.tool.json_schema", "tool.json_schema", "tool.parameters")
 _DESCRIPTIONS: Final = ("gen_ai.tool.description", "tool.description")
@@ -17,10 +17,10 @@ _TYPES: Final = frozenset(
 
 
 def describe_own_tool(source: SpanSource) -> list[dict[str, Any]] | None:
-    """Return the description of the tool of a span, None where the span does not tell its schema.
+    """Return the description of the tool of a span, None where the span does not have its schema.
 
     OpenInference's `tool.parameters` is a JSON Schema, a whole function as OpenAI describes it, the inputs
-    of a tool of smolagents, or what the tool was called with, which is no description.
+    of a tool of smolagents, or the arguments of the call, which are not a description.
     """
     name = source.first(TOOL_NAME)
     schemas = (find_schema(source.get(key)) for key in _SCHEMAS)
@@ -31,7 +31,7 @@ def describe_own_tool(source: SpanSource) -> list[dict[str, Any]] | None:
     return [{"name": str(name), "description": str(description or ""), "parameters": schema}]
 
 
-def find_schema(value: Any) -> dict[str, Any] | None:
+def find_schema(value: object) -> dict[str, Any] | None:
     """Return the schema of arguments in what may be one; None for arguments."""
     tree: Any = structured(value)
     if not isinstance(tree, dict):
@@ -51,7 +51,7 @@ def _is_schema_of_properties(tree: Mapping[str, Any]) -> bool:
     return isinstance(properties, dict) and all(isinstance(each, dict) for each in properties.values())
 
 
-def _is_input(value: Any) -> bool:
+def _is_input(value: object) -> bool:
     """Say whether this describes one input of a tool of smolagents, which always has a type and a text."""
     if not isinstance(value, dict) or not isinstance(value.get("description"), str):
         return False
@@ -60,12 +60,12 @@ def _is_input(value: Any) -> bool:
 
 
 def _schema_of_inputs(inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    known = {"any", "image", "audio"}  # no types of JSON
+    not_json = {"any", "image", "audio"}
     properties = {
         name: {
             key: value
             for key, value in each.items()
-            if key != "nullable" and not (key == "type" and isinstance(value, str) and value in known)
+            if key != "nullable" and not (key == "type" and isinstance(value, str) and value in not_json)
         }
         for name, each in inputs.items()
     }

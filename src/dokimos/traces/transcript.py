@@ -1,7 +1,7 @@
-"""What was said during a trace, put together from spans that each tell a part, often the same part again.
+"""Rebuilds the conversation of a trace from its spans, which repeat earlier messages.
 
-Every call of a model repeats what was said before it. A thread is one such growing list of messages: what a
-span tells is laid over the end of the thread that it continues, and only what is new is added.
+Every call of a model is sent all messages before it. A thread is one such growing list of messages: the
+messages of a span are deduplicated against the end of the thread that they continue, and only new ones added.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, TypeAlias
 from dokimos.core.jsonable import text_form
 from dokimos.core.quick_init import quick_init
 from dokimos.messages.neutral import NeutralMessage
-from dokimos.traces.messages import History
-from dokimos.traces.reading import SpanReading, read_span
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span, SpanTree
+from dokimos.traces.span_content import SpanContent, parse_span
+from dokimos.traces.span_messages import MessageCache
 
 Key: TypeAlias = tuple[Any, ...]
-"""What makes two tellings of one message the same."""
+"""Identifies a message: repeated messages have equal keys."""
 
 
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message, and when it was known."""
+    """A message, and the time of the first span that has it."""
 
     message: NeutralMessage
     time_ns: int
@@ -43,23 +43,23 @@ class Thread:
     entries: list[Entry] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     start: int = 0
-    """Where what happened in this trace begins; before it is what was said earlier."""
+    """The index of the first message of this trace; those before it are history."""
 
-    def new_in(self, told: Sequence[Key]) -> int | None:
-        """Return from where on what is told is new, None if it does not go on from the end of this thread."""
+    def find_new(self, keys: Sequence[Key]) -> int | None:
+        """Return the index of the first new message; None if they do not continue the end of this thread."""
         known = len(self.keys)
         if not known:
             return None
-        if list(told[:known]) == self.keys:
+        if list(keys[:known]) == self.keys:
             return known
-        place = _last_place(told, lambda key: key == self.keys[-1])
-        return None if place is None else place + 1
+        index = _find_last(keys, lambda key: key == self.keys[-1])
+        return None if index is None else index + 1
 
-    def branches_in(self, told: Sequence[Key]) -> int | None:
-        """Return the same where what is told goes on from somewhere in this thread."""
+    def find_branch(self, keys: Sequence[Key]) -> int | None:
+        """Return the index of the first new message where they branch off anywhere in this thread."""
         shared = set(self.keys)
-        place = _last_place(told, lambda key: key in shared)
-        return None if place is None else place + 1
+        index = _find_last(keys, lambda key: key in shared)
+        return None if index is None else index + 1
 
     def add(self, messages: Iterable[NeutralMessage], time_ns: int) -> None:
         for message in messages:
@@ -69,130 +69,131 @@ class Thread:
 
 @dataclass(slots=True)
 class Threads:
-    """The threads of a trace so far, found by the messages from which they may go on."""
+    """The threads of a trace so far, with an index of the messages from which they may continue."""
 
-    found: list[Thread] = field(default_factory=list)
+    items: list[Thread] = field(default_factory=list)
     _ending: dict[Key, set[int]] = field(default_factory=dict)
-    """The places of the threads that end with a message."""
+    """The indexes of the threads that end with a message."""
     _holding: dict[tuple[str, Key], int] = field(default_factory=dict)
-    """The place of an agent's last thread that has a message."""
+    """The index of an agent's last thread that has a message."""
 
     def begin(self, thread: Thread) -> int:
-        """Add a thread without messages, and return its place."""
-        self.found.append(thread)
-        return len(self.found) - 1
+        """Add a thread without messages, and return its index."""
+        self.items.append(thread)
+        return len(self.items) - 1
 
-    def add(self, place: int, messages: Iterable[NeutralMessage], time_ns: int) -> None:
+    def add(self, index: int, messages: Iterable[NeutralMessage], time_ns: int) -> None:
         """Add messages to a thread."""
-        thread = self.found[place]
+        thread = self.items[index]
         known = len(thread.keys)
         if known:
-            self._ending[thread.keys[-1]].discard(place)
+            self._ending[thread.keys[-1]].discard(index)
         thread.add(messages, time_ns)
         for key in thread.keys[known:]:
-            held = (thread.owner, key)
-            self._holding[held] = max(place, self._holding.get(held, place))
+            owned = (thread.owner, key)
+            self._holding[owned] = max(index, self._holding.get(owned, index))
         if thread.keys:
-            self._ending.setdefault(thread.keys[-1], set()).add(place)
+            self._ending.setdefault(thread.keys[-1], set()).add(index)
 
     def join(self, messages: Sequence[NeutralMessage], owner: str, time_ns: int) -> int | None:
-        """Add what is new in `messages` to the last thread that they continue, and return its place.
+        """Add what is new in `messages` to the last thread that they continue, and return its index.
 
-        That is one that they go on from the end of, else one of the same agent that they branch off from.
+        That is a thread whose end they continue, else one of the same agent from which they branch off.
         """
-        told = [_key(message) for message in messages]
-        ending = [place for key in told for place in self._ending.get(key, ())]
-        held = (self._holding.get((owner, key)) for key in told)
-        places = ending or [place for place in held if place is not None]
-        if not places:
+        keys = [_key(message) for message in messages]
+        ending = [index for key in keys for index in self._ending.get(key, ())]
+        branching = (self._holding.get((owner, key)) for key in keys)
+        indexes = ending or [index for index in branching if index is not None]
+        if not indexes:
             return None
-        thread = self.found[max(places)]
-        new = thread.new_in(told) if ending else thread.branches_in(told)
-        self.add(max(places), messages[new:], time_ns)
-        return max(places)
+        thread = self.items[max(indexes)]
+        new = thread.find_new(keys) if ending else thread.find_branch(keys)
+        self.add(max(indexes), messages[new:], time_ns)
+        return max(indexes)
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """The spans of a trace, what each says, and the threads that they tell."""
+    """The spans of a trace, the content of each, and the threads of their messages."""
 
     tree: SpanTree
-    readings: Mapping[str, SpanReading]
+    contents: Mapping[str, SpanContent]
     threads: tuple[Thread, ...]
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Transcript:
-        """Read the spans of one trace, in order of start."""
+        """Parse the spans of one trace, which are in order of start."""
         tree = SpanTree(spans)
-        history = History()
-        readings = {span.span_id: read_span(span, history) for span in tree.spans}
-        transcript = cls(tree, readings, ())
+        cache = MessageCache()
+        contents = {span.span_id: parse_span(span, cache) for span in tree.spans}
+        transcript = cls(tree, contents, ())
         threads = Threads()
-        for span in transcript.tellers():
-            transcript._tell(span, threads)
-        return cls(tree, readings, tuple(threads.found))
+        for span in transcript.spans_with_messages():
+            transcript._add_messages(span, threads)
+        return cls(tree, contents, tuple(threads.items))
 
-    def reading(self, span: Span) -> SpanReading:
-        return self.readings[span.span_id]
+    def content(self, span: Span) -> SpanContent:
+        """Return what a span says."""
+        return self.contents[span.span_id]
 
     def spans_of(self, role: SpanRole) -> list[Span]:
         """Return the spans of a role, in order."""
-        return [span for span in self.tree.spans if self.reading(span).role is role]
+        return [span for span in self.tree.spans if self.content(span).role is role]
 
     def above(self, span: Span, *roles: SpanRole) -> list[Span]:
         """Return the spans of these roles above a span, nearest first."""
-        return [each for each in self.tree.ancestors(span) if self.reading(each).role in roles]
+        return [each for each in self.tree.ancestors(span) if self.content(each).role in roles]
 
     @property
     def main(self) -> Thread | None:
-        """The thread that the user had a part in: the least nested, then the longest, then the last."""
-        ranked = [(-each.depth, len(each.entries), place) for place, each in enumerate(self.threads)]
+        """The thread in which the user took part: the least nested, then the longest, then the last."""
+        ranked = [(-each.depth, len(each.entries), index) for index, each in enumerate(self.threads)]
         return self.threads[max(ranked)[2]] if ranked else None
 
-    def tellers(self) -> list[Span]:
+    def spans_with_messages(self) -> list[Span]:
         """Return the spans whose messages count.
 
         Those are the calls of models, except one that only wraps another's; and agents below which no model
-        says anything.
+        has messages.
         """
-        models = [span for span in self.spans_of(SpanRole.MODEL) if self._says(span)]
-        tellers = [s for s in models if not any(map(self._says, self.above(s, SpanRole.MODEL)))]
-        told = {agent.span_id for span in tellers for agent in self.above(span, SpanRole.AGENT)}
+        models = [span for span in self.spans_of(SpanRole.MODEL) if self._has_messages(span)]
+        spans = [s for s in models if not any(map(self._has_messages, self.above(s, SpanRole.MODEL)))]
+        covered = {agent.span_id for span in spans for agent in self.above(span, SpanRole.AGENT)}
         for agent in reversed(self.spans_of(SpanRole.AGENT)):  # the innermost first
-            if agent.span_id not in told and self._says(agent):
-                tellers.append(agent)
-                told.update(each.span_id for each in self.above(agent, SpanRole.AGENT))
-        return sorted(tellers, key=lambda span: span.start_ns or 0)
+            if agent.span_id not in covered and self._has_messages(agent):
+                spans.append(agent)
+                covered.update(each.span_id for each in self.above(agent, SpanRole.AGENT))
+        return sorted(spans, key=lambda span: span.start_ns or 0)
 
-    def _says(self, span: Span) -> bool:
-        reading = self.reading(span)
-        return bool(reading.inputs or reading.outputs)
+    def _has_messages(self, span: Span) -> bool:
+        content = self.content(span)
+        return bool(content.inputs or content.outputs)
 
-    def _tell(self, span: Span, threads: Threads) -> None:
-        reading = self.reading(span)
+    def _add_messages(self, span: Span, threads: Threads) -> None:
+        content = self.content(span)
         agents = self.above(span, SpanRole.AGENT)
-        if reading.role is SpanRole.AGENT:
+        if content.role is SpanRole.AGENT:
             agents.insert(0, span)
         owner = agents[0].span_id if agents else ""
-        given = [message for message in reading.inputs if message.role != "system"]
-        place = threads.join(given, owner, span.start_ns or 0)
-        if place is None:
-            depth = len(self.above(span, SpanRole.AGENT, SpanRole.TOOL)) + (reading.role is SpanRole.AGENT)
-            place = threads.begin(Thread(depth, owner, start=_start_of_turn(given)))
-            threads.add(place, given, span.start_ns or 0)
-        thread = threads.found[place]
+        messages = [message for message in content.inputs if message.role != "system"]
+        index = threads.join(messages, owner, span.start_ns or 0)
+        if index is None:
+            depth = len(self.above(span, SpanRole.AGENT, SpanRole.TOOL)) + (content.role is SpanRole.AGENT)
+            index = threads.begin(Thread(depth, owner, start=_start_of_turn(messages)))
+            threads.add(index, messages, span.start_ns or 0)
+        thread = threads.items[index]
         if not thread.system:
-            thread.system = [m.text for m in reading.inputs if m.role == "system" and m.text]
-        threads.add(place, reading.outputs, span.end_ns or span.start_ns or 0)
+            thread.system = [m.text for m in content.inputs if m.role == "system" and m.text]
+        threads.add(index, content.outputs, span.end_ns or span.start_ns or 0)
 
 
 def _start_of_turn(messages: Sequence[NeutralMessage]) -> int:
-    """Return where the last message of the user is, 0 if there is none."""
-    return _last_place(messages, lambda message: message.role == "user") or 0
+    """Return the index of the last message of the user, 0 if there is none."""
+    return _find_last(messages, lambda message: message.role == "user") or 0
 
 
-def _last_place(items: Sequence[Any], matches: Callable[[Any], bool]) -> int | None:
-    return next((place for place in range(len(items) - 1, -1, -1) if matches(items[place])), None)
+def _find_last(items: Sequence[Any], matches: Callable[[Any], bool]) -> int | None:
+    return next((index for index in range(len(items) - 1, -1, -1) if matches(items[index])), None)
 
 
 def _key(message: NeutralMessage) -> Key:

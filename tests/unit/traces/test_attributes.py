@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos.core.json_object import structured, unquoted
-from dokimos.traces.attributes import FlatMemory, first, literal, unflattened
+from dokimos.traces.attributes import UnflattenCache, first_value, parse_literal, unflatten
 
 PATTERN = re.compile(r"(?:a|b\.c)\.")
 NAMES = st.sampled_from(["0", "1", "2", "10", "x"])
@@ -22,25 +22,25 @@ FLAT = st.dictionaries(
 def test_numbers_in_keys_become_places_in_lists():
     flat = {"a.1.x": "second", "a.0.x": "first", "a.10.x": "last", "b.c.d": 1, "other.0": 2}
 
-    assert unflattened(flat, PATTERN) == {
+    assert unflatten(flat, PATTERN) == {
         "a.": [{"x": "first"}, {"x": "second"}, {"x": "last"}],
         "b.c.": {"d": 1},
     }
 
 
 def test_what_is_below_a_value_wins_over_the_value():
-    assert unflattened({"a.0": "text", "a.0.x": 1}, PATTERN) == {"a.": [{"x": 1}]}
-    assert unflattened({"a.0.x": 1, "a.0": "text"}, PATTERN) == {"a.": [{"x": 1}]}
+    assert unflatten({"a.0": "text", "a.0.x": 1}, PATTERN) == {"a.": [{"x": 1}]}
+    assert unflatten({"a.0.x": 1, "a.0": "text"}, PATTERN) == {"a.": [{"x": 1}]}
 
 
 @given(st.lists(FLAT, max_size=4), st.lists(FLAT, max_size=4))
 def test_what_is_remembered_changes_nothing(different, growing):
-    memory, grown = FlatMemory(), {}
+    memory, grown = UnflattenCache(), {}
     for flat in different:
-        assert unflattened(flat, PATTERN, memory) == unflattened(flat, PATTERN)
+        assert unflatten(flat, PATTERN, memory) == unflatten(flat, PATTERN)
     for flat in growing:
         grown = {**grown, **flat}
-        assert unflattened(grown, PATTERN, memory) == unflattened(grown, PATTERN)
+        assert unflatten(grown, PATTERN, memory) == unflatten(grown, PATTERN)
 
 
 def test_values_are_read_as_far_as_asked_for():
@@ -49,12 +49,12 @@ def test_values_are_read_as_far_as_asked_for():
     assert structured("{broken") == "{broken"
     assert unquoted('"text"') == "text"
     assert unquoted("text") == "text"
-    assert literal("{'a': True}") == {"a": True}
-    assert literal("{'a': open('x')}") == "{'a': open('x')}"
-    assert literal("{'" + "a" * 200_000) == "{'" + "a" * 200_000
+    assert parse_literal("{'a': True}") == {"a": True}
+    assert parse_literal("{'a': open('x')}") == "{'a': open('x')}"
+    assert parse_literal("{'" + "a" * 200_000) == "{'" + "a" * 200_000
 
 
 def test_the_first_value_is_one_that_is_there():
-    assert first({"a": "", "b": None, "c": [], "d": 0}, ("x", "a", "b", "c", "d")) == 0
-    assert first({"a": False}, ("a",)) is False
-    assert first({}, ("a",)) is None
+    assert first_value({"a": "", "b": None, "c": [], "d": 0}, ("x", "a", "b", "c", "d")) == 0
+    assert first_value({"a": False}, ("a",)) is False
+    assert first_value({}, ("a",)) is None

@@ -9,15 +9,15 @@ from dokimos.core.conversation import ConversationTrajectory, Message
 from dokimos.traces import (
     call_metrics,
     load_spans,
+    parse_span,
     read_otlp,
-    read_span,
     to_agent_trace,
     to_conversation,
     to_examples,
     to_test_case,
     with_logs,
 )
-from dokimos.traces.messages import History
+from dokimos.traces.span_messages import MessageCache
 
 DIALECTS = [
     "genai-json",
@@ -98,10 +98,10 @@ def test_every_dialect_gives_the_same_agent_trace(told):
 
 
 def test_what_was_read_before_changes_nothing_in_how_a_span_is_read(told):
-    history = History()
+    cache = MessageCache()
 
     for span in sorted(told, key=lambda span: span.start_ns):
-        assert read_span(span, history) == read_span(span)
+        assert parse_span(span, cache) == parse_span(span)
 
 
 def test_every_dialect_gives_the_same_conversation(told):

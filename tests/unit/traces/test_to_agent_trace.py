@@ -16,9 +16,9 @@ from dokimos.traces import (
     SpanRole,
     SpanTree,
     call_metrics,
-    derived_text,
+    derive_text,
+    parse_span,
     read_otlp,
-    read_span,
     to_agent_trace,
     to_conversation,
     to_conversations,
@@ -347,7 +347,7 @@ def test_a_trace_that_says_nothing_is_empty(span):
     ],
 )
 def test_the_text_of_a_span_is_under_the_first_name_that_has_one(span, attributes, given, gave):
-    assert derived_text(replace(span(), attributes=attributes)) == (given, gave)
+    assert derive_text(replace(span(), attributes=attributes)) == (given, gave)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_the_text_of_a_span_is_under_the_first_name_that_has_one(span, attribute
     ],
 )
 def test_what_a_span_stands_for_is_told_by_its_attributes(span, attributes, role):
-    assert read_span(replace(span(), attributes=attributes)).role is role
+    assert parse_span(replace(span(), attributes=attributes)).role is role
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_an_answer_that_broke_off_is_an_error_that_keeps_what_was_said(span, bro
     assert trace.error == (
         "APIConnectionError: reset"
         if how == "status"
-        else "The answer of the model broke off: its finish reason is 'error'."
+        else "The answer of the model was cut off: its finish reason is 'error'."
     )
     assert trace.outputs_so_far()["partialResponse"] == "The capital of Fra"
     (item,) = result.item_results
@@ -496,7 +496,7 @@ def test_an_ai_sdk_run_whose_stream_broke_off_is_an_error(span):
 
     assert (case.input, case.error) == (
         "x",
-        "The answer of the model broke off: its finish reason is 'error'.",
+        "The answer of the model was cut off: its finish reason is 'error'.",
     )
     assert case.actual_outputs["partialResponse"] == "The cap"
 

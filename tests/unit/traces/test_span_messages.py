@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dokimos.messages.neutral import NeutralCall, NeutralMessage, NeutralResult
-from dokimos.traces.messages import parse_messages, result_text
+from dokimos.traces.span_messages import parse_messages, render_result
 
 CALL = NeutralCall("add", {"a": 1}, "c1")
 ASKED = NeutralMessage("user", "1 + 2?")
@@ -209,4 +209,4 @@ def test_unknown_parts_and_calls_without_a_name_are_left_out():
     ],
 )
 def test_a_result_has_one_text_whether_it_was_told_as_structure_or_as_json(value, expected):
-    assert result_text(value) == expected
+    assert render_result(value) == expected

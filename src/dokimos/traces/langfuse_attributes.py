@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dokimos.core.json_object import structured
-from dokimos.traces.attributes import Attributes, first
+from dokimos.traces.attributes import Attributes, first_value
 
 TYPE: Final = "langfuse.observation.type"
 LEVEL: Final = "langfuse.observation.level"
@@ -42,28 +42,32 @@ def is_failed(attributes: Attributes) -> bool:
     return str(attributes.get(LEVEL, "")).upper() in _ERROR_LEVELS
 
 
-def conventional(attributes: Attributes) -> Attributes:
+def normalize_attributes(attributes: Attributes) -> Attributes:
     """Return the attributes of an observation, with its content under the names of other conventions."""
     kind = str(attributes.get(TYPE) or ("generation" if _MODEL in attributes else "span")).lower()
     return {**dict(_content(kind, attributes)), **dict(_usage(attributes)), **attributes, TYPE: kind}
 
 
 def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
-    given = first(attributes, (_INPUT, "langfuse.trace.input"))
-    gave = first(attributes, (_OUTPUT, "langfuse.trace.output"))
+    input_value = first_value(attributes, (_INPUT, "langfuse.trace.input"))
+    output_value = first_value(attributes, (_OUTPUT, "langfuse.trace.output"))
     match kind:
         case "generation":
             names = "gen_ai.input.messages", "gen_ai.output.messages"
-            asked = structured(given)
-            yield "gen_ai.tool.definitions", asked.get("tools") if isinstance(asked, dict) else None
+            request = structured(input_value)
+            yield "gen_ai.tool.definitions", request.get("tools") if isinstance(request, dict) else None
         case "tool":
             names = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
         case "retriever":
             names = "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents"
-            gave = [gave] if isinstance(gave, str) and gave == structured(gave) else gave
+            output_value = (
+                [output_value]
+                if isinstance(output_value, str) and output_value == structured(output_value)
+                else output_value
+            )
         case _:
-            names = _name("input", given), _name("output", gave)
-    yield from zip(names, (given, gave), strict=True)
+            names = _name("input", input_value), _name("output", output_value)
+    yield from zip(names, (input_value, output_value), strict=True)
 
 
 def _name(side: str, value: Any) -> str:
@@ -86,7 +90,7 @@ def _usage(attributes: Attributes) -> Iterator[tuple[str, Any]]:
         yield "gen_ai.response.model", attributes[_MODEL]
     used = structured(attributes.get("langfuse.observation.usage_details"))
     for name, keys in _TOKENS.items() if isinstance(used, dict) else ():
-        yield name, first(used, keys)
+        yield name, first_value(used, keys)
     cost = structured(attributes.get("langfuse.observation.cost_details"))
     if isinstance(cost, dict):
         parts = [each for each in cost.values() if isinstance(each, int | float)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dokimos.core.json_object import structured
-from dokimos.traces.attributes import Attributes, first
+from dokimos.traces.attributes import Attributes, first_value
 
 OPERATION: Final = "ai.operationId"
 """What spans of every version have since telemetry was added."""
@@ -26,7 +26,7 @@ _TEXT: Final = ("ai.response.text", "ai.result.text", "ai.response.object", "ai.
 _CALLS: Final = ("ai.response.toolCalls", "ai.result.toolCalls")
 
 
-def conventional(attributes: Attributes) -> Attributes:
+def normalize_attributes(attributes: Attributes) -> Attributes:
     """Return the attributes of a span of the AI SDK, with its content under the names of the conventions."""
     renamed = {new: attributes[old] for old, new in _SAME.items() if old in attributes}
     return {**dict(_prompt(attributes)), **renamed, **dict(_response(attributes)), **attributes}
@@ -45,7 +45,7 @@ def _prompt(attributes: Attributes) -> Iterator[tuple[str, Any]]:
 def _response(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     """Yield the answer as one message; nothing where outputs were not recorded."""
     texts = [attributes[key] for key in _TEXT if isinstance(attributes.get(key), str)]
-    calls = structured(first(attributes, _CALLS))
+    calls = structured(first_value(attributes, _CALLS))
     calls = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     if not texts and not calls:
         return

@@ -1,4 +1,4 @@
-"""What a span says, whichever convention it says it in."""
+"""Parses the content of a span, whichever convention recorded it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.quick_init import quick_init
 from dokimos.messages.neutral import UNNAMED, NeutralCall, NeutralMessage, NeutralResult
-from dokimos.traces import langfuse
-from dokimos.traces.attributes import first, literal
+from dokimos.traces import langfuse_attributes
+from dokimos.traces.attributes import first_value, parse_literal
 from dokimos.traces.first_chunk import first_chunk_ms
-from dokimos.traces.messages import History, parse_messages
 from dokimos.traces.semconv import (
     AGENT_NAME,
     ARGUMENTS,
@@ -40,8 +39,9 @@ from dokimos.traces.semconv import (
     TOOL_NAME,
     SpanRole,
 )
-from dokimos.traces.source import SpanSource
 from dokimos.traces.span import Span
+from dokimos.traces.span_messages import MessageCache, parse_messages
+from dokimos.traces.span_source import SpanSource
 from dokimos.traces.tool_schemas import describe_own_tool, find_schema
 
 
@@ -57,8 +57,8 @@ class Document:
 
 @quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanReading:
-    """What a span says."""
+class SpanContent:
+    """The content of a span: what a model, tool, agent or retriever was given and returned."""
 
     role: SpanRole
     name: str = ""
@@ -70,41 +70,41 @@ class SpanReading:
     inputs: tuple[NeutralMessage, ...] = ()
     outputs: tuple[NeutralMessage, ...] = ()
     input_text: str | None = None
-    """What a span without messages was given, where that is text; `output_text` what it gave."""
+    """The input of a span without messages, where that is text; `output_text` is its output."""
     output_text: str | None = None
     documents: tuple[Document, ...] = ()
     described_tools: Any = None
-    """What is said about the tools that were there, as it was recorded."""
+    """Descriptions of the tools that were offered, as they were recorded."""
     usage: CallMetrics = field(default_factory=CallMetrics)
     conversation_id: str | None = None
     error: str | None = None
 
     @property
     def tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools that were there; what is no description of one is left out."""
+        """The tools that were offered; anything that does not describe a tool is ignored."""
         return tuple(_tools(structured(self.described_tools)))
 
 
-def read_span(span: Span, history: History | None = None) -> SpanReading:
-    """Read what a span says. Nothing raises: what cannot be understood is left out.
+def parse_span(span: Span, cache: MessageCache | None = None) -> SpanContent:
+    """Parse the content of a span. Nothing raises: anything that cannot be parsed is ignored.
 
-    With one `history` for the spans of a trace, what they tell again and again is read only once.
+    With one `cache` for the spans of a trace, messages that they repeat are parsed only once.
     """
-    source = SpanSource.of(span, history)
+    source = SpanSource.of(span, cache)
     role = _role(source)
-    return _READERS[role](source, role)
+    return _PARSERS[role](source, role)
 
 
-def derived_text(span: Span) -> tuple[str | None, str | None]:
+def derive_text(span: Span) -> tuple[str | None, str | None]:
     """Return the input and the output of a span as text: from its attributes, else from its messages."""
     source = SpanSource.of(span)
-    given, gave = _plain(source, INPUT_TEXT), _plain(source, OUTPUT_TEXT)
-    if given is None:
-        said = [message.text for message in source.inputs if message.role == "user" and message.text]
-        given = said[-1] if said else _entity_text(source.get("traceloop.entity.input"))
-    if gave is None:
-        gave = _last_text(source.outputs) or _entity_text(source.get("traceloop.entity.output"))
-    return given, gave
+    input_text, output_text = _find_text(source, INPUT_TEXT), _find_text(source, OUTPUT_TEXT)
+    if input_text is None:
+        questions = [message for message in source.inputs if message.role == "user"]
+        input_text = _last_text(questions) or _entity_text(source.get("traceloop.entity.input"))
+    if output_text is None:
+        output_text = _last_text(source.outputs) or _entity_text(source.get("traceloop.entity.output"))
+    return input_text, output_text
 
 
 def _role(source: SpanSource) -> SpanRole:
@@ -117,14 +117,14 @@ def _role(source: SpanSource) -> SpanRole:
             return SpanRole.OTHER
         if role is not None:
             return role
-    return _guessed_role(source)
+    return _guess_role(source)
 
 
-def _guessed_role(source: SpanSource) -> SpanRole:
-    """Tell from what is there, where the span does not say what it is."""
+def _guess_role(source: SpanSource) -> SpanRole:
+    """Guess the role from the attributes of a span that does not name it."""
     if source.first((*TOOL_NAME, *CALL_ID)) is not None:
         return SpanRole.TOOL
-    if source.first(DOCUMENTS) is not None or "retrieval.documents." in source.flattened:
+    if source.first(DOCUMENTS) is not None or "retrieval.documents." in source.structures:
         return SpanRole.RETRIEVAL
     if any(event.name in DATABASE_RESULTS for event in source.span.events):
         return SpanRole.RETRIEVAL
@@ -133,30 +133,30 @@ def _guessed_role(source: SpanSource) -> SpanRole:
     return SpanRole.OTHER
 
 
-def _read_model(source: SpanSource, role: SpanRole) -> SpanReading:
-    return SpanReading(
+def _parse_model(source: SpanSource, role: SpanRole) -> SpanContent:
+    return SpanContent(
         role=role,
         inputs=source.inputs or parse_messages(source.get("input.value")),
         outputs=source.outputs or parse_messages(source.get("output.value"), "assistant"),
-        described_tools=_described_tools(source),
+        described_tools=_find_tool_descriptions(source),
         usage=_usage(source),
         conversation_id=_conversation(source),
         error=_model_error(source),
     )
 
 
-def _read_holder(source: SpanSource, role: SpanRole) -> SpanReading:
-    """Read an agent, a workflow, or a span of no known kind that may hold them."""
-    given, gave = derived_text(source.span)
+def _parse_container(source: SpanSource, role: SpanRole) -> SpanContent:
+    """Parse an agent, a workflow, or a span of an unknown kind that may contain them."""
+    input_text, output_text = derive_text(source.span)
     final = source.get(FINAL_RESULT)
-    return SpanReading(
+    return SpanContent(
         role=role,
         name=str(source.first(AGENT_NAME) or source.span.name),
         inputs=source.inputs,
         outputs=source.outputs,
-        input_text=given,
-        output_text=gave if final is None else text_form(final),
-        described_tools=_described_tools(source) if role is SpanRole.AGENT else None,
+        input_text=input_text,
+        output_text=output_text if final is None else text_form(final),
+        described_tools=_find_tool_descriptions(source) if role is SpanRole.AGENT else None,
         usage=_usage(source)
         if role is SpanRole.AGENT
         else CallMetrics(first_chunk_ms=first_chunk_ms(source)),
@@ -165,25 +165,26 @@ def _read_holder(source: SpanSource, role: SpanRole) -> SpanReading:
     )
 
 
-def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
-    """Read a tool that ran; what attributes do not say may stand in messages of its span."""
+def _parse_tool(source: SpanSource, role: SpanRole) -> SpanContent:
+    """Parse a tool that ran; what its attributes lack may be in messages of its span."""
     call = next((call for message in source.inputs for call in message.calls), _NO_CALL)
-    told = next((m.result for m in (*source.outputs, *source.inputs) if m.result is not None), _NO_RESULT)
-    given, gave = source.first(ARGUMENTS), source.first(RESULT)
-    if given is None:
+    messages = (*source.outputs, *source.inputs)
+    recorded = next((each.result for each in messages if each.result is not None), _NO_RESULT)
+    arguments, result = source.first(ARGUMENTS), source.first(RESULT)
+    if arguments is None:
         parameters = source.get("tool.parameters")
-        given = call.arguments
+        arguments = call.arguments
         if call is _NO_CALL and find_schema(parameters) is None:
-            given = parameters
-    if gave is None:
-        gave = _last_text(source.outputs) if told is _NO_RESULT else told.value
-    returned, answered = _returned(gave)
-    return SpanReading(
+            arguments = parameters
+    if result is None:
+        result = _last_text(source.outputs) if recorded is _NO_RESULT else recorded.value
+    result, result_id = _unwrap_result(result)
+    return SpanContent(
         role=role,
         name=_tool_name(source, call.name),
-        call_id=str(source.first(CALL_ID) or call.id or told.id or answered),
-        arguments=_bound(literal(given)),
-        result=returned,
+        call_id=str(source.first(CALL_ID) or call.id or recorded.id or result_id),
+        arguments=_unbind_arguments(parse_literal(arguments)),
+        result=result,
         described_tools=describe_own_tool(source),
         conversation_id=_conversation(source),
         error=_error(source),
@@ -191,38 +192,38 @@ def _read_tool(source: SpanSource, role: SpanRole) -> SpanReading:
 
 
 NO_MESSAGE: Final = "error"
-"""The error of a span whose status says nothing more."""
+"""The error of a span whose status has no message."""
 
-BROKEN_OFF: Final = "The answer of the model broke off: its finish reason is 'error'."
+CUT_OFF: Final = "The answer of the model was cut off: its finish reason is 'error'."
 
 _LARGEST: Final = 1e300
 _NO_CALL: Final = NeutralCall("")
 _NO_RESULT: Final = NeutralResult(None)
 
 
-def _tool_name(source: SpanSource, called: str) -> str:
+def _tool_name(source: SpanSource, requested_name: str) -> str:
     span = source.span.name
-    told = (source.first(TOOL_NAME), called, source.get("traceloop.entity.name"))
-    names = (*told, span.removeprefix("execute_tool ").strip(), span)
+    recorded = (source.first(TOOL_NAME), requested_name, source.get("traceloop.entity.name"))
+    names = (*recorded, span.removeprefix("execute_tool ").strip(), span)
     return next((str(name) for name in names if name is not None and str(name).strip()), UNNAMED)
 
 
-def _bound(arguments: Any) -> Any:
-    """Return the arguments of a traced function as the map that they were bound to."""
+def _unbind_arguments(arguments: object) -> Any:
+    """Return the arguments of a traced function as a map by name."""
     if not isinstance(arguments, dict):
         return arguments
     if isinstance(arguments.get("inputs"), dict):
         return arguments["inputs"]
     if "input_str" in arguments:
-        return literal(arguments["input_str"])
+        return parse_literal(arguments["input_str"])
     positional, named = arguments.get("args"), arguments.get("kwargs")
     if isinstance(named, dict) and isinstance(positional, list | tuple):
         return {"args": positional, **named} if positional else named
     return arguments
 
 
-def _returned(value: Any) -> tuple[Any, str]:
-    """Return what a tool gave back, out of the wrapper of a library, and the call's id if that is in it."""
+def _unwrap_result(value: object) -> tuple[Any, str]:
+    """Return the result of a tool without the wrapper of a library, and the call's id if it is in that."""
     tree = unquoted(value)
     if isinstance(tree, dict) and set(tree) <= {"output", "kwargs", "type"} and "output" in tree:
         tree = tree["output"]
@@ -234,9 +235,9 @@ def _returned(value: Any) -> tuple[Any, str]:
     return tree if isinstance(tree, str | list | dict) else value, ""
 
 
-def _read_retrieval(source: SpanSource, role: SpanRole) -> SpanReading:
+def _parse_retrieval(source: SpanSource, role: SpanRole) -> SpanContent:
     query = source.first(("gen_ai.retrieval.query.text", "input.value", "db.query.text"))
-    return SpanReading(
+    return SpanContent(
         role=role,
         input_text=None if query is None else text_form(query),
         documents=tuple(_documents(source)),
@@ -245,8 +246,8 @@ def _read_retrieval(source: SpanSource, role: SpanRole) -> SpanReading:
 
 
 def _documents(source: SpanSource) -> Iterator[Document]:
-    given = structured(source.first(DOCUMENTS)) or source.flattened.get("retrieval.documents.") or ()
-    for each in given if isinstance(given, list | tuple) else ():
+    documents = structured(source.first(DOCUMENTS)) or source.structures.get("retrieval.documents.") or ()
+    for each in documents if isinstance(documents, list | tuple) else ():
         document = _document(each.get("document", each) if isinstance(each, dict) else {"content": each})
         if document is not None:
             yield document
@@ -258,34 +259,34 @@ def _documents(source: SpanSource) -> Iterator[Document]:
                 yield document
 
 
-def _document(data: Any) -> Document | None:
+def _document(data: object) -> Document | None:
     if not isinstance(data, dict):
         return _document({"content": data})
-    content, identity, score = first(data, DOCUMENT_TEXT), data.get("id"), data.get("score")
-    if content is None and identity is None:
+    content, id_, score = first_value(data, DOCUMENT_TEXT), data.get("id"), data.get("score")
+    if content is None and id_ is None:
         return None
     return Document(
         text_form(content) or "",
-        None if identity is None else str(identity),
+        None if id_ is None else str(id_),
         float(score) if isinstance(score, int | float) and abs(score) < _LARGEST else None,
     )
 
 
-def _described_tools(source: SpanSource) -> Any:
-    given = source.get("gen_ai.tool.definitions")
-    return given or first(source.flattened, ("llm.tools.", "llm.request.functions."))
+def _find_tool_descriptions(source: SpanSource) -> Any:
+    definitions = source.get("gen_ai.tool.definitions")
+    return definitions or first_value(source.structures, ("llm.tools.", "llm.request.functions."))
 
 
-def _tools(described: Any) -> Iterator[ToolDefinition]:
+def _tools(described: object) -> Iterator[ToolDefinition]:
     for each in described if isinstance(described, list | tuple) else ():
         try:
-            yield ToolDefinition.from_map(_described(each))
+            yield ToolDefinition.from_map(_to_definition_map(each))
         except (ValueError, TypeError, AttributeError):
-            continue  # a tool of the provider's own without a name, or no description at all
+            continue  # a tool of the provider's own without a name, or not a description
 
 
-def _described(tool: Any) -> Mapping[str, Any]:
-    tool = structured(tool)
+def _to_definition_map(description: object) -> Mapping[str, Any]:
+    tool = structured(description)
     tree = tool.get("tool", tool)
     tree = structured(tree.get("json_schema", tree))
     function = tree.get("function", tree)
@@ -297,7 +298,7 @@ def _described(tool: Any) -> Mapping[str, Any]:
 
 
 def _usage(source: SpanSource) -> CallMetrics:
-    """Return what a span says it used; nothing but zeros means that it was not measured."""
+    """Return the usage of a span; only zeros mean that it was not measured."""
     counts = [_count(source.first(keys)) for keys in (TOKENS_IN, TOKENS_OUT, CACHED, REASONING)]
     model = source.first(MODEL_NAME)
     chunk = first_chunk_ms(source)
@@ -315,15 +316,15 @@ def _usage(source: SpanSource) -> CallMetrics:
     )
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else None
 
 
-def _positive(value: Any) -> float | None:
+def _positive(value: object) -> float | None:
     return value if isinstance(value, int | float) and 0 < value < _LARGEST else None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -333,29 +334,33 @@ def _conversation(source: SpanSource) -> str | None:
 
 
 def _error(source: SpanSource) -> str | None:
-    """Return what went wrong: the status, the exception recorded last, or the type of error alone."""
+    """Return the error: the message of the status, the last recorded exception, or the type of error."""
     span, kind = source.span, source.get("error.type")
-    if span.status == "error" or kind is not None or langfuse.is_failed(source.attributes):
-        raised = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
-        told = (span.status_message, source.get(langfuse.STATUS_MESSAGE), raised.get("exception.message"))
-        return next((str(each) for each in (*told, kind) if each), NO_MESSAGE)
+    if span.status == "error" or kind is not None or langfuse_attributes.is_failed(source.attributes):
+        exception = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
+        candidates = (
+            span.status_message,
+            source.get(langfuse_attributes.STATUS_MESSAGE),
+            exception.get("exception.message"),
+        )
+        return next((str(each) for each in (*candidates, kind) if each), NO_MESSAGE)
     return None
 
 
 def _model_error(source: SpanSource) -> str | None:
-    """Return what went wrong with a model; that it broke off stands in its finish reason only."""
+    """Return the error of a model; an answer that was cut off has it in the finish reason only."""
     error = _error(source)
-    return BROKEN_OFF if error is None and source.is_broken_off else error
+    return CUT_OFF if error is None and source.is_cut_off else error
 
 
-def _plain(source: SpanSource, keys: Iterable[str]) -> str | None:
+def _find_text(source: SpanSource, keys: Iterable[str]) -> str | None:
     texts = (text_form(source.get(key)) for key in keys)
     return next((text for text in texts if text is not None and text.strip()), None)
 
 
-def _entity_text(value: Any) -> str | None:
-    """Return what a traced function was given or gave, where that is one text."""
-    tree = _bound(unquoted(value))
+def _entity_text(value: object) -> str | None:
+    """Return the input or the output of a traced function, where that is one text."""
+    tree = _unbind_arguments(unquoted(value))
     if isinstance(tree, dict) and set(tree) == {"args"} and _is_one(tree["args"]):
         tree = tree["args"][0]
     elif isinstance(tree, dict) and len(tree) == 1:
@@ -363,7 +368,7 @@ def _entity_text(value: Any) -> str | None:
     return tree if isinstance(tree, str) and tree.strip() else None
 
 
-def _is_one(value: Any) -> bool:
+def _is_one(value: object) -> bool:
     return isinstance(value, list | tuple) and len(value) == 1
 
 
@@ -372,11 +377,11 @@ def _last_text(messages: Iterable[NeutralMessage]) -> str | None:
     return texts[-1] if texts else None
 
 
-_READERS: Final[dict[SpanRole, Callable[[SpanSource, SpanRole], SpanReading]]] = {
-    SpanRole.MODEL: _read_model,
-    SpanRole.TOOL: _read_tool,
-    SpanRole.AGENT: _read_holder,
-    SpanRole.STEP: _read_holder,
-    SpanRole.RETRIEVAL: _read_retrieval,
-    SpanRole.OTHER: _read_holder,
+_PARSERS: Final[dict[SpanRole, Callable[[SpanSource, SpanRole], SpanContent]]] = {
+    SpanRole.MODEL: _parse_model,
+    SpanRole.TOOL: _parse_tool,
+    SpanRole.AGENT: _parse_container,
+    SpanRole.STEP: _parse_container,
+    SpanRole.RETRIEVAL: _parse_retrieval,
+    SpanRole.OTHER: _parse_container,
 }

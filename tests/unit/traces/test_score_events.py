@@ -5,8 +5,8 @@ from dokimos.core.extras import require
 from dokimos.errors import MissingExtraError
 from dokimos.reporting.otel import EvaluationEvents
 from dokimos.reporting.protocol import Reporter, RunHandle
-from dokimos.traces import emit
-from dokimos.traces.emit import emit_evaluations, evaluation_events
+from dokimos.traces import score_events
+from dokimos.traces.score_events import emit_evaluations, evaluation_events
 
 RESULTS = [
     EvalResult("Faithfulness", 0.9, threshold=0.8, success=True, reason="All claims are supported."),
@@ -92,7 +92,7 @@ def test_nothing_is_sent_where_the_application_set_nothing_up(span):
 
 
 def test_a_missing_package_is_explained(monkeypatch, span):
-    monkeypatch.setattr(emit, "require", lambda module, extra: require(f"no_such_{module}", extra))
+    monkeypatch.setattr(score_events, "require", lambda module, extra: require(f"no_such_{module}", extra))
 
     with pytest.raises(MissingExtraError, match=r"dokimos\[otel\]"):
         emit_evaluations(RESULTS, span())

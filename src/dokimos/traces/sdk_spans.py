@@ -33,36 +33,36 @@ def _span(span: Any) -> Span:
         end_ns=span.end_time,
         status=_STATUSES.get(status.status_code.name, "unset"),
         status_message=status.description or "",
-        attributes=_plain(span.attributes or {}),
+        attributes=_to_plain(span.attributes or {}),
         events=tuple(
-            SpanEvent(event.name, _plain(event.attributes or {}), time_ns=event.timestamp)
+            SpanEvent(event.name, _to_plain(event.attributes or {}), time_ns=event.timestamp)
             for event in span.events
         ),
-        resource=_plain(span.resource.attributes),
+        resource=_to_plain(span.resource.attributes),
         scope=scope.name if scope else "",
     )
 
 
 def _log(record: Any) -> LogRecord:
     record = getattr(record, "log_record", record)
-    attributes = _plain(record.attributes or {})
+    attributes = _to_plain(record.attributes or {})
     event = SpanEvent(
         getattr(record, "event_name", None) or attributes.get("event.name") or "",
         attributes,
         time_ns=record.timestamp or record.observed_timestamp,
-        body=_plain(record.body),
+        body=_to_plain(record.body),
     )
     return LogRecord(event, f"{record.trace_id or 0:032x}", f"{record.span_id or 0:016x}")
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _to_plain(value: Any, depth: int = 0) -> Any:
     """Return a value with maps and sequences of the SDK's own as dicts and lists."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): _to_plain(each, depth + 1) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(each, depth + 1) for each in value]
+        return [_to_plain(each, depth + 1) for each in value]
     return value
 
 
@@ -72,8 +72,8 @@ def is_printed(tree: Mapping[str, Any]) -> bool:
     return isinstance(context, Mapping) and "trace_id" in context and "span_id" in context and "name" in tree
 
 
-def printed_span(tree: Mapping[str, Any]) -> Span | None:
-    """Read a span as `ReadableSpan.to_json()` writes it; None for one without ids or name."""
+def parse_printed_span(tree: Mapping[str, Any]) -> Span | None:
+    """Parse a span as `ReadableSpan.to_json()` writes it; None for one without ids or name."""
     context, status = tree["context"], _map(tree.get("status"))
     trace_id, span_id = _hexadecimal(context["trace_id"]), _hexadecimal(context["span_id"])
     name = tree["name"]
@@ -89,15 +89,15 @@ def printed_span(tree: Mapping[str, Any]) -> Span | None:
         end_ns=_nanoseconds(tree.get("end_time")),
         status=_STATUSES.get(str(status.get("status_code")), "unset"),
         status_message=str(status.get("description") or ""),
-        attributes=_plain(_map(tree.get("attributes"))),
-        events=tuple(_printed_event(event) for event in _maps(tree.get("events"))),
+        attributes=_to_plain(_map(tree.get("attributes"))),
+        events=tuple(_parse_printed_event(event) for event in _maps(tree.get("events"))),
         resource=_map(_map(tree.get("resource")).get("attributes")),
     )
 
 
-def _printed_event(event: Mapping[str, Any]) -> SpanEvent:
+def _parse_printed_event(event: Mapping[str, Any]) -> SpanEvent:
     time = _nanoseconds(event.get("timestamp"))
-    return SpanEvent(str(event.get("name") or ""), _plain(_map(event.get("attributes"))), time_ns=time)
+    return SpanEvent(str(event.get("name") or ""), _to_plain(_map(event.get("attributes"))), time_ns=time)
 
 
 def _map(value: Any) -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ def _hexadecimal(value: Any) -> str:
 
 
 def _nanoseconds(text: Any) -> int | None:
-    """Read a time as ISO 8601; microseconds are all that it has."""
+    """Parse a time as ISO 8601, which has microseconds at most."""
     try:
         since = datetime.fromisoformat(text) - _EPOCH
     except (TypeError, ValueError):

@@ -15,88 +15,88 @@ EVENT_ID: Final = "gcp.vertex.agent.event_id"
 _ARGUMENTS: Final = "gcp.vertex.agent.tool_call_args"
 _RESPONSE: Final = "gcp.vertex.agent.tool_response"
 _CALL_ID: Final = "gen_ai.tool.call.id"
-_GIVEN: Final = "gen_ai.tool.call.arguments"
+_CONVENTIONAL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 _RESULT: Final = "gen_ai.tool.call.result"
 _INPUTS: Final = "gen_ai.input.messages"
-_NOT_GIVEN: Final = "<not specified>"
+_NOT_SPECIFIED: Final = "<not specified>"
 
 
-def conventional(attributes: Attributes) -> Attributes:
+def normalize_attributes(attributes: Attributes) -> Attributes:
     """Return the attributes of a span of ADK under the names of the GenAI conventions.
 
     Content that was not captured, which stands there as "{}", is left out, and what a tool returned that is
     no map is taken out of the map that ADK puts around it.
     """
-    told = {**attributes, **dict(_tool(attributes)), **dict(_model(attributes))}
-    if told.get(_CALL_ID) == _NOT_GIVEN:
-        del told[_CALL_ID]
-    if _RESULT in told:
-        told[_RESULT] = _returned(structured(told[_RESULT]))
-    if _INPUTS in told:
-        told[_INPUTS] = _with_results(structured(told[_INPUTS]))
-    return told
+    normalized = {**attributes, **dict(_tool(attributes)), **dict(_model(attributes))}
+    if normalized.get(_CALL_ID) == _NOT_SPECIFIED:
+        del normalized[_CALL_ID]
+    if _RESULT in normalized:
+        normalized[_RESULT] = _unwrap_response(structured(normalized[_RESULT]))
+    if _INPUTS in normalized:
+        normalized[_INPUTS] = _unwrap_messages(structured(normalized[_INPUTS]))
+    return normalized
 
 
 def _tool(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     arguments, response = attributes.get(_ARGUMENTS), attributes.get(_RESPONSE)
     captured = response != "{}"  # nearly all tools give at least {"result": ...}
     if arguments is not None and (captured or arguments != "{}"):
-        yield _GIVEN, arguments
+        yield _CONVENTIONAL_ARGUMENTS, arguments
     if response is not None and captured:
         yield _RESULT, response
 
 
 def _model(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     """Yield what versions before 2 write as one request and one response."""
-    asked = structured(attributes.get("gcp.vertex.agent.llm_request"))
-    if isinstance(asked, dict) and asked:
-        yield _INPUTS, asked.get("contents")
-        config = asked.get("config")
+    request = structured(attributes.get("gcp.vertex.agent.llm_request"))
+    if isinstance(request, dict) and request:
+        yield _INPUTS, request.get("contents")
+        config = request.get("config")
         if isinstance(config, dict):
             yield "gen_ai.system_instructions", config.get("system_instruction")
-            yield "gen_ai.tool.definitions", list(_declared(config.get("tools")))
-    answered = structured(attributes.get("gcp.vertex.agent.llm_response"))
-    if isinstance(answered, dict) and answered.get("content"):
-        yield "gen_ai.output.messages", answered["content"]
+            yield "gen_ai.tool.definitions", list(_iterate_declarations(config.get("tools")))
+    response = structured(attributes.get("gcp.vertex.agent.llm_response"))
+    if isinstance(response, dict) and response.get("content"):
+        yield "gen_ai.output.messages", response["content"]
     if "gcp.vertex.agent.session_id" in attributes:
         yield "gen_ai.conversation.id", attributes["gcp.vertex.agent.session_id"]
 
 
-def _declared(tools: Any) -> Iterator[Any]:
+def _iterate_declarations(tools: Any) -> Iterator[Any]:
     for tool in tools if isinstance(tools, list) else ():
-        declared = tool.get("function_declarations") if isinstance(tool, dict) else None
-        yield from declared if isinstance(declared, list) else ()
+        declarations = tool.get("function_declarations") if isinstance(tool, dict) else None
+        yield from declarations if isinstance(declarations, list) else ()
 
 
-def _returned(response: Any) -> Any:
+def _unwrap_response(response: Any) -> Any:
     if isinstance(response, dict) and response.keys() == {"result"}:
         response = response["result"]
         if response in (None, []):  # as JSON, since an attribute with such a value has none
             return ToolCall.result_json(response)
-    return None if response == _NOT_GIVEN else response
+    return None if response == _NOT_SPECIFIED else response
 
 
-def _with_results(messages: Any) -> Any:
-    return [_with_result(each) for each in messages] if isinstance(messages, list) else messages
+def _unwrap_messages(messages: Any) -> Any:
+    return [_unwrap_message(each) for each in messages] if isinstance(messages, list) else messages
 
 
-def _with_result(message: Any) -> Any:
+def _unwrap_message(message: Any) -> Any:
     parts = message.get("parts") if isinstance(message, dict) else None
     if not isinstance(parts, list):
         return message
-    return {**message, "parts": [_answered(part) for part in parts]}
+    return {**message, "parts": [_normalize_part(part) for part in parts]}
 
 
-def _answered(part: Any) -> Any:
+def _normalize_part(part: Any) -> Any:
     """Return a part, if it is an answer in the form of the conventions, with what the tool itself gave."""
     if not isinstance(part, dict):
         return part
     if part.get("type") == "tool_call_response":
-        return {**part, "response": _returned(part.get("response"))}
+        return {**part, "response": _unwrap_response(part.get("response"))}
     answer = part.get("function_response")
     if not isinstance(answer, dict):
         return part
     response = answer.get("response")
     failed = isinstance(response, dict) and bool(response.get("error"))
-    named = {"type": "tool_call_response", "id": answer.get("id"), "name": answer.get("name")}
-    return {**named, "response": _returned(response), "is_error": failed}
+    identity = {"type": "tool_call_response", "id": answer.get("id"), "name": answer.get("name")}
+    return {**identity, "response": _unwrap_response(response), "is_error": failed}
