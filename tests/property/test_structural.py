@@ -82,10 +82,10 @@ def test_lenient_arrays_are_paired_as_well_as_trying_every_order(expected, actua
     found = equality.pairs(left, right)
     assert len(set(found.values())) == len(found)
     assert all(equality.holds(left[i], right[j]) for i, j in found.items())
-    padded: list[Any] = [*range(len(right)), *[None] * len(left)]
+    pad: list[Any] = [*range(len(right)), *[None] * len(left)]
     best = max(
         sum(j is not None and equality.holds(left[i], right[j]) for i, j in enumerate(order))
-        for order in permutations(padded, len(left))
+        for order in permutations(pad, len(left))
     )
     assert len(found) == best
 

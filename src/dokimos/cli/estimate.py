@@ -193,9 +193,9 @@ def _calls(folder: Path, result: ExperimentResult, counts_own: bool) -> int:
 
 
 def _seconds_per_item(result: ExperimentResult, parallelism: int) -> float | None:
-    from dokimos.reporting.console import elapsed_seconds
+    from dokimos.reporting.console import duration_seconds
 
-    elapsed = elapsed_seconds(result)
+    elapsed = duration_seconds(result)
     return None if elapsed is None or not result.total_count else elapsed * parallelism / result.total_count
 
 

@@ -57,7 +57,9 @@ class Presentation:
             for warning in result.notices:
                 echo(f"! {warning}", err=True)
             return
-        print_result(result, console, misses=misses, wanted=asked, verbose=self.verbose, debug=is_debugging())
+        print_result(
+            result, console, misses=misses, requirement=asked, verbose=self.verbose, debug=is_debugging()
+        )
         if self.stored and result.run_id is not None:
             line = f"  run      {result.run_id}   dokimos show {result.run_id}"
             console.print(line, style="dim", soft_wrap=True, markup=False)

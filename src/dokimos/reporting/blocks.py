@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from dokimos.core.markup import Html, tag
-from dokimos.reporting.console import columns_asked
+from dokimos.reporting.console import read_columns_variable
 from dokimos.reporting.tables import Table, cell_text, print_table
 from dokimos.runtime.terminal_text import escape_control_characters
 
@@ -69,7 +69,7 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
 def _print_line(line: Line, console: Console) -> None:
     from rich.text import Text
 
-    is_pipe = not console.is_terminal and columns_asked() is None
+    is_pipe = not console.is_terminal and read_columns_variable() is None
     if line.fit == "cut":
         console.print(Text(line.text, line.style), no_wrap=True, overflow="ellipsis", crop=True)
     elif line.fit == "keep" or is_pipe:  # in a pipe, a sentence stays in one piece

@@ -13,7 +13,7 @@ from dokimos.core.error_groups import TASK
 from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import describe_labels, judge_cost
-from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, padded, print_table
+from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, pad, print_table
 from dokimos.reporting.terminal import safe_console
 from dokimos.reporting.worst_items import Entry, first_tracebacks, worst_entries, wrong_results
 
@@ -56,21 +56,21 @@ ASCII_SIGNS: Final = Signs("+", "x", "-", "|", "+/-", "-", _ASCII_BARS)
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that is at most 100 columns wide, and 100 where the output is no terminal.
+    """Return a console that is at most 100 columns wide, and exactly 100 where the output is not a terminal.
 
     `COLUMNS` says how wide it is instead, for a terminal as for a pipe. With `NO_COLOR` it writes no control
     characters at all.
     """
     console = safe_console(stderr=stderr)
-    width = columns_asked() or (min(console.width, WIDTH) if console.is_terminal else WIDTH)
+    width = read_columns_variable() or (min(console.width, WIDTH) if console.is_terminal else WIDTH)
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return safe_console(stderr=stderr, width=width, color_system=colors)
 
 
-def columns_asked() -> int | None:
-    """Return the width that `COLUMNS` asks for, None where it is no number of columns to write in."""
-    asked = os.environ.get("COLUMNS", "")
-    return int(asked) if asked.isascii() and asked.isdigit() and int(asked) >= _NARROWEST else None
+def read_columns_variable() -> int | None:
+    """Return the width in the environment variable `COLUMNS`, None unless it is a usable number."""
+    value = os.environ.get("COLUMNS", "")
+    return int(value) if value.isascii() and value.isdigit() and int(value) >= _NARROWEST else None
 
 
 def signs_for(console: Console) -> Signs:
@@ -83,18 +83,18 @@ def print_result(
     console: Console,
     *,
     misses: Sequence[str] = (),
-    wanted: str | None = None,
+    requirement: str | None = None,
     verbose: bool = False,
     debug: bool = False,
 ) -> None:
-    """Print the summary of a result; `misses` are what it falls short of, `wanted` what was asked for.
+    """Print the summary of a result; `misses` are the levels missed, `requirement` the levels required.
 
     With `debug`, the whole traceback of the first error of each kind comes last.
     """
     view = _View(result, console, signs_for(console))
     view.print_head()
     view.print_evaluators()
-    view.print_verdict(misses, wanted)
+    view.print_verdict(misses, requirement)
     view.print_worst(one_by_one=verbose)
     view.print_warnings()
     if debug:
@@ -110,10 +110,10 @@ def print_summary(result: ExperimentResult, console: Console) -> None:
 
 
 def verdict_line(
-    result: ExperimentResult, misses: Sequence[str], wanted: str | None, console: Console
+    result: ExperimentResult, misses: Sequence[str], requirement: str | None, console: Console
 ) -> Text:
     """Return the one line that says whether it passed."""
-    return _View(result, console, signs_for(console)).verdict(misses, wanted)
+    return _View(result, console, signs_for(console)).verdict(misses, requirement)
 
 
 class _View:
@@ -167,13 +167,13 @@ class _View:
             (spark(summary.histogram, self.signs.bars), _QUIET) if summary.scored else none,
         ]
 
-    def print_verdict(self, misses: Sequence[str], wanted: str | None) -> None:
-        self.console.print(self.verdict(misses, wanted), soft_wrap=True)
+    def print_verdict(self, misses: Sequence[str], requirement: str | None) -> None:
+        self.console.print(self.verdict(misses, requirement), soft_wrap=True)
         for miss in misses:
             self.line(f"    {miss}", _FAIL)
         self.line()
 
-    def verdict(self, misses: Sequence[str], wanted: str | None) -> Text:
+    def verdict(self, misses: Sequence[str], requirement: str | None) -> Text:
         from rich.text import Text
 
         text = Text("  ")
@@ -183,13 +183,13 @@ class _View:
             words = "informational" if self.summary.informational else "not judged"
             text.append(f"{self.signs.none} {words}", _QUIET)
         else:
-            good = not misses if wanted is not None or misses else self.summary.failed == 0
+            good = not misses if requirement is not None or misses else self.summary.failed == 0
             sign, style = (self.signs.passed, _PASS) if good else (self.signs.failed, _FAIL)
             if good and self.result.status is not RunStatus.COMPLETED:
                 sign, style = self.signs.none, _WARN  # items that were not reached may fail
             text.append(f"{sign} {percent(rate)} passed ({self.summary.passed}/{judged})", f"bold {style}")
-        if wanted is not None:
-            text.append(f" {self.signs.dot} wanted {wanted}")
+        if requirement is not None:
+            text.append(f" {self.signs.dot} required {requirement}")
         for note in self._notes():
             text.append(f" {self.signs.dot} ")
             text.append(note, _WARN)
@@ -199,11 +199,11 @@ class _View:
         entries = worst_entries(self.result, one_by_one=one_by_one)
         if not entries:
             return
-        shown = entries if one_by_one else entries[:LOOK_FIRST]
-        left = sum(len(entry.items) for entry in entries[len(shown) :])
+        listed = entries if one_by_one else entries[:LOOK_FIRST]
+        left = sum(len(entry.items) for entry in entries[len(listed) :])
         self.line("  Look first at" if left else "  Not passed", "bold")
-        room = min(max(cell_width(entry.label) for entry in shown), 24)
-        for entry in shown:
+        room = min(max(cell_width(entry.label) for entry in listed), 24)
+        for entry in listed:
             for line in self._entry_lines(entry, room):
                 self._print_row(line, room + _BEFORE_REASON)
         if left:
@@ -257,7 +257,7 @@ class _View:
         """Print a sentence, wrapped where there is a width to keep; a pipe gets it on one line."""
         from rich.padding import Padding
 
-        if not self.console.is_terminal and columns_asked() is None:
+        if not self.console.is_terminal and read_columns_variable() is None:
             self.console.print(text, soft_wrap=True)
             return
         self.console.print(Padding(text[2:], (0, 0, 0, 2)))
@@ -275,18 +275,18 @@ class _View:
             yield f"{result.run_count} runs"
         if metrics.model is not None:
             yield metrics.model
-        seconds = elapsed_seconds(result)
+        seconds = duration_seconds(result)
         if seconds is not None:
             yield duration(seconds * 1000)
         if metrics.cost_usd is not None:
-            yield usd(metrics.cost_usd) + self._priced()
+            yield usd(metrics.cost_usd) + self._pricing_note()
         elif self.summary.tokenized:
             yield f"{metrics.tokens or 0:,} tokens, unpriced"
         judging = judge_cost(self.summary)
         if judging is not None:
             yield f"judge {judging}"
 
-    def _priced(self) -> str:
+    def _pricing_note(self) -> str:
         summary = self.summary
         partly = summary.priced < summary.tokenized
         return f" ({summary.priced}/{summary.tokenized} priced)" if partly else ""
@@ -308,7 +308,7 @@ class _View:
         from rich.text import Text
 
         item = entry.first
-        head = f"    {padded(cut_middle(entry.label, room), room)}  "
+        head = f"    {pad(cut_middle(entry.label, room), room)}  "
         if item.error is not None:
             yield from self._error_lines(Text(head), TASK, item.error, item.error_detail)
             return
@@ -323,22 +323,22 @@ class _View:
             yield text.append(self._shorten_reason(result.reason, cell_width(head), _LINES_OF_REASON))
 
     def _error_lines(self, text: Text, source: str, error: str, detail: ErrorDetail | None) -> Iterator[Text]:
-        """Yield an error with its place: in one line where both have room, else the place in the next."""
+        """Yield an error with its location, in one line where both have room, else in two."""
         from rich.text import Text
 
         indent = " " * text.cell_len
         text.append(f"! {source}  ", _WARN)
         text.append(self._shorten_reason(error, len(indent), _LINES_OF_ERROR))
-        place = "" if detail is None else detail.place
-        if place and text.cell_len + cell_width(place) + 3 <= self.console.width:
-            yield text.append(f" ({place})", _QUIET)
+        location = "" if detail is None else detail.place
+        if location and text.cell_len + cell_width(location) + 3 <= self.console.width:
+            yield text.append(f" ({location})", _QUIET)
             return
         yield text
-        if place:
-            yield Text(f"{indent}  {place}", _QUIET)
+        if location:
+            yield Text(f"{indent}  {location}", _QUIET)
 
 
-def elapsed_seconds(result: ExperimentResult) -> float | None:
+def duration_seconds(result: ExperimentResult) -> float | None:
     """Return the seconds from start (or the last resume) to end, None where one of them is not known."""
     start = result.provenance.resumed_at or result.provenance.started_at
     end = result.provenance.ended_at

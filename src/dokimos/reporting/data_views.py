@@ -1,4 +1,4 @@
-"""What data sets, examples, cases and single results show of themselves."""
+"""Data sets, examples, cases and single results as text, on the terminal, and in a notebook."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def _text(value: Any, *, indent: int | None = None) -> str:
 
 
 def result_line(result: EvalResult) -> str:
-    """Return what one evaluator says, in one line."""
+    """Return the result of one evaluator in one line."""
     score = "" if result.score is None else f" {result.score:.2f}"
     limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
-    said = result.skipped or result.reason
+    explanation = result.skipped or result.reason
     if result.error is not None:
-        said = with_place(result.problem, result.error_detail)
+        explanation = with_place(result.problem, result.error_detail)
     sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
     label = "" if result.label is None else f" {result.label}"
-    return f"{sign} {result.name}{score}{label}{limit}{f': {said}' if said else ''}"
+    return f"{sign} {result.name}{score}{label}{limit}{f': {explanation}' if explanation else ''}"
 
 
 def _dataset_headline(dataset: Dataset) -> str:
@@ -63,14 +63,14 @@ def _dataset_blocks(dataset: Dataset, detail: Detail) -> Iterator[Block]:
         Column("input", left=True, most=40),
         Column("expected", left=True, rest=True),
     ]
-    shown = dataset[:most]
+    examples = dataset[:most]
     rows = [
         [
             f"{index}" if example.id is None else example.id,
             _in_words(example.inputs, INPUT),
             _in_words(example.expected_outputs, OUTPUT),
         ]
-        for index, example in enumerate(shown)
+        for index, example in enumerate(examples)
     ]
     yield Line()
     yield Table(columns, rows)

@@ -10,7 +10,7 @@ from typing import Any
 from dokimos.core.figures import one_line
 from dokimos.core.views import Printable
 from dokimos.reporting.blocks import View
-from dokimos.reporting.console import WIDTH, columns_asked, make_console
+from dokimos.reporting.console import WIDTH, make_console, read_columns_variable
 from dokimos.reporting.notebook import is_shown
 from dokimos.reporting.terminal import safe_console
 from dokimos.runtime.terminal_text import escape_control_characters
@@ -37,7 +37,7 @@ def text_of(value: Printable) -> str:
     """Return the verdict and the table of a value, without styles, in signs that standard output can show."""
     text = _Text(getattr(sys.stdout, "encoding", None) or "utf-8")
     view_of(value).print_on(
-        value, safe_console(file=text, width=columns_asked() or WIDTH, color_system=None), "summary"
+        value, safe_console(file=text, width=read_columns_variable() or WIDTH, color_system=None), "summary"
     )
     return text.getvalue().rstrip()
 

@@ -28,7 +28,7 @@ Cell: TypeAlias = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column is called, and what becomes of it where there is little room."""
+    """The title of a column, and how it behaves where there is little room."""
 
     title: str
     left: bool = False
@@ -38,7 +38,7 @@ class Column:
     most: int | None = None
     """Characters that it takes at most; longer texts lose their middle."""
     spare: bool = False
-    """Whether it is left out where it does not fit, since it only draws what others say."""
+    """Whether it is dropped where it does not fit, since it only draws what others say."""
     group: str = ""
     """A word above the titles of neighbours."""
     whole: bool = False
@@ -51,8 +51,8 @@ class Column:
 class Table:
     """Rows of cells; the first column holds names, which are cut where there is little room.
 
-    Columns without any text are left out. Where even short names do not fit beside the other columns, they
-    have lines of their own; and where these columns do not fit either, each cell is told with its title.
+    Columns without any text are dropped. Where even short names do not fit beside the other columns, they
+    have lines of their own; and where these columns do not fit either, each cell is listed with its title.
     """
 
     columns: Sequence[Column]
@@ -67,7 +67,7 @@ def print_table(table: Table, console: Console) -> None:
 
 def table_lines(table: Table, width: int) -> Iterator[Text]:
     """Yield the lines of a table for so many columns of a terminal."""
-    table = _without_empty(table)
+    table = _drop_empty_columns(table)
     if not table.rows:
         return
     variants = _variants(table)
@@ -79,15 +79,17 @@ def table_lines(table: Table, width: int) -> Iterator[Text]:
             room = width - INDENT - sum(gap + one for one in widths[1:])
             if room >= min(widths[0], shortest):
                 names = min(widths[0], room)
-                yield from _beside(candidate, _filled((names, *widths[1:]), candidate, room - names), gap)
+                yield from _lay_out_in_rows(
+                    candidate, _widen_last((names, *widths[1:]), candidate, room - names), gap
+                )
                 return
     for candidate in variants:
         widths = _widths(candidate)
         left = width - 2 * INDENT + _NARROW_GAP - sum(_NARROW_GAP + one for one in widths[1:])
         if left >= 0:
-            yield from _below(candidate, _filled(widths, candidate, left))
+            yield from _lay_out_below_names(candidate, _widen_last(widths, candidate, left))
             return
-    yield from _told(variants[-1], width)
+    yield from _list_cells(variants[-1], width)
 
 
 def cell_width(text: str) -> int:
@@ -126,33 +128,33 @@ def cut_end(text: str, width: int) -> str:
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"[:width]
 
 
-def padded(text: str, width: int, *, left: bool = True) -> str:
+def pad(text: str, width: int, *, left: bool = True) -> str:
     """Return a text with blanks that make it this wide on a terminal."""
     blanks = " " * (width - cell_width(text))
     return text + blanks if left else blanks + text
 
 
-def _without_empty(table: Table) -> Table:
-    kept = [i for i, _ in enumerate(table.columns) if any(cell_text(row[i]) for row in table.rows)]
-    return _part(table, kept)
+def _drop_empty_columns(table: Table) -> Table:
+    indexes = [i for i, _ in enumerate(table.columns) if any(cell_text(row[i]) for row in table.rows)]
+    return _select_columns(table, indexes)
 
 
 def _variants(table: Table) -> list[Table]:
     """Return the table as it is, and without the columns that can be spared."""
     needed = [i for i, column in enumerate(table.columns) if not column.spare]
-    return [table] if len(needed) == len(table.columns) else [table, _part(table, needed)]
+    return [table] if len(needed) == len(table.columns) else [table, _select_columns(table, needed)]
 
 
-def _part(table: Table, kept: Sequence[int]) -> Table:
-    return Table([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
+def _select_columns(table: Table, indexes: Sequence[int]) -> Table:
+    return Table([table.columns[i] for i in indexes], [[row[i] for i in indexes] for row in table.rows])
 
 
 def cell_text(cell: Cell) -> str:
-    """Return what a cell says."""
-    return _styled(cell)[0]
+    """Return the text of a cell."""
+    return _split_style(cell)[0]
 
 
-def _styled(cell: Cell) -> tuple[str, str]:
+def _split_style(cell: Cell) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
     return escape_control_characters(
         text
@@ -161,20 +163,20 @@ def _styled(cell: Cell) -> tuple[str, str]:
 
 def _widths(table: Table) -> list[int]:
     widths = []
-    for place, column in enumerate(table.columns):
-        longest = max(cell_width(cell_text(row[place])) for row in table.rows)
+    for index, column in enumerate(table.columns):
+        longest = max(cell_width(cell_text(row[index])) for row in table.rows)
         limit = longest if column.most is None else column.most
         limit = min(limit, _LEAST_OF_TEXTS) if column.rest else limit
         widths.append(max(column.least, cell_width(column.title), min(longest, limit)))
     return widths
 
 
-def _filled(widths: Sequence[int], table: Table, left: int) -> Sequence[int]:
-    """Return the widths with what is left given to a column of texts."""
+def _widen_last(widths: Sequence[int], table: Table, left: int) -> Sequence[int]:
+    """Return the widths, with the room that is left added to a last column of texts."""
     return (*widths[:-1], widths[-1] + left) if table.columns[-1].rest else widths
 
 
-def _beside(table: Table, widths: Sequence[int], gap: int) -> Iterator[Text]:
+def _lay_out_in_rows(table: Table, widths: Sequence[int], gap: int) -> Iterator[Text]:
     """Yield each row on a line of its own."""
     between = " " * gap
     for head in _heads(table.columns):
@@ -183,7 +185,7 @@ def _beside(table: Table, widths: Sequence[int], gap: int) -> Iterator[Text]:
         yield _line(table.columns, widths, row, between)
 
 
-def _below(table: Table, widths: Sequence[int]) -> Iterator[Text]:
+def _lay_out_below_names(table: Table, widths: Sequence[int]) -> Iterator[Text]:
     """Yield each row's name, and below it the other cells."""
     from rich.text import Text
 
@@ -195,25 +197,25 @@ def _below(table: Table, widths: Sequence[int]) -> Iterator[Text]:
     for head in _heads(others):
         yield _line(others, widths[1:], head, between, indent=2 * INDENT)
     for row in table.rows:
-        name, style = _styled(row[0])
+        name, style = _split_style(row[0])
         if name:
             yield Text(" " * INDENT + cut_middle(name, max(room, _SHORTEST)), style)
         yield _line(others, widths[1:], row[1:], between, indent=2 * INDENT)
 
 
-def _told(table: Table, width: int) -> Iterator[Text]:
+def _list_cells(table: Table, width: int) -> Iterator[Text]:
     """Yield each row as its name and, below it, what each column says."""
     from rich.text import Text
 
     for row in table.rows:
         if cell_text(row[0]):
             yield Text(" " * INDENT + cut_middle(cell_text(row[0]), max(width - INDENT, 2)))
-        said = [
+        texts = [
             f"{f'{column.group} ' if column.group else ''}{column.title} {cell_text(cell)}".strip()
             for column, cell in zip(table.columns[1:], row[1:], strict=True)
             if cell_text(cell)
         ]
-        for line in textwrap.wrap(", ".join(said), max(width - 2 * INDENT, 8)):
+        for line in textwrap.wrap(", ".join(texts), max(width - 2 * INDENT, 8)):
             yield Text(" " * 2 * INDENT + line)
 
 
@@ -235,10 +237,10 @@ def _line(
     from rich.text import Text
 
     line = Text(" " * indent)
-    for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
-        text, style = _styled(cell)
-        line.append(between if place else "")
-        shown = cut_end(text, width) if column.rest else cut_middle(text, width)
-        line.append(padded(shown, width, left=column.left), style)
+    for index, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
+        text, style = _split_style(cell)
+        line.append(between if index else "")
+        fitted = cut_end(text, width) if column.rest else cut_middle(text, width)
+        line.append(pad(fitted, width, left=column.left), style)
     line.rstrip()
     return line

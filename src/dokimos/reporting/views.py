@@ -1,4 +1,4 @@
-"""What results show of themselves: as text, on the terminal, and in a notebook."""
+"""Results and items as text, on the terminal, and in a notebook."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NONE: Final = "–"
 
 
 def item_text(item: ItemResult) -> str:
-    """Return what became of an item, and what each of its evaluators says, a line each."""
+    """Return the outcome of an item and of each of its evaluators, one line each."""
     lines = [f"{item.key}: {item.outcome.value}"]
     if item.error is not None:
         lines.append(f"! task: {with_place(item.error, item.error_detail)}")
@@ -35,7 +35,7 @@ def item_text(item: ItemResult) -> str:
 
 
 def item_details(item: ItemResult, *, run: int | None = None) -> str:
-    """Return an item whole: what went in and came out, its evaluators' words, what it cost.
+    """Return all of an item: inputs, outputs, evaluations, and cost.
 
     Args:
         item: The item.
@@ -53,13 +53,13 @@ def item_details(item: ItemResult, *, run: int | None = None) -> str:
     parts = list(_parts(item))
     room = max((len(name) for name, _ in parts), default=0)
     lines = [" | ".join(filter(None, head)), ""]
-    lines += [f"  {name:<{room}}  {_indented(text, room + 4)}" for name, text in parts]
-    lines += ["", *(f"  {_indented(_whole_line(result), 4)}" for result in item.eval_results)]
+    lines += [f"  {name:<{room}}  {_indent(text, room + 4)}" for name, text in parts]
+    lines += ["", *(f"  {_indent(_whole_line(result), 4)}" for result in item.eval_results)]
     return escape_control_characters("\n".join(lines).rstrip())
 
 
 def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
-    """Yield what went in and came out, each with its title."""
+    """Yield the inputs and outputs, each with its title."""
     example = item.example
     yield from entries("input", example.inputs, INPUT)
     yield from entries("expected", example.expected_outputs, OUTPUT)
@@ -72,19 +72,19 @@ def _parts(item: ItemResult) -> Iterator[tuple[str, str]]:
 
 
 def _frames(detail: ErrorDetail) -> str:
-    """Return the places that an error passed, a line each, the innermost last."""
+    """Return the frames of an error's traceback, one line each, the innermost last."""
     return "\n".join(f"{frame}  {frame.source}".rstrip() for frame in detail.frames)
 
 
 def _whole_line(result: EvalResult) -> str:
-    """Return what an evaluator says, with all places that its error passed where these are several."""
+    """Return the result of an evaluator, with the frames of its error where there are several."""
     detail = result.error_detail
     several = detail is not None and len(detail.frames) > 1
     line = result_line(result)
     return f"{line}\n{_frames(detail)}" if detail is not None and several else line
 
 
-def _indented(text: str, room: int) -> str:
+def _indent(text: str, room: int) -> str:
     return text.replace("\n", "\n" + " " * room)
 
 
@@ -129,17 +129,17 @@ def _worst_rows(entries: Iterable[Entry], lower_is_better: frozenset[str]) -> It
     for entry in entries:
         item, label = entry.first, entry.label
         if item.error is not None:
-            yield label, TASK, _located(item.error, item.error_detail)
+            yield label, TASK, _render_error(item.error, item.error_detail)
         wrong = wrong_results(item, lower_is_better)
         for result in wrong[:2] if len(entry.items) == 1 else wrong[:1]:
             if result.error is not None:
-                yield label, result.name, _located(result.problem, result.error_detail)
+                yield label, result.name, _render_error(result.problem, result.error_detail)
                 continue
             score = "" if result.score is None else f" {result.score:.2f}"
             yield label, f"{result.name}{score}", one_line(result.reason, LONGEST_REASON)
 
 
-def _located(error: str, detail: ErrorDetail | None) -> str:
+def _render_error(error: str, detail: ErrorDetail | None) -> str:
     return with_place(one_line(error, LONGEST_REASON), detail)
 
 
@@ -156,7 +156,7 @@ def _print_item(item: ItemResult, target: Console, detail: Detail) -> None:
 
 
 def item_html(item: ItemResult) -> str:
-    """Return an item as a fragment of HTML: what went in and came out, and what each evaluator says of it."""
+    """Return an item as a fragment of HTML: inputs, outputs, and the result of each evaluator."""
     parts = [*_parts(item), *((result.name, result_line(result)) for result in item.eval_results)]
     head = tag("p", tag("b", escape_control_characters(item.key)), f": {item.outcome.value}")
     return tag("div", head, table_html(("", ""), parts)).markup

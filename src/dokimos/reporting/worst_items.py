@@ -31,9 +31,9 @@ def worst_entries(result: ExperimentResult, *, one_by_one: bool = False) -> list
     """Return the items that did not pass in the order of `worst_items`, those with one error together."""
     lower = result.lower_is_better
     groups: dict[Hashable, list[ItemResult]] = {}
-    for place, item in enumerate(worst_items(result)):
+    for position, item in enumerate(worst_items(result)):
         kind = None if one_by_one else _kind_of(item, wrong_results(item, lower))
-        groups.setdefault(place if kind is None else kind, []).append(item)
+        groups.setdefault(position if kind is None else kind, []).append(item)
     return [Entry(tuple(items)) for items in groups.values()]
 
 
@@ -41,19 +41,19 @@ def worst_items(result: ExperimentResult) -> list[ItemResult]:
     """Return the items that did not pass, in the order of the reports: errors, then the lowest score."""
     lower = result.lower_is_better
 
-    def place(item: ItemResult) -> tuple[bool, bool, float, int]:
+    def sort_key(item: ItemResult) -> tuple[bool, bool, float, int]:
         return not item.errored, not item.warnings, lowest_score(item.eval_results, lower), item.index
 
-    return sorted((item for item in result.item_results if item.success is False), key=place)
+    return sorted((item for item in result.item_results if item.success is False), key=sort_key)
 
 
 def wrong_results(item: ItemResult, lower_is_better: frozenset[str]) -> list[EvalResult]:
     """Return the results that keep an item from passing: errors, then the lowest score."""
 
-    def place(result: EvalResult) -> tuple[bool, float]:
+    def sort_key(result: EvalResult) -> tuple[bool, float]:
         return result.error is None, lowest_score([result], lower_is_better)
 
-    return sorted(item.culprits, key=place)
+    return sorted(item.culprits, key=sort_key)
 
 
 def first_tracebacks(result: ExperimentResult) -> Iterator[tuple[str, str]]:

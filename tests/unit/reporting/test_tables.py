@@ -9,7 +9,7 @@ import pytest
 
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.reporting.console import WIDTH, columns_asked, make_console, print_result
+from dokimos.reporting.console import WIDTH, make_console, print_result, read_columns_variable
 from dokimos.reporting.tables import Column, Table, cell_width, cut_middle, table_lines
 from dokimos.reporting.terminal import safe_console
 
@@ -96,7 +96,7 @@ def test_a_pipe_is_as_wide_as_columns_says(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "stdout", Pipe())
-    assert columns_asked() == width
+    assert read_columns_variable() == width
     assert make_console().width == (width or WIDTH)
 
 
