@@ -18,7 +18,7 @@ MOST_ITEMS: Final = 10
 PASSING_SO_FAR: Final = "passing so far, with repeats that were not run"
 
 
-def changes_since(previous: Path, result: ExperimentResult, *, repeats: int) -> Iterator[str]:
+def compare_with_previous(previous: Path, result: ExperimentResult, *, repeats: int) -> Iterator[str]:
     """Yield what changed between an earlier run and this one, which was started for so many repeats."""
     from dokimos.comparison.comparing import compare_runs
     from dokimos.comparison.snapshot import Snapshot
@@ -30,10 +30,10 @@ def changes_since(previous: Path, result: ExperimentResult, *, repeats: int) -> 
     except DokimosError as error:
         yield f"What changed since {previous.name} cannot be said: {error}"
         return
-    yield from change_lines(comparison, previous.name, repeats=repeats)
+    yield from render_changes(comparison, previous.name, repeats=repeats)
 
 
-def change_lines(comparison: RunComparison, previous: str, *, repeats: int) -> Iterator[str]:
+def render_changes(comparison: RunComparison, previous: str, *, repeats: int) -> Iterator[str]:
     """Yield the counts, then the items: newly failing, fixed, and those whose scores alone moved."""
     from dokimos.comparison.diff import Change
 

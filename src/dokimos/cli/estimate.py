@@ -145,7 +145,7 @@ def _earlier_results(
     """Yield runs of the same with enough items, in which all that was asked was paid for."""
     from itertools import islice
 
-    from dokimos.cli.loop import runs_of
+    from dokimos.cli.loop import list_target_runs
     from dokimos.errors import DokimosError
     from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
     from dokimos.experiment.run_identity import Identity
@@ -153,7 +153,7 @@ def _earlier_results(
     from dokimos.experiment.run_loading import load_run
 
     now = Identity.of(experiment)
-    for folder in islice(runs_of(target, root), MOST_RUNS):
+    for folder in islice(list_target_runs(target, root), MOST_RUNS):
         try:
             record = EarlierRun.of(folder).record
             known = Identity.from_manifest(read_manifest(folder))
@@ -223,10 +223,10 @@ def _run_sample(
     from dokimos.cli.target_experiment import run_target
     from dokimos.experiment.run_part import Part
 
-    places = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
-    part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[place] for place in places))
+    indices = sorted({0, len(chosen) // 2, len(chosen) - 1})[:SAMPLE]
+    part = Part(reason="estimate", total=len(chosen), hashes=tuple(chosen[index] for index in indices))
     if not settings.extra.get("quiet"):
-        echo(f"No earlier run tells what this takes: running {pluralize(len(places), 'item')}.", err=True)
+        echo(f"No earlier run tells what this takes: running {pluralize(len(indices), 'item')}.", err=True)
     kept = {"run_dir": str(root), "no_journal": False, "is_sample": True}
     extra = {**settings.extra, "quiet": True, "reuse": None, **kept}
     sampled = replace(settings, part=part.tree(), limit=None, shard=None, runs=1, extra=extra)

@@ -66,12 +66,12 @@ def _groups() -> dict[str, list[tuple[str, str]]]:
         except DokimosError as error:  # a plugin that cannot be loaded hides none of the others
             groups[GROUPS["own"]].append((name, f"! {error}"))
         else:
-            heading = GROUPS[group_of(doc) if name in registry.BUILT_IN else "own"]
+            heading = GROUPS[find_group(doc) if name in registry.BUILT_IN else "own"]
             groups[heading].append((name, doc.purpose + _notes(doc, heading)))
     return {heading: members for heading, members in groups.items() if members}
 
 
-def group_of(doc: EvaluatorDoc) -> str:
+def find_group(doc: EvaluatorDoc) -> str:
     """Return what an evaluator is for, as a key of `GROUPS`."""
     package = doc.class_name.split(".")[2]
     if package in ("conversation", "agent"):

@@ -89,7 +89,7 @@ def _has_ended_early(folder: Path) -> bool:
     return outcome is None or outcome.get("status") not in (RunStatus.COMPLETED, RunStatus.BROKEN)
 
 
-def change_lines(
+def render_changes(
     selection: FailedSelection, result: ExperimentResult, run_id: str, *, repeats: int
 ) -> Iterator[str]:
     """Yield what became of the items that had failed: fixed, still failing, and failing by something new.

@@ -135,11 +135,11 @@ def check(
             candidate, load_side(baseline, run_dir).snapshot
         )
     else:
-        place = None if baseline is None else Path(baseline)
+        baseline_path = None if baseline is None else Path(baseline)
         accept = _accept_command()
-        verdict = RegressionGate(place, config=config, accept_command=accept, rerun=again, noise=noise).check(
-            candidate
-        )
+        verdict = RegressionGate(
+            baseline_path, config=config, accept_command=accept, rerun=again, noise=noise
+        ).check(candidate)
     written = [_write(verdict, Path(output)) for output in outputs]
     if quiet:
         echo(verdict.headline)

@@ -67,17 +67,17 @@ class Loop:
     repeats: int = 1
     """How often each item is run."""
 
-    def tell_changes(self, result: ExperimentResult) -> None:
+    def print_changes(self, result: ExperimentResult) -> None:
         """Say what became of the items that had failed, or what has changed since the last run."""
         if self.previous is not None:
-            from dokimos.cli.changes import changes_since
+            from dokimos.cli.changes import compare_with_previous
 
-            for line in changes_since(self.previous, result, repeats=self.repeats):
+            for line in compare_with_previous(self.previous, result, repeats=self.repeats):
                 echo(line)
         if self.selection is not None and self.run_id is not None:
-            from dokimos.cli.failed_rerun import change_lines
+            from dokimos.cli.failed_rerun import render_changes
 
-            for line in change_lines(self.selection, result, self.run_id, repeats=self.repeats):
+            for line in render_changes(self.selection, result, self.run_id, repeats=self.repeats):
                 echo(line)
 
 
@@ -103,7 +103,7 @@ def resolve_target(
         return target, settings
     _check_failed(settings)
     folder = _find_failed_run(failed, target, settings, of_suites)
-    launch = _launch_of(folder)
+    launch = _read_launch(folder)
     if launch is None and target is None:
         raise click.UsageError(f"Run {folder.name} was started from Python: give the TARGET, too.")
     settings = replace(settings, extra={**settings.extra, "failed": str(folder)})
@@ -147,7 +147,7 @@ def _previous_run(target: str, settings: RunSettings) -> Path | None:
     from dokimos.experiment.run_folders import runs_root
     from dokimos.experiment.run_journal import read_manifest
 
-    folders = runs_of(target, runs_root(settings.extra.get("run_dir")))
+    folders = list_target_runs(target, runs_root(settings.extra.get("run_dir")))
     return next((folder for folder in folders if not read_manifest(folder).get("part")), None)
 
 
@@ -180,7 +180,8 @@ def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_
     if failed != NEWEST:
         return find_run(failed, root)
     found = next(
-        (f for f in runs_of(target, root) if not of_suites or is_suite(_launch_of(f)["target"])), None
+        (f for f in list_target_runs(target, root) if not of_suites or is_suite(_read_launch(f)["target"])),
+        None,
     )
     if found is None:
         what = "No run" if target is None else f"No run of {target}"
@@ -192,7 +193,7 @@ def _find_failed_run(failed: str, target: str | None, settings: RunSettings, of_
     return found
 
 
-def runs_of(target: str | None, root: Path) -> Iterator[Path]:
+def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
     """Yield the runs that the command line started of a target, or of any, the newest first.
 
     Those in which nothing was run, and those for estimates, are left out.
@@ -217,7 +218,7 @@ def runs_of(target: str | None, root: Path) -> Iterator[Path]:
             yield folder
 
 
-def _launch_of(folder: Path) -> Any:
+def _read_launch(folder: Path) -> Any:
     from dokimos.experiment.run_journal import read_manifest
 
     return read_manifest(folder).get("launch")
@@ -247,7 +248,7 @@ def _find_reusable_outputs(
     asked = extra.get("reuse")
     failed = None if extra.get("failed") is None else Path(extra["failed"])
     if asked in (None, NEWEST):
-        folders = list(islice(runs_of(target, root), MOST_RUNS))
+        folders = list(islice(list_target_runs(target, root), MOST_RUNS))
         if failed is not None and failed not in folders:
             folders.append(failed)
     else:

@@ -169,11 +169,11 @@ def check_writable(path: Path) -> None:
 
     if os.path.exists(path) and not os.path.isfile(path):
         return  # such as a pipe
-    place = next(place for place in path.absolute().parents if os.path.exists(place))
-    if not place.is_dir():
-        raise ConfigurationError(f"Cannot write {path}: {place} is no folder.")
-    if not os.access(place, os.W_OK):
-        raise ConfigurationError(f"Cannot write {path}: nothing can be written in {place}.")
+    parent = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+    if not parent.is_dir():
+        raise ConfigurationError(f"Cannot write {path}: {parent} is not a folder.")
+    if not os.access(parent, os.W_OK):
+        raise ConfigurationError(f"Cannot write {path}: nothing can be written in {parent}.")
 
 
 def check_volume(quiet: bool, verbose: bool) -> None:

@@ -62,7 +62,7 @@ def execute_suite(
     def show(result: ExperimentResult) -> None:
         _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
         _write(result, outputs, format_, quiet=quiet)
-        loop.tell_changes(result)
+        loop.print_changes(result)
 
     try:
         result = run_target(target, settings)

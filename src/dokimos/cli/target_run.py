@@ -57,9 +57,9 @@ def execute_target(
     except (RunInterrupted, DokimosError) as cut_short:
         if cut_short.result is not None:
             presentation.print(cut_short.result)
-            loop.tell_changes(cut_short.result)
+            loop.print_changes(cut_short.result)
         raise
     try:
         return presentation.show(result)
     finally:
-        loop.tell_changes(result)
+        loop.print_changes(result)

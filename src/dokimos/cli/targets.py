@@ -27,9 +27,9 @@ def split_target(target: str) -> tuple[str, str] | None:
 
     `file.py` alone means its attribute `experiment`. A Windows drive letter is not taken for a module.
     """
-    place, colon, attribute = target.rpartition(":")
-    if place.endswith(".py") or (attribute.isidentifier() and colon and _MODULE.fullmatch(place)):
-        return None if place in ("file", "package") else (place, attribute)
+    source, colon, attribute = target.rpartition(":")
+    if source.endswith(".py") or (attribute.isidentifier() and colon and _MODULE.fullmatch(source)):
+        return None if source in ("file", "package") else (source, attribute)
     if target.endswith(".py"):
         return target, DEFAULT_ATTRIBUTE
     return None
@@ -44,8 +44,8 @@ def load_experiment(target: str) -> Experiment:
     found = split_target(target)
     if found is None:
         raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    place, attribute = found
-    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    source, attribute = found
+    module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
     return _experiment_in(module, attribute, target)
 
 
@@ -58,8 +58,8 @@ def load_attribute(target: str) -> Any:
     found = split_target(target)
     if found is None:
         raise ConfigurationError(f"{target!r} is not module:attribute or file.py:attribute.")
-    place, attribute = found
-    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    source, attribute = found
+    module = _import_file(Path(source)) if source.endswith(".py") else _import_module(source)
     try:
         return getattr(module, attribute)
     except AttributeError:
@@ -71,8 +71,8 @@ def absolute_target(target: str) -> str:
     found = split_target(target)
     if found is None:
         return str(Path(target).resolve()) if Path(target).exists() else target
-    place, attribute = found
-    return f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else target
+    source, attribute = found
+    return f"{Path(source).resolve()}:{attribute}" if source.endswith(".py") else target
 
 
 def evaluation_file(target: str) -> str | None:
@@ -80,9 +80,11 @@ def evaluation_file(target: str) -> str | None:
     found = split_target(target)
     if found is None:
         return None
-    place = found[0]
+    source = found[0]
     return (
-        os.path.abspath(place) if place.endswith(".py") else getattr(sys.modules.get(place), "__file__", None)
+        os.path.abspath(source)
+        if source.endswith(".py")
+        else getattr(sys.modules.get(source), "__file__", None)
     )
 
 

@@ -49,9 +49,9 @@ def _name_of(suite: str) -> str:
     """Return the name that a suite file gives its runs."""
     from dokimos.errors import ConfigurationError
     from dokimos.suites.document import read_yaml
-    from dokimos.suites.environment import lookup_in
+    from dokimos.suites.environment import build_lookup
 
-    document = read_yaml(Path(suite), lookup_in(Path(suite).resolve().parent))
+    document = read_yaml(Path(suite), build_lookup(Path(suite).resolve().parent))
     name = document.value.get("name") if isinstance(document.value, dict) else None
     if not isinstance(name, str):
         raise ConfigurationError(f"{suite} has no name, so its runs cannot be told from others.")

@@ -21,7 +21,7 @@ def warnings_in_one_line() -> Iterator[None]:
 
     Which warnings are shown, and which are errors, stays as Python is told: `-W`, `PYTHONWARNINGS`.
     """
-    told: set[tuple[str, str]] = set()
+    printed: set[tuple[str, str]] = set()
 
     def show(
         message: Warning | str,
@@ -32,8 +32,8 @@ def warnings_in_one_line() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         kind, text = category.__name__, one_line(str(message), _LONGEST)
-        if (kind, text) not in told:
-            told.add((kind, text))
+        if (kind, text) not in printed:
+            printed.add((kind, text))
             print_line(f"! {kind}: {text} ({short_path(filename, os.getcwd())}:{lineno})")
 
     before = warnings.showwarning

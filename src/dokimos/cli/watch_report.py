@@ -34,8 +34,8 @@ def _report(target: str) -> None:
     from dokimos.experiment.code_record import watched_paths
     from dokimos.runtime.opened_files import files_read
 
-    place = target.rpartition(":")[0] if ".py:" in target else target
-    own = [os.path.abspath(place)] if os.path.splitext(place)[1] else []
+    source = target.rpartition(":")[0] if ".py:" in target else target
+    own = [os.path.abspath(source)] if os.path.splitext(source)[1] else []
     with open(os.environ[REPORT_VARIABLE], "w", encoding="utf-8") as file:
         json.dump({"paths": sorted({*watched_paths(), *own}), "written": list(files_read.written)}, file)
 

@@ -33,7 +33,7 @@ _KINDS: Final = {
 Verdicts = Mapping[str, bool | None]
 
 
-def overview_of(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dict[str, JsonValue]:
+def build_overview(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dict[str, JsonValue]:
     """Return the numbers of a run as JSON."""
     source, summary = result.provenance, result.summary
     metadata = {f"metadata: {key}": str(value) for key, value in result.metadata.items() if key != "skipped"}
@@ -66,7 +66,7 @@ def overview_of(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dict[s
     return dict(jsonable(tree))
 
 
-def verdicts_of(items: Iterable[ItemRuns]) -> dict[str, bool | None]:
+def collect_verdicts(items: Iterable[ItemRuns]) -> dict[str, bool | None]:
     """Return what came of each item, by its key."""
     return {item.key: item.success for item in items}
 

@@ -64,7 +64,7 @@ class Collection:
         """Return the page with all that was taken up."""
         head: dict[str, JsonValue] = {"runs": list(self._overviews), "unreadable": list(self._unreadable)}
         data = [data_element("overview", head)]
-        data += [text_element(f"run-{place}", packed) for place, packed in enumerate(self._compress)]
+        data += [text_element(f"run-{index}", packed) for index, packed in enumerate(self._compress)]
         data.append(text_element("shared", _compress(list(self._shared))))
         return page(
             "dokimos runs",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.core.jsonable import JsonValue
-from dokimos.dashboard.overview import overview_of, verdicts_of
+from dokimos.dashboard.overview import build_overview, collect_verdicts
 from dokimos.experiment.run_journal import JOURNAL_FILE, MANIFEST_FILE
 from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.html_data import Packer
@@ -39,11 +39,11 @@ class PackedRun:
 
     def with_shared(self, texts: dict[str, int]) -> dict[str, JsonValue]:
         """Return the items with their common texts in a table that several runs share."""
-        places = [-2 - texts.setdefault(text, len(texts)) for text in self.shared]
+        references = [-2 - texts.setdefault(text, len(texts)) for text in self.shared]
         items = [list(item) for item in self.tree["items"]]
         for item in items:
             for part in COMMON_PARTS:
-                item[part] = [places[-2 - place] for place in item[part]]
+                item[part] = [references[-2 - index] for index in item[part]]
         return {**self.tree, "items": items}
 
 
@@ -66,7 +66,7 @@ def _pack(folder: Path) -> PackedRun:
     items = items_of(result)
     shared: dict[str, int] = {}
     tree = Packer(result, tag_keys(items), longest=LONGEST, shared=shared).pack(items)
-    return PackedRun(overview_of(result, items), verdicts_of(items), tree, list(shared))
+    return PackedRun(build_overview(result, items), collect_verdicts(items), tree, list(shared))
 
 
 def _stamp(folder: Path) -> list[Any]:

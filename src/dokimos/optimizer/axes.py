@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError
 from dokimos.optimizer.trial import Candidate
-from dokimos.optimizer.yaml_edits import edit_yaml, scalar_text
+from dokimos.optimizer.yaml_edits import edit_yaml, format_scalar
 from dokimos.suites.document import Document, read_yaml
 from dokimos.suites.interpolation import PLACEHOLDER, Lookup, interpolate
-from dokimos.suites.problems import Problem, Steps, refuse
-from dokimos.suites.value_paths import steps_to, value_at, with_values
+from dokimos.suites.problems import Problem, Steps, raise_problems
+from dokimos.suites.value_paths import get_value, replace_values, resolve_path
 
 if TYPE_CHECKING:
     from dokimos.suites.optimizer_schema import NumericAxis, OptimizerBlock, TextualAxis
@@ -30,7 +30,7 @@ _OTHER_TEXT: Final = "Another text.\nOf two lines."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextPlace:
+class TextLocation:
     """Where a text stands."""
 
     path: str
@@ -50,11 +50,11 @@ class TextPlace:
         """The variables that the text refers to."""
         if self.file is not None:
             return frozenset()
-        return variables_of(self.text)
+        return find_placeholders(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AxisPlaces:
+class AxisLocations:
     """Where all axes of a suite stand, and how a candidate is put there."""
 
     document: Document
@@ -64,10 +64,10 @@ class AxisPlaces:
     """That mark, where the file has one."""
     lookup: Lookup
     numbers: Mapping[str, Steps] = field(default_factory=dict)
-    texts: Mapping[str, TextPlace] = field(default_factory=dict)
+    texts: Mapping[str, TextLocation] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Document, block: OptimizerBlock, lookup: Lookup) -> AxisPlaces:
+    def of(cls, document: Document, block: OptimizerBlock, lookup: Lookup) -> AxisLocations:
         """Look the axes up. Raises `ConfigurationError` with all that lead nowhere or cannot be changed."""
         with document.file.open(encoding="utf-8", newline="") as file:
             content = file.read()
@@ -77,15 +77,15 @@ class AxisPlaces:
         problems: list[Problem] = []
         numbers = dict(found._each(block.axes.numeric, "numeric", found._number, problems))
         texts = dict(found._each(block.axes.textual, "textual", found._text, problems))
-        refuse(problems)
+        raise_problems(problems)
         return replace(found, numbers=numbers, texts=texts)
 
     @property
     def current(self) -> Candidate:
         """What the suite has now."""
         return Candidate(
-            numbers={path: value_at(self.document.value, steps) for path, steps in self.numbers.items()},
-            texts={path: place.text for path, place in self.texts.items()},
+            numbers={path: get_value(self.document.value, steps) for path, steps in self.numbers.items()},
+            texts={path: location.text for path, location in self.texts.items()},
         )
 
     def apply(self, candidate: Candidate) -> Document:
@@ -97,14 +97,16 @@ class AxisPlaces:
             if value != now.numbers[path]
         }
         for path, text in candidate.texts.items():
-            place = self.texts[path]
-            if text == place.text:
+            location = self.texts[path]
+            if text == location.text:
                 continue
-            if place.file is not None:
+            if location.file is not None:
                 changes[INSTRUCTIONS] = {"inline": text}
             else:
-                changes[place.steps] = self._substitute(text)
-        return Document(with_values(self.document.value, changes), self.document.file, self.document.places)
+                changes[location.steps] = self._substitute(text)
+        return Document(
+            replace_values(self.document.value, changes), self.document.file, self.document.locations
+        )
 
     def render(self, candidate: Candidate) -> tuple[str, dict[str, str]]:
         """Return the suite's file with the values of a candidate, and the files of texts beside it."""
@@ -116,16 +118,16 @@ class AxisPlaces:
         }
         files = {}
         for path, text in candidate.texts.items():
-            place = self.texts[path]
-            if text == place.text:
+            location = self.texts[path]
+            if text == location.text:
                 continue
-            if place.file is None:
-                changes[place.steps] = text
+            if location.file is None:
+                changes[location.steps] = text
                 continue
-            name = place.named if _is_below(place.named) else place.file.name
-            files[name] = place.head + text.rstrip("\n") + "\n"
-            if name != place.named:
-                changes[place.steps] = name
+            name = location.named if _is_below(location.named) else location.file.name
+            files[name] = location.head + text.rstrip("\n") + "\n"
+            if name != location.named:
+                changes[location.steps] = name
         return self.mark + edit_yaml(self.source, changes), files
 
     def _each(
@@ -140,43 +142,43 @@ class AxisPlaces:
     def _number(self, axis: NumericAxis) -> Steps:
         steps = self._steps(axis.path)
         self._check_place(steps)
-        now = value_at(self.document.value, steps)
+        now = get_value(self.document.value, steps)
         self._check_edit(steps, next(value for value in (*axis.range, None) if value != now))
         for value in axis.range:
             self._check_value(steps, value)
         return steps
 
-    def _text(self, axis: TextualAxis) -> TextPlace:
+    def _text(self, axis: TextualAxis) -> TextLocation:
         steps = self._steps(axis.path)
         if steps == INSTRUCTIONS:
-            steps = ("instructions", "file" if value_at(self.document.value, (*steps, "file")) else "inline")
-        now = value_at(self.document.value, steps)
+            steps = ("instructions", "file" if get_value(self.document.value, (*steps, "file")) else "inline")
+        now = get_value(self.document.value, steps)
         if not isinstance(now, str):
             raise ConfigurationError(f"there is no text at {axis.path!r}.")
         self._check_place(steps)
         if steps == ("instructions", "file"):
             return self._text_file(axis, steps, now)
-        text = scalar_text(self.source, steps)
+        text = format_scalar(self.source, steps)
         self._check_edit(steps, _OTHER_TEXT)
-        return TextPlace(path=axis.path, steps=steps, text=text or now, max_chars=axis.max_chars)
+        return TextLocation(path=axis.path, steps=steps, text=text or now, max_chars=axis.max_chars)
 
-    def _text_file(self, axis: TextualAxis, steps: Steps, named: str) -> TextPlace:
-        from dokimos.suites.instructions import prompt_of
+    def _text_file(self, axis: TextualAxis, steps: Steps, named: str) -> TextLocation:
+        from dokimos.suites.instructions import parse_prompt
 
-        path = self.document.place(steps).file.resolve().parent / named
+        path = self.document.location(steps).file.resolve().parent / named
         try:
             content = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
-        text = prompt_of(content.removeprefix(BOM)).text
+        text = parse_prompt(content.removeprefix(BOM)).text
         head = content[: content.rindex(text)]
-        return TextPlace(
+        return TextLocation(
             path=axis.path, steps=steps, text=text, max_chars=axis.max_chars, file=path, named=named,
             head=_without_version(head),
         )  # fmt: skip
 
     def _steps(self, path: str) -> Steps:
-        steps = steps_to(self.document.value, path)
+        steps = resolve_path(self.document.value, path)
         if steps[0] in _NOT_TESTED:
             raise ConfigurationError(f"an axis is a part of what is tested, and {steps[0]} is not.")
         if steps[0] in _DECLARED and self.document.value.get("agent") is not None:
@@ -185,17 +187,19 @@ class AxisPlaces:
 
     def _check_place(self, steps: Steps) -> None:
         """An axis has to stand in the suite's own file, which is the one that is written."""
-        place = self.document.places.get(steps) or self.document.place(steps[:-1])
-        if place.file != self.document.file:
-            raise ConfigurationError(f"it stands in {place.file}; write it into {self.document.file} itself.")
+        location = self.document.locations.get(steps) or self.document.location(steps[:-1])
+        if location.file != self.document.file:
+            raise ConfigurationError(
+                f"it stands in {location.file}; write it into {self.document.file} itself."
+            )
 
     def _check_value(self, steps: Steps, value: Any) -> None:
         """See that the suite is valid with a value; the cases take no part in that."""
         from dokimos.suites.loader import compile_suite
 
-        tree = with_values(self.document.value, {steps: value, ("test_cases",): []})
+        tree = replace_values(self.document.value, {steps: value, ("test_cases",): []})
         try:
-            compile_suite(Document(tree, self.document.file, self.document.places))
+            compile_suite(Document(tree, self.document.file, self.document.locations))
         except ConfigurationError as error:
             raise ConfigurationError(f"{value!r} is not allowed there: {error}") from None
 
@@ -203,7 +207,7 @@ class AxisPlaces:
         """See that a value can be changed and nothing else changes with it."""
         before = self._read(self.source)
         after = self._read(edit_yaml(self.source, {steps: _as_written(value)}))
-        if after != with_values(before, {steps: value}):
+        if after != replace_values(before, {steps: value}):
             raise ConfigurationError(
                 "it cannot be changed alone: it has an anchor, and stands elsewhere too."
             )
@@ -215,7 +219,7 @@ class AxisPlaces:
         return interpolate(text, self.lookup, lambda message: None)
 
 
-def variables_of(text: str) -> frozenset[str]:
+def find_placeholders(text: str) -> frozenset[str]:
     """Return the variables that a text refers to, as they are written."""
     return frozenset(found[0] for found in PLACEHOLDER.finditer(text) if found[1])
 

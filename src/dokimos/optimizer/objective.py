@@ -14,7 +14,7 @@ from dokimos.core.results import EvalResult, ItemResult, RunStatus
 from dokimos.core.score_range import share_of
 from dokimos.core.text import shorten
 from dokimos.errors import ConfigurationError
-from dokimos.suites.problems import near
+from dokimos.suites.problems import suggest
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
@@ -97,7 +97,7 @@ class Objective:
             found = _find_evaluators(key, evaluators)
             if not found:
                 known = f"There are {', '.join(evaluators)}." if evaluators else "There are none."
-                raise ConfigurationError(f"no case has the metric {key!r}.{near(key, evaluators)} {known}")
+                raise ConfigurationError(f"no case has the metric {key!r}.{suggest(key, evaluators)} {known}")
             for name in found:
                 parts[name] = _Part(key=key, lower_is_better=evaluators[name].lower_is_better)
         planned = {
@@ -185,10 +185,10 @@ class Objective:
     def _failures(self, items: Iterable[ItemResult]) -> list[Failure]:
         """Return the worst cases, those without a reply first."""
         ranked = []
-        for place, item in enumerate(items):
+        for index, item in enumerate(items):
             goodness = exact_mean([score for _, score in self._of(item)] or [0.0])
             if item.error is not None or goodness < 1:
-                ranked.append((item.error is None, goodness, place, item))
+                ranked.append((item.error is None, goodness, index, item))
         ranked.sort(key=lambda entry: entry[:3])
         worst: dict[str, Failure] = {}
         for *_, item in ranked:
@@ -224,12 +224,12 @@ def sum_spending(result: ExperimentResult) -> dict[str, Any]:
     """Return what the calls of a run have cost, application and judges together."""
     task, judging = result.metrics, result.summary.judging.metrics
     return {
-        "cost_usd": sum_of_known((task.cost_usd, judging.cost_usd)),
-        "tokens": sum_of_known((task.tokens, judging.tokens)),
+        "cost_usd": sum_known((task.cost_usd, judging.cost_usd)),
+        "tokens": sum_known((task.tokens, judging.tokens)),
     }
 
 
-def sum_of_known(amounts: Iterable[Any]) -> Any:
+def sum_known(amounts: Iterable[Any]) -> Any:
     """Return the sum of those amounts that are known, None where none is."""
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None

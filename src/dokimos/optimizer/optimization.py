@@ -19,18 +19,18 @@ from dokimos.experiment.model_calls import MODE_VARIABLE
 from dokimos.experiment.run_folders import runs_root
 from dokimos.experiment.run_lock import RunLock
 from dokimos.optimizer.acceptance import fewest_cases
-from dokimos.optimizer.axes import AxisPlaces
+from dokimos.optimizer.axes import AxisLocations
 from dokimos.optimizer.objective import Objective
 from dokimos.optimizer.search import Search
 from dokimos.optimizer.search_journal import SearchJournal
 from dokimos.optimizer.search_report import Outputs, format_spending
 from dokimos.optimizer.space import NumericSpace
 from dokimos.optimizer.suite_bench import Spending, SuiteBench, find_unfinished_runs, split_cases
-from dokimos.optimizer.text_writer import ModelWriter, writing_judge
+from dokimos.optimizer.text_writer import ModelWriter, build_writer_judge
 from dokimos.runtime.concurrency import run_sync
-from dokimos.suites.environment import lookup_in
+from dokimos.suites.environment import build_lookup
 from dokimos.suites.loader import compile_suite, read_document, validate_document
-from dokimos.suites.problems import near, refuse
+from dokimos.suites.problems import raise_problems, suggest
 
 if TYPE_CHECKING:
     from dokimos.optimizer.trial import Found, Split
@@ -111,7 +111,7 @@ def _run_search(
     block, splits = plan.block, plan.splits
     spending = Spending(block=block, journal=journal)
     bench = SuiteBench(
-        places=plan.places, splits=splits, objective=plan.objective, block=block, journal=journal,
+        locations=plan.locations, splits=splits, objective=plan.objective, block=block, journal=journal,
         spending=spending, search=folder.name, run_dir=runs,
         unfinished=find_unfinished_runs(runs, folder.name) if resumed else {},
     )  # fmt: skip
@@ -125,16 +125,17 @@ def _run_search(
     writer = None
     if plan.judge is not None:
         writer = ModelWriter(
-            judge=plan.judge, places=plan.places.texts, journal=journal, share=spending.share
+            judge=plan.judge, locations=plan.locations.texts, journal=journal, share=spending.share
         )
     emit(
         "run_started", search=folder.name, folder=str(folder), suite=plan.suite.name, resumed=resumed,
         train_cases=len(splits["train"]), holdout_cases=len(splits["holdout"]), seed=block.seed,
-        alpha=block.alpha, axes=[*plan.places.numbers, *plan.places.texts], warnings=list(plan.warnings),
+        alpha=block.alpha, axes=[*plan.locations.numbers, *plan.locations.texts],
+        warnings=list(plan.warnings),
     )  # fmt: skip
     search = Search(block, plan.objective, bench, space=space, writer=writer, emit=emit, keep=outputs.write)
     try:
-        found = run_sync(search.run(plan.places.current))
+        found = run_sync(search.run(plan.locations.current))
     except Exception as error:
         emit("error", message=str(error))
         raise
@@ -158,7 +159,7 @@ class _Plan:
     document: Document
     suite: Suite
     block: OptimizerBlock
-    places: AxisPlaces
+    locations: AxisLocations
     objective: Objective
     splits: Mapping[Split, tuple[str, ...]]
     judge: Any = None
@@ -176,7 +177,7 @@ class _Plan:
             )
         if not (block.axes.numeric or block.axes.textual):
             told = "there is nothing to optimize: name a numeric or a textual axis."
-            refuse([document.problem(("evaluations", "optimizer", "axes"), told)])
+            raise_problems([document.problem(("evaluations", "optimizer", "axes"), told)])
         suite = compile_suite(document)
         if not suite.cases_to_run:
             raise ConfigurationError(f"{path} has no test cases to run, so there is nothing to optimize by.")
@@ -189,7 +190,7 @@ class _Plan:
             document=document,
             suite=suite,
             block=block,
-            places=AxisPlaces.of(document, block, lookup_in(path.resolve().parent)),
+            locations=AxisLocations.of(document, block, build_lookup(path.resolve().parent)),
             objective=_objective(document, block, suite),
             splits=splits,
             judge=_judge(document, block, file),
@@ -201,7 +202,7 @@ class _Plan:
         """What must be the same where the search is gone on with."""
         tree = json.loads(json.dumps(jsonable(self.document.value)))
         (tree.get("evaluations") or {}).pop("optimizer", None)
-        texts = {path: place.text for path, place in self.places.texts.items()}
+        texts = {path: location.text for path, location in self.locations.texts.items()}
         content = json.dumps([tree, texts], sort_keys=True, ensure_ascii=True)
         return {
             "suite": str(self.path),
@@ -232,7 +233,7 @@ def _objective(document: Document, block: OptimizerBlock, suite: Suite) -> Objec
     try:
         return Objective.of(block.loss, suite.cases_to_run)
     except ConfigurationError as error:
-        refuse([document.problem((*_BLOCK, "loss"), str(error))])
+        raise_problems([document.problem((*_BLOCK, "loss"), str(error))])
         raise
 
 
@@ -240,9 +241,9 @@ def _judge(document: Document, block: OptimizerBlock, file: SuiteFile) -> Any:
     if not block.axes.textual:
         return None
     try:
-        return writing_judge(block, file, document.file.resolve().parent)
+        return build_writer_judge(block, file, document.file.resolve().parent)
     except ConfigurationError as error:
-        refuse([document.problem((*_BLOCK, "model"), str(error))])
+        raise_problems([document.problem((*_BLOCK, "model"), str(error))])
         raise
 
 
@@ -291,7 +292,7 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     as_path = Path(resume)
     if (as_path / SEARCH_FILE).is_file():
         return as_path
-    known = sorted(place.parent for place in root.glob(f"*/{SEARCH_FILE}"))
+    known = sorted(path.parent for path in root.glob(f"*/{SEARCH_FILE}"))
     if str(resume) == "latest" and known:
         return known[-1]
     found = [folder for folder in known if folder.name.startswith(str(resume))]
@@ -300,7 +301,7 @@ def _folder_of(resume: str | Path, root: Path) -> Path:
     names = [folder.name for folder in known]
     raise JournalError(
         f"There is {'more than one' if found else 'no'} search {str(resume)!r} in {root}."
-        f"{near(resume, names)} The last ones there are: {', '.join(names[-3:]) or 'none'}."
+        f"{suggest(resume, names)} The last ones there are: {', '.join(names[-3:]) or 'none'}."
     )
 
 

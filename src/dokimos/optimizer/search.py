@@ -153,7 +153,7 @@ class Search:
     async def _textual(self, found: Found, cycle: int, size: int) -> list[Trial]:
         tried = [trial for trial in found.trials if (trial.cycle, trial.phase) == (cycle, "textual")]
         source = self._source(found, tried)
-        axes = [self._texts[(len(tried) + place) % len(self._texts)] for place in range(size)]
+        axes = [self._texts[(len(tried) + offset) % len(self._texts)] for offset in range(size)]
         started = [self._start_trial(found, cycle, "textual", source.candidate, axis) for axis in axes]
         trials = await _together([self._rewrite_and_run(trial, source, len(started)) for trial in started])
         self._attempts += [Attempt(summary=t.summary, loss=t.loss) for t in trials if t.error is None]

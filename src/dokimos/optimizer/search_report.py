@@ -18,7 +18,7 @@ from dokimos.runtime.terminal_text import escape_control_characters
 from dokimos.stats.skewed_mean import coverage_of_few
 
 if TYPE_CHECKING:
-    from dokimos.optimizer.axes import AxisPlaces
+    from dokimos.optimizer.axes import AxisLocations
     from dokimos.optimizer.suite_bench import Spending
     from dokimos.optimizer.trial import Found, Split, Trial
     from dokimos.suites.optimizer_schema import OptimizerBlock
@@ -36,7 +36,7 @@ class Plan(Protocol):
     @property
     def block(self) -> OptimizerBlock: ...
     @property
-    def places(self) -> AxisPlaces: ...
+    def locations(self) -> AxisLocations: ...
     @property
     def splits(self) -> Mapping[Split, tuple[str, ...]]: ...
     @property
@@ -70,7 +70,7 @@ class Outputs:
         _replace(self.report_file, "\n".join(self._report(found)) + "\n")
 
     def _write_best(self, found: Found) -> None:
-        text, files = self.plan.places.render(found.best.candidate)
+        text, files = self.plan.locations.render(found.best.candidate)
         for name, content in files.items():
             target = self.folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ class Outputs:
             yield from self._how_to_apply(found)
 
     def _how_to_apply(self, found: Found) -> Iterator[str]:
-        _, files = self.plan.places.render(found.best.candidate)
+        _, files = self.plan.locations.render(found.best.candidate)
         beside = "".join(f" and `{name}`" for name in files)
         yield (
             f"`{BEST_FILE}` is the suite with these values and nothing else changed. Its relative paths are "

@@ -167,10 +167,10 @@ class NumericSpace:
         for path, axis in self._axes.items():
             value = point.get(path)
             if axis.type == "categorical":
-                places = [n for n, choice in enumerate(axis.range) if repr(choice) == repr(value)]
-                if not places:
+                indices = [n for n, choice in enumerate(axis.range) if repr(choice) == repr(value)]
+                if not indices:
                     return None
-                raw[path] = places[0]
+                raw[path] = indices[0]
             elif isinstance(value, int | float) and axis.range[0] <= value <= axis.range[1]:
                 raw[path] = value
             else:

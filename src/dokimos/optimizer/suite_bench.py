@@ -15,14 +15,14 @@ from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDown
 from dokimos.experiment.run_folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
-from dokimos.optimizer.objective import Failure, Measured, sum_of_known, sum_spending
+from dokimos.optimizer.objective import Failure, Measured, sum_known, sum_spending
 from dokimos.runtime.calling import resolve
 from dokimos.suites.loader import compile_suite
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
-    from dokimos.optimizer.axes import AxisPlaces
+    from dokimos.optimizer.axes import AxisLocations
     from dokimos.optimizer.objective import Objective
     from dokimos.optimizer.search_journal import SearchJournal
     from dokimos.optimizer.trial import Candidate, Split
@@ -62,7 +62,7 @@ class Spending:
     def total(self) -> tuple[float | None, int | None]:
         """Dollars and tokens, as far as they are known."""
         steps = self._steps()
-        return sum_of_known(s["cost_usd"] for s in steps), sum_of_known(s["tokens"] for s in steps)
+        return sum_known(s["cost_usd"] for s in steps), sum_known(s["tokens"] for s in steps)
 
     @property
     def calls(self) -> int:
@@ -114,7 +114,7 @@ class Spending:
 class SuiteBench:
     """Runs candidates of one suite."""
 
-    places: AxisPlaces
+    locations: AxisLocations
     splits: Mapping[Split, Sequence[str]]
     objective: Objective
     block: OptimizerBlock
@@ -141,7 +141,7 @@ class SuiteBench:
         self, trial: int, candidate: Candidate, split: Split, budget: Budget | None
     ) -> Measured:
         try:
-            suite = compile_suite(self.places.apply(candidate), llm_timeout=self.llm_timeout)
+            suite = compile_suite(self.locations.apply(candidate), llm_timeout=self.llm_timeout)
         except ConfigurationError as error:
             return Measured(error=str(error))
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
 from dokimos.judges.fencing import fence_rule, fenced
 from dokimos.judges.run_scope import RunScope, Usage, counting_usage, enter_scope
-from dokimos.optimizer.axes import TextPlace, variables_of
+from dokimos.optimizer.axes import TextLocation, find_placeholders
 from dokimos.optimizer.suite_bench import CUT
 from dokimos.optimizer.trial import Attempt, Rewrite, Trial
 
@@ -51,7 +51,7 @@ class ModelWriter:
     """Rewrites texts with a judge; what it has proposed once is never asked for again."""
 
     judge: JudgeLM
-    places: Mapping[str, TextPlace]
+    locations: Mapping[str, TextLocation]
     journal: SearchJournal
     share: Callable[[str, int], AbstractContextManager[Budget | None]] = lambda step, at_once: nullcontext()
     """Sets aside what a step may spend, and raises `BudgetExceededError` where nothing is left."""
@@ -91,13 +91,13 @@ class ModelWriter:
         from dokimos.judges.ask import ask
 
         enter_scope(scope)
-        place, text = self.places[axis], source.candidate.texts[axis]
+        location, text = self.locations[axis], source.candidate.texts[axis]
         with counting_usage() as usage:
             try:
                 critique = await ask(
-                    self.judge, critic_prompt(text, source, attempts), Critique, sample=trial
+                    self.judge, build_critic_prompt(text, source, attempts), Critique, sample=trial
                 )
-                prompt = applier_prompt(text, critique, place)
+                prompt = build_applier_prompt(text, critique, location)
                 revision = await ask(
                     self.judge, prompt, Revision, check=lambda made: self._check(made, axis), sample=trial
                 )
@@ -112,24 +112,24 @@ class ModelWriter:
 
     def _check(self, made: Revision, axis: str) -> None:
         """Refuse a text that cannot be used, or was tried already."""
-        place = self.places[axis]
+        location = self.locations[axis]
         text = made.text.strip()
         if not text:
             raise ValueError("text is empty")
-        if len(text) > place.max_chars:
-            raise ValueError(f"text has {len(text)} characters, and {place.max_chars} are allowed")
+        if len(text) > location.max_chars:
+            raise ValueError(f"text has {len(text)} characters, and {location.max_chars} are allowed")
         if text in {known.strip() for known in self._texts_seen(axis)}:
             raise ValueError("this text was tried already; write another one")
-        wanted, given = place.variables, variables_of(text) if place.file is None else frozenset()
+        wanted, given = location.variables, find_placeholders(text) if location.file is None else frozenset()
         if wanted != given:
             names = ", ".join(sorted(wanted)) or "(it has none)"
             raise ValueError(f"the text has to keep its variables {names}, and no others")
 
     def _texts_seen(self, axis: str) -> set[str]:
-        return self._tried.setdefault(axis, {self.places[axis].text})
+        return self._tried.setdefault(axis, {self.locations[axis].text})
 
 
-def critic_prompt(text: str, source: Trial, attempts: Sequence[Attempt]) -> str:
+def build_critic_prompt(text: str, source: Trial, attempts: Sequence[Attempt]) -> str:
     """Return the question of what is wrong with a text."""
     failures = "\n\n".join(_failure(n, failure) for n, failure in enumerate(source.measured.failures, 1))
     history = "\n".join(
@@ -148,14 +148,14 @@ def critic_prompt(text: str, source: Trial, attempts: Sequence[Attempt]) -> str:
     )
 
 
-def applier_prompt(text: str, critique: Critique, place: TextPlace) -> str:
+def build_applier_prompt(text: str, critique: Critique, location: TextLocation) -> str:
     """Return the request for another text."""
-    variables = ", ".join(sorted(place.variables))
+    variables = ", ".join(sorted(location.variables))
     keep = f" Keep the placeholders {variables} as they are." if variables else ""
     return (
         "You rewrite the instructions of an AI application by the advice of a critic. Write the whole text "
         "anew, keep what works, and keep its language and its format. It may have at most "
-        f"{place.max_chars} characters.{keep} Sum up in one line what you have changed.\n\n"
+        f"{location.max_chars} characters.{keep} Sum up in one line what you have changed.\n\n"
         f"{fence_rule()}\n\n"
         f"{fenced('Instructions', text)}\n\n"
         f"{fenced('Diagnosis', critique.diagnosis)}\n\n"
@@ -163,7 +163,7 @@ def applier_prompt(text: str, critique: Critique, place: TextPlace) -> str:
     )
 
 
-def writing_judge(block: OptimizerBlock, file: SuiteFile, folder: Path) -> Any:
+def build_writer_judge(block: OptimizerBlock, file: SuiteFile, folder: Path) -> Any:
     """Return who rewrites texts: the optimizer's model, else that of the evaluations, else the suite's.
 
     Raises:
@@ -171,14 +171,14 @@ def writing_judge(block: OptimizerBlock, file: SuiteFile, folder: Path) -> Any:
     """
     from dokimos.judges.factory import judge
     from dokimos.judges.protocol import as_judge
-    from dokimos.suites.metrics import judge_of
+    from dokimos.suites.metrics import build_judge
     from dokimos.suites.python_references import load_callable
 
     model = block.model or (file.evaluations.model if file.evaluations else None) or file.model
     if model is None:
         raise ConfigurationError("a textual axis needs a model that rewrites it: name one as model.")
     if not isinstance(model, str):
-        return judge_of(model)
+        return build_judge(model)
     return as_judge(load_callable(model, folder)) if ".py:" in model else judge(model)
 
 

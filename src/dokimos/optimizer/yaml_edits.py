@@ -15,7 +15,7 @@ from dokimos.core.yaml_scalars import (
     read_tagged,
 )
 from dokimos.errors import ConfigurationError
-from dokimos.suites.problems import Steps, path_text
+from dokimos.suites.problems import Steps, format_path
 
 _PLAIN: Final = re.compile(r"[A-Za-z][\w./-]*")
 _HEADER: Final = re.compile(r"[|>][-+0-9]*([ \t]+#[^\r\n]*)?")
@@ -24,7 +24,7 @@ _BREAKS: Final = "\x85\u2028\u2029"
 """What YAML takes for line breaks too."""
 
 
-def scalar_text(text: str, steps: Steps) -> str | None:
+def format_scalar(text: str, steps: Steps) -> str | None:
     """Return a scalar as it is written, with its variables; None where there is none."""
     node, _ = _find_node(text, steps)
     return str(node.value) if node is not None and node.id == "scalar" else None
@@ -65,14 +65,14 @@ def _find_node(text: str, steps: Steps) -> tuple[Any, Any]:
     finally:
         loader.dispose()
     parent: Any = None
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         parent = node
         node, earliest = _child(parent, step)
-        if node is None and place < len(steps) - 1:
-            raise ConfigurationError(f"{path_text(steps[: place + 1])} does not stand in this file.")
+        if node is None and index < len(steps) - 1:
+            raise ConfigurationError(f"{format_path(steps[: index + 1])} does not stand in this file.")
         if node is not None and node.start_mark.index < earliest:
             raise ConfigurationError(
-                f"{path_text(steps)} stands behind an alias, and cannot be changed alone; write it out."
+                f"{format_path(steps)} stands behind an alias, and cannot be changed alone; write it out."
             )
     return node, parent
 
@@ -95,7 +95,7 @@ def _key(node: Any) -> Any:
 
 def _insertion(text: str, parent: Any, steps: Steps, value: Any) -> tuple[int, int, str]:
     if parent is None or parent.id != "mapping":
-        raise ConfigurationError(f"{path_text(steps)} does not stand in this file.")
+        raise ConfigurationError(f"{format_path(steps)} does not stand in this file.")
     entry = f"{_flow(steps[-1])}: {_flow(value)}"
     if not parent.value:
         start = parent.start_mark.index + 1

@@ -21,7 +21,7 @@ CLOSE: Final = 1e-9
 _DROPPED: Final = str.maketrans("", "", ",_\u202f")
 
 
-def argument_check(wanted: Any) -> Check:
+def build_argument_check(expected: Any) -> Check:
     """Return the check for a literal value or a matcher such as `{fuzzy: "60.94"}`.
 
     A map with one of the forms as its only key is a matcher; `{literal: ...}` says that it is not. Of
@@ -30,47 +30,47 @@ def argument_check(wanted: Any) -> Check:
     Raises:
         ConfigurationError: for a matcher whose content is of the wrong kind.
     """
-    if may_be_absent(wanted):
-        return argument_check(wanted[OPTIONAL])
-    if _is_one_of(wanted):
-        return _one_of(wanted[ONE_OF])
-    if not isinstance(wanted, Mapping) or not set(wanted) & set(FORMS):
-        value = read_value(wanted, "the value")
+    if may_be_absent(expected):
+        return build_argument_check(expected[OPTIONAL])
+    if _is_one_of(expected):
+        return _any_of(expected[ONE_OF])
+    if not isinstance(expected, Mapping) or not set(expected) & set(FORMS):
+        value = read_value(expected, "the value")
         return lambda actual: same_value(value, actual)
-    if len(wanted) != 1:
-        keys = ", ".join(sorted(map(str, wanted)))
+    if len(expected) != 1:
+        keys = ", ".join(sorted(map(str, expected)))
         raise ConfigurationError(
             f"a matcher has one key, not {keys}; a value that looks like one goes under literal."
         )
-    ((form, content),) = wanted.items()
+    ((form, content),) = expected.items()
     return _MAKERS[form](content)
 
 
-def may_be_absent(wanted: Any) -> bool:
+def may_be_absent(expected: Any) -> bool:
     """Say whether an argument may be left out: it is `{optional: ...}` around a matcher."""
-    if not isinstance(wanted, Mapping) or wanted.keys() != {OPTIONAL}:
+    if not isinstance(expected, Mapping) or expected.keys() != {OPTIONAL}:
         return False
-    inner = wanted[OPTIONAL]
+    inner = expected[OPTIONAL]
     return isinstance(inner, Mapping) and len(inner) == 1 and not {*FORMS, ONE_OF}.isdisjoint(inner)
 
 
-def describe_wanted(wanted: Any) -> str:
+def describe_expected_value(expected: Any) -> str:
     """Return what is expected of an argument as it stands in a reason."""
-    if may_be_absent(wanted):
-        return f"{describe_wanted(wanted[OPTIONAL])} or nothing"
-    return f"one of {format_list(wanted[ONE_OF])}" if _is_one_of(wanted) else quote(wanted)
+    if may_be_absent(expected):
+        return f"{describe_expected_value(expected[OPTIONAL])} or nothing"
+    return f"one of {format_list(expected[ONE_OF])}" if _is_one_of(expected) else quote(expected)
 
 
-def hint_literal(wanted: Any, given: Any) -> str:
+def hint_literal(expected: Any, actual: Any) -> str:
     """Return a clause for a reason where an agent gave the very map that was read as a matcher, else ""."""
-    return "; a value that looks like a matcher goes under literal" if same_value(wanted, given) else ""
+    return "; a value that looks like a matcher goes under literal" if same_value(expected, actual) else ""
 
 
-def _is_one_of(wanted: Any) -> bool:
-    return isinstance(wanted, Mapping) and wanted.keys() == {ONE_OF}
+def _is_one_of(expected: Any) -> bool:
+    return isinstance(expected, Mapping) and expected.keys() == {ONE_OF}
 
 
-def _one_of(content: Any) -> Check:
+def _any_of(content: Any) -> Check:
     if not isinstance(content, list) or not content:
         raise ConfigurationError(
             f"one_of takes a list of accepted values that is not empty, not {quote(content)}; a value that "
@@ -78,7 +78,7 @@ def _one_of(content: Any) -> Check:
         )
     if any(map(may_be_absent, content)):
         raise ConfigurationError("optional goes around one_of, not into it: {optional: {one_of: [...]}}.")
-    checks = [argument_check(each) for each in content]
+    checks = [build_argument_check(each) for each in content]
     return lambda actual: any(check(actual) for check in checks)
 
 
@@ -89,8 +89,8 @@ def _literal(content: Any) -> Check:
 def _fuzzy(content: Any) -> Check:
     if not isinstance(content, str):
         raise ConfigurationError(f"fuzzy takes a text, not {quote(content)}; put it in quotes.")
-    expected = _plain(content)
-    return lambda actual: _alike(expected, _plain(str(actual)))
+    expected = _normalize(content)
+    return lambda actual: _equals_loosely(expected, _normalize(str(actual)))
 
 
 def _regex(content: Any) -> Check:
@@ -103,7 +103,7 @@ def _regex(content: Any) -> Check:
     return lambda actual: search_within_limit(pattern, str(actual), whole=True) is not None
 
 
-def _ready_made(form: str) -> Callable[[Any], Check]:
+def _value_matcher(form: str) -> Callable[[Any], Check]:
     def make(content: Any) -> Check:
         matcher = as_value_matcher({form: content})
         return lambda actual: matcher.matches(None, actual)
@@ -112,7 +112,7 @@ def _ready_made(form: str) -> Callable[[Any], Check]:
 
 
 def _not(content: Any) -> Check:
-    inner = argument_check(content)
+    inner = build_argument_check(content)
     return lambda actual: not inner(actual)
 
 
@@ -120,24 +120,24 @@ _MAKERS: Final[dict[str, Callable[[Any], Check]]] = {
     "literal": _literal,
     "fuzzy": _fuzzy,
     "regex": _regex,
-    "contains": _ready_made("contains"),
-    "range": _ready_made("range"),
+    "contains": _value_matcher("contains"),
+    "range": _value_matcher("range"),
     "not": _not,
 }
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.strip().lower().translate(_DROPPED).split())
 
 
-def _alike(expected: str, actual: str) -> bool:
-    wanted, given = _number(expected), _number(actual)
-    if wanted is not None and given is not None:
-        return wanted == given or abs(wanted - given) <= CLOSE
+def _equals_loosely(expected: str, actual: str) -> bool:
+    expected_number, actual_number = _parse_number(expected), _parse_number(actual)
+    if expected_number is not None and actual_number is not None:
+        return expected_number == actual_number or abs(expected_number - actual_number) <= CLOSE
     return expected == actual
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     percent = text.endswith("%")
     try:
         number = float(text.removesuffix("%").replace(" ", ""))

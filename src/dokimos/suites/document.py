@@ -18,7 +18,7 @@ from dokimos.core.yaml_scalars import (
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.interpolation import Lookup, interpolate
-from dokimos.suites.problems import Place, Problem, Steps, case_named, path_text
+from dokimos.suites.problems import Location, Problem, Steps, format_case_name, format_path
 from dokimos.suites.yaml_versions import AmbiguousScalar
 
 MOST_VALUES: Final = 1_000_000
@@ -62,42 +62,42 @@ class Document:
 
     value: Any
     file: Path
-    places: dict[Steps, Place] = field(default_factory=dict)
+    locations: dict[Steps, Location] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     sources: dict[Steps, str] = field(default_factory=dict)
     """Numbers as they are written without quotes, for where a text is wanted."""
     ambiguous_scalars: list[AmbiguousScalar] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def place(self, steps: Steps) -> Place:
+    def location(self, steps: Steps) -> Location:
         """Return the place of a value, or of what is nearest above it."""
         known = self.drop_unknown(steps)
-        return self.places.get(known) or Place(self.file, 1, 1)
+        return self.locations.get(known) or Location(self.file, 1, 1)
 
     def drop_unknown(self, steps: Steps) -> Steps:
         """Return the steps without those that are not in the file, such as the names of alternatives."""
         found: Steps = ()
         for step in steps:
-            if (*found, step) in self.places:
+            if (*found, step) in self.locations:
                 found = (*found, step)
         return found
 
     def problem(self, steps: Steps, message: str, *, missing: str = "") -> Problem:
         """Return a problem at a value."""
         known = self.drop_unknown(steps)
-        shown = path_text((*known, missing) if missing else known)
-        return Problem(message + case_named(self.value, known), self.place(known), shown)
+        shown = format_path((*known, missing) if missing else known)
+        return Problem(message + format_case_name(self.value, known), self.location(known), shown)
 
     def problem_in(self, steps: Steps, error: ConfigurationError, *, key: str = "") -> Problem:
         """Return the problem of a block, at the key that the error names, or at `key`."""
         setting = error.setting or key
-        places = ((*steps, "params", setting), (*steps, setting))
-        return self.problem(next((place for place in places if place in self.places), steps), str(error))
+        candidates = ((*steps, "params", setting), (*steps, setting))
+        return self.problem(next((path for path in candidates if path in self.locations), steps), str(error))
 
     def graft(self, other: Document, *, source: Steps = (), target: Steps = ()) -> None:
         """Take over the places of a part of another document."""
         mine: Any
-        for mine, theirs in ((self.places, other.places), (self.sources, other.sources)):
+        for mine, theirs in ((self.locations, other.locations), (self.sources, other.sources)):
             for steps, known in theirs.items():
                 if steps[: len(source)] == source:
                     mine[(*target, *steps[len(source) :])] = known
@@ -124,19 +124,19 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
             _read_nodes(document, content, lookup, first_line)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or f"it is not UTF-8: {error}"
-        document.problems.append(Problem(f"cannot be read: {why}", Place(path, 1, 1)))
+        document.problems.append(Problem(f"cannot be read: {why}", Location(path, 1, 1)))
     except _TooMuch as error:
-        document.problems.append(Problem("there is more in this file than a suite can hold", error.place))
+        document.problems.append(Problem("there is more in this file than a suite can hold", error.location))
     return document
 
 
 def _read_json(document: Document, content: str, lookup: Lookup, first_line: int) -> None:
     from dokimos.suites.json_values import JsonValues
 
-    def note(steps: Steps, place: Place) -> None:
-        if len(document.places) > MOST_VALUES:
-            raise _TooMuch(place)
-        document.places[steps] = place
+    def note(steps: Steps, location: Location) -> None:
+        if len(document.locations) > MOST_VALUES:
+            raise _TooMuch(location)
+        document.locations[steps] = location
 
     def convert(steps: Steps, token: str, value: Any) -> Any:
         if not isinstance(value, str):
@@ -145,7 +145,7 @@ def _read_json(document: Document, content: str, lookup: Lookup, first_line: int
             value,
             lookup,
             lambda message: document.problems.append(
-                Problem(message, document.places[steps], path_text(steps))
+                Problem(message, document.locations[steps], format_path(steps))
             ),
         )
 
@@ -172,9 +172,9 @@ def _read_nodes(document: Document, content: str, lookup: Lookup, first_line: in
 class _TooMuch(Exception):
     """A file holds more than anybody can have written, such as aliases of aliases."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        super().__init__(str(place))
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        super().__init__(str(location))
 
 
 def _syntax(path: Path, error: Any, first_line: int) -> Problem:
@@ -183,9 +183,9 @@ def _syntax(path: Path, error: Any, first_line: int) -> Problem:
     context = getattr(error, "context", None) or ""
     if "quoted scalar" in context and "end of stream" in what:
         mark, what = error.context_mark, "the quote that is opened here is not closed"
-    place = Place(path, mark.line + first_line, mark.column + 1) if mark else Place(path, first_line, 1)
-    said = next((said for told, said in _SYNTAX.items() if told in what), what)
-    return Problem(f"this is not valid YAML: {said}", place)
+    line, column = (mark.line + first_line, mark.column + 1) if mark else (first_line, 1)
+    advice = next((advice for phrase, advice in _SYNTAX.items() if phrase in what), what)
+    return Problem(f"this is not valid YAML: {advice}", Location(path, line, column))
 
 
 class _Reader:
@@ -198,10 +198,10 @@ class _Reader:
         self._first_line = first_line
 
     def read(self, node: Any, steps: Steps) -> Any:
-        places = self._document.places
-        if len(places) > MOST_VALUES or len(steps) > 200:
+        locations = self._document.locations
+        if len(locations) > MOST_VALUES or len(steps) > 200:
             raise _TooMuch(self._place(node))
-        places[steps] = self._place(node)
+        locations[steps] = self._place(node)
         if node.id == "mapping":
             return self._mapping(node, steps)
         if node.id == "sequence":
@@ -223,7 +223,7 @@ class _Reader:
                 continue
             key = self._loader.construct_object(key_node)
             entries[key] = self.read(value_node, (*steps, key))
-            self._document.places[(*steps, key)] = self._place(key_node)
+            self._document.locations[(*steps, key)] = self._place(key_node)
         return entries
 
     def _scalar(self, node: Any, steps: Steps) -> Any:
@@ -269,16 +269,16 @@ class _Reader:
         before = read_scalar_1_1(text, value)
         if type(before) is not type(value) or before != value:
             reading = AmbiguousScalar(
-                text=text, now=value, before=before, place=self._place(node), path=path_text(steps)
+                text=text, now=value, before=before, location=self._place(node), path=format_path(steps)
             )
             self._document.ambiguous_scalars.append(reading)
 
-    def _place(self, node: Any) -> Place:
+    def _place(self, node: Any) -> Location:
         mark = node.start_mark
-        return Place(self._document.file, mark.line + self._first_line, mark.column + 1)
+        return Location(self._document.file, mark.line + self._first_line, mark.column + 1)
 
     def _complain(self, node: Any, steps: Steps, message: str) -> None:
-        self._document.problems.append(Problem(message, self._place(node), path_text(steps)))
+        self._document.problems.append(Problem(message, self._place(node), format_path(steps)))
 
 
 def _is_text(steps: Steps) -> bool:

@@ -15,7 +15,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.interpolation import Lookup
-from dokimos.suites.problems import Place, Problem, Steps
+from dokimos.suites.problems import Location, Problem, Steps
 
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _COMMENT: Final = re.compile(r"\s+#.*$")
@@ -28,11 +28,11 @@ _COUNT: Final = "parallel_test_cases"
 _AMOUNTS: Final = ("file_timeout", "llm_timeout", "download_timeout", _COUNT)
 
 
-def dotenv_values(folder: Path) -> dict[str, str]:
+def read_dotenv(folder: Path) -> dict[str, str]:
     """Return what the `.env` files say: the working directory's before the suite's before the user's."""
     found: dict[str, str] = {}
-    for place in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
-        path = place / ".env"
+    for each in (Path.cwd(), folder, *(home / name for home in _home() for name in HOMES)):
+        path = each / ".env"
         if path.is_file():
             found = {**parse_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
         else:
@@ -42,13 +42,13 @@ def dotenv_values(folder: Path) -> dict[str, str]:
 
 def export_dotenv(folder: Path) -> None:
     """Put what the `.env` files say into the environment; what is set there already stays."""
-    for name, value in dotenv_values(folder).items():
+    for name, value in read_dotenv(folder).items():
         os.environ.setdefault(name, value)
 
 
-def lookup_in(folder: Path) -> Lookup:
+def build_lookup(folder: Path) -> Lookup:
     """Return how variables are looked up: in the environment, then in the `.env` files."""
-    values = dotenv_values(folder)
+    values = read_dotenv(folder)
     return lambda name: os.environ.get(name, values.get(name))
 
 
@@ -58,7 +58,7 @@ class Settings:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    places: Mapping[Steps, Place] = field(default_factory=dict)
+    locations: Mapping[Steps, Location] = field(default_factory=dict)
 
     def of_provider(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the settings of a model's provider: the entry of its name, else one that names it."""
@@ -71,24 +71,26 @@ class Settings:
         return found if isinstance(found, Mapping) else {}
 
 
-def settings_for(folder: Path, lookup: Lookup) -> Settings:
+def read_settings(folder: Path, lookup: Lookup) -> Settings:
     """Read the configuration next to a suite and in the user's home."""
-    documents = [document for place in (folder, *_user_folders()) if (document := _config(place, lookup))]
+    documents = [
+        document for location in (folder, *_user_folders()) if (document := _config(location, lookup))
+    ]
     values: dict[str, Any] = {}
     problems: list[Problem] = []
-    places: dict[Steps, Place] = {}
+    locations: dict[Steps, Location] = {}
     for document in documents:
         problems += document.problems
-        places = {**document.places, **places}
+        locations = {**document.locations, **locations}
         if isinstance(document.value, Mapping):
             problems += _unknown_keys(document)
             values = deep_merge(values, document.value)
         elif document.value is not None:
             problems.append(document.problem((), "the configuration must be a map"))
-    return Settings(values, tuple(problems), places)
+    return Settings(values, tuple(problems), locations)
 
 
-def execution_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def read_execution_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the execution settings that variables give, such as `DOKIMOS_LLM_TIMEOUT`.
 
     Raises:
@@ -127,11 +129,11 @@ def _config(folder: Path, lookup: Lookup) -> Document | None:
 
 
 def _unknown_keys(document: Document) -> list[Problem]:
-    from dokimos.suites.problems import near
+    from dokimos.suites.problems import suggest
 
     allowed = ", ".join(CONFIG_KEYS)
     return [
-        document.problem((key,), f"there is no key {key!r}.{near(key, CONFIG_KEYS)} Keys: {allowed}.")
+        document.problem((key,), f"there is no key {key!r}.{suggest(key, CONFIG_KEYS)} Keys: {allowed}.")
         for key in document.value
         if key not in CONFIG_KEYS
     ]

@@ -15,7 +15,7 @@ from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.interpolation import Lookup
-from dokimos.suites.problems import Place, Problem, Steps
+from dokimos.suites.problems import Location, Problem, Steps
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def read_suite(path: Path, lookup: Lookup) -> Document:
     return document
 
 
-def with_settings(document: Document, settings: Settings, from_environment: Mapping[str, Any]) -> None:
+def merge_settings(document: Document, settings: Settings, from_environment: Mapping[str, Any]) -> None:
     """Put what project, user and environment have configured under what the suite says."""
     document.problems += settings.problems
     suite = document.value
@@ -58,9 +58,9 @@ def with_settings(document: Document, settings: Settings, from_environment: Mapp
     own = suite.get("execution")
     if layers and (own is None or isinstance(own, Mapping)):
         suite["execution"] = deep_merge(own or {}, layers)
-        for steps, place in settings.places.items():
+        for steps, location in settings.locations.items():
             if steps[:1] == ("execution",):
-                document.places.setdefault(steps, place)
+                document.locations.setdefault(steps, location)
 
 
 def _models(suite: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -98,9 +98,9 @@ def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> Non
         if not isinstance(other.value, Mapping):
             document.problems.append(document.problem((INCLUDE,), f"{name} is no map"))
             continue
-        own, own_sources = dict(document.places), dict(document.sources)
+        own, own_sources = dict(document.locations), dict(document.sources)
         document.graft(other)
-        document.places |= own
+        document.locations |= own
         document.sources |= own_sources
         document.value = deep_merge(document.value, other.value)
 
@@ -122,10 +122,10 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
             continue
         found = _cases_of(path, lookup)
         document.adopt_findings(found)
-        document.places |= _below_cases(found.places, len(cases))
+        document.locations |= _below_cases(found.locations, len(cases))
         document.sources |= _below_cases(found.sources, len(cases))
         cases += found.value or []
-    document.places.setdefault((CASES,), document.place((CASES_FILE,)))
+    document.locations.setdefault((CASES,), document.location((CASES_FILE,)))
     suite[CASES] = cases
 
 
@@ -195,17 +195,17 @@ def _table(path: Path) -> Document:
                 continue
             if column in _COLUMNS:
                 case[column] = _cell(column, cell, document, reader.line_num)
-                document.places[(*steps, column)] = Place(path, reader.line_num, 1)
+                document.locations[(*steps, column)] = Location(path, reader.line_num, 1)
             else:
                 case.setdefault("metadata", {})[column.removeprefix(_METADATA)] = cell
-        document.places[steps] = Place(path, reader.line_num, 1)
+        document.locations[steps] = Location(path, reader.line_num, 1)
         document.value.append(case)
     return document
 
 
 def _check_columns(document: Document, columns: Sequence[str]) -> None:
     """Refuse columns that are probably misspelt, and warn of those that may be."""
-    place = Place(document.file, 1, 1)
+    location = Location(document.file, 1, 1)
     for column in columns:
         found = resemblance_of(column, columns) if column not in _COLUMNS else None
         if found is not None and found.kind == "slip":
@@ -213,10 +213,10 @@ def _check_columns(document: Document, columns: Sequence[str]) -> None:
                 f"{column!r} is not a known column. Did you mean {found.key!r}? "
                 f"To keep it as metadata, call it {_METADATA + column!r}."
             )
-            document.problems.append(Problem(message, place))
+            document.problems.append(Problem(message, location))
         elif found is not None:
             document.warnings.append(
-                f"{place}: the column {column!r} becomes metadata; it is similar to {found.key!r}."
+                f"{location}: the column {column!r} becomes metadata; it is similar to {found.key!r}."
             )
 
 
@@ -226,7 +226,7 @@ def _text(document: Document) -> str:
     try:
         return document.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        document.problems.append(Problem(f"cannot be read: {error}", Place(document.file, 1, 1)))
+        document.problems.append(Problem(f"cannot be read: {error}", Location(document.file, 1, 1)))
         return ""
 
 
@@ -250,5 +250,5 @@ def _json_cell(column: str, cell: str, document: Document, line: int) -> Any:
         return json.loads(cell)
     except (ValueError, RecursionError) as error:
         message = f"the cell of {column!r} is neither JSON nor names separated by |: {error}"
-        document.problems.append(Problem(message, Place(document.file, line, 1)))
+        document.problems.append(Problem(message, Location(document.file, line, 1)))
         return None

@@ -98,7 +98,7 @@ class GraderEvaluator(Evaluator):
         return True
 
     def score(self, case: EvalTestCase) -> Any:
-        return self.grader(context_of(case))
+        return self.grader(build_grader_context(case))
 
     def _owner(self) -> object:
         return self.grader
@@ -112,7 +112,7 @@ class GraderEvaluator(Evaluator):
         return result if passed is None else replace(result, success=passed)
 
 
-def context_of(case: EvalTestCase) -> GraderContext:
+def build_grader_context(case: EvalTestCase) -> GraderContext:
     """Return what a grader sees of a case."""
     metadata = case.metadata
     return GraderContext(

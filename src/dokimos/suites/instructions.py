@@ -37,10 +37,10 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
         ConfigurationError: where the file cannot be read, its front matter is no map, or no text is left.
     """
     if block.inline is not None:
-        return Prompt(text=block.inline, version=mark_of(block.inline))
+        return Prompt(text=block.inline, version=hash_version(block.inline))
     path = folder / str(block.file)
     try:
-        return prompt_of(path.read_text(encoding="utf-8-sig"))
+        return parse_prompt(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -49,20 +49,20 @@ def read_instructions(block: Instructions, folder: Path) -> Prompt:
         raise ConfigurationError(f"{path}: {error}") from None
 
 
-def prompt_of(content: str) -> Prompt:
+def parse_prompt(content: str) -> Prompt:
     """Take front matter off a text. Raises `ConfigurationError` where it is no map, or nothing is left."""
     found = _FRONT_MATTER.match(content)
     front_matter = _parse_front_matter(found[1]) if found else {}
     text = content[found.end() :].strip() if found else content.strip()
     if not text:
         raise ConfigurationError("there are no instructions in it")
-    given = front_matter.get("version")
+    version = front_matter.get("version")
     return Prompt(
-        text=text, version=mark_of(text) if given is None else str(given), front_matter=front_matter
+        text=text, version=hash_version(text) if version is None else str(version), front_matter=front_matter
     )
 
 
-def mark_of(text: str) -> str:
+def hash_version(text: str) -> str:
     """Return what tells one text from another where nobody has given it a version."""
     return f"auto-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from dokimos.suites.problems import near
+from dokimos.suites.problems import suggest
 
 PLACEHOLDER: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 
@@ -30,12 +30,12 @@ def interpolate(text: str, lookup: Lookup, complain: Callable[[str], None]) -> s
         name, default = found[1], found[3]
         if name is None:
             return "${"
-        known = lookup(name)
-        if known is None and default is None:
-            hint = near(name, [name for name in os.environ if not name.startswith("_")])
+        variable = lookup(name)
+        if variable is None and default is None:
+            hint = suggest(name, [name for name in os.environ if not name.startswith("_")])
             remedy = f"set it, put it into .env, or write ${{{name}:-default}}"
             complain(f"the variable {name} is not set; {remedy}.{hint}")
             return found[0]
-        return str(default if known is None else known)
+        return str(default if variable is None else variable)
 
     return PLACEHOLDER.sub(value, text)

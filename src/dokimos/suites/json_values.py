@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dokimos.core.json_faults import describe_json_fault
-from dokimos.suites.problems import Place, Problem, Steps, path_text, refuse
+from dokimos.suites.problems import Location, Problem, Steps, format_path, raise_problems
 
 MOST_LEVELS: Final = 200
 _TOKEN: Final = re.compile(r'[ \t\r\n]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
@@ -28,7 +28,7 @@ class JsonValues:
         text: str,
         *,
         first_line: int = 1,
-        note: Callable[[Steps, Place], None] = lambda steps, place: None,
+        note: Callable[[Steps, Location], None] = lambda steps, location: None,
         convert: Callable[[Steps, str, Any], Any] = lambda steps, token, value: value,
     ) -> None:
         self.problems: list[Problem] = []
@@ -47,23 +47,23 @@ class JsonValues:
             return self._value(())
         except json.JSONDecodeError as error:
             message = f"this is not valid JSON: {describe_json_fault(error)}"
-            self.problems.append(Problem(message, self.place(error.pos)))
+            self.problems.append(Problem(message, self.location(error.pos)))
         except (_TooDeep, RecursionError):
-            self.problems.append(Problem("this is nested too deeply", self.place(self._at)))
+            self.problems.append(Problem("this is nested too deeply", self.location(self._at)))
         return None
 
-    def place(self, at: int) -> Place:
+    def location(self, at: int) -> Location:
         """Return the line and column of a position in the text."""
         line = bisect_right(self._line_starts, at)
-        return Place(self._path, line - 1 + self._first_line, at - self._line_starts[line - 1] + 1)
+        return Location(self._path, line - 1 + self._first_line, at - self._line_starts[line - 1] + 1)
 
     def complain(self, message: str, at: int, steps: Steps) -> None:
         """Add a problem."""
-        self.problems.append(Problem(message, self.place(at), path_text(steps)))
+        self.problems.append(Problem(message, self.location(at), format_path(steps)))
 
     def _value(self, steps: Steps) -> Any:
         token, start = self._token()
-        self._note(steps, self.place(start))
+        self._note(steps, self.location(start))
         if token == "{":
             return self._object(steps)
         if token == "[":
@@ -81,7 +81,7 @@ class JsonValues:
                 self.complain(f"the key {key!r} is given twice", start, steps)
             self._token()  # the colon
             entries[key] = self._value((*steps, key))
-            self._note((*steps, key), self.place(start))
+            self._note((*steps, key), self.location(start))
             token, start = self._token()
             if token == ",":
                 token, start = self._token()
@@ -132,7 +132,7 @@ def read_json(path: Path, text: str, *, first_line: int = 1) -> Any:
     """Return the value of a JSON text. Raises `ConfigurationError` with line and column of what is wrong."""
     values = JsonValues(path, text, first_line=first_line)
     value = values.read()
-    refuse(values.problems)
+    raise_problems(values.problems)
     return value
 
 

@@ -12,10 +12,10 @@ from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.runtime.garbage import collection_held_back
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document
-from dokimos.suites.environment import execution_from_environment, lookup_in, settings_for
-from dokimos.suites.files import read_suite, with_settings
+from dokimos.suites.environment import build_lookup, read_execution_settings, read_settings
+from dokimos.suites.files import merge_settings, read_suite
 from dokimos.suites.invalid_values import replace_invalid
-from dokimos.suites.problems import Problem, Steps, refuse
+from dokimos.suites.problems import Problem, Steps, raise_problems
 from dokimos.suites.yaml_versions import format_warning
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def read_document(path: str | Path) -> Document:
         files_read.note_missing(path)
         raise ConfigurationError(f"There is no suite {path}.")
     folder = path.resolve().parent
-    lookup = lookup_in(folder)
+    lookup = build_lookup(folder)
     document = read_suite(path, lookup)
     if not isinstance(document.value, dict):
-        refuse(document.problems)
-    with_settings(document, settings_for(folder, lookup), execution_from_environment(os.environ))
+        raise_problems(document.problems)
+    merge_settings(document, read_settings(folder, lookup), read_execution_settings(os.environ))
     return document
 
 
@@ -74,19 +74,19 @@ def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Su
     """
     file, problems = _check(document)
     if file is None:
-        refuse(problems)
+        raise_problems(problems)
         raise AssertionError("a file without problems is valid")
     try:
         return _Compiler(document, file, document.file.resolve().parent, problems).suite(llm_timeout)
     except MissingExtraError:
-        refuse(problems)
+        raise_problems(problems)
         raise
 
 
 def validate_document(document: Document) -> SuiteFile:
     """Check the values of a suite. Raises `ConfigurationError` with everything that is wrong with them."""
     file, problems = _check(document)
-    refuse(problems)
+    raise_problems(problems)
     assert file is not None, "a file without problems is valid"
     return file
 
@@ -100,7 +100,7 @@ def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     from pydantic import ValidationError
 
     from dokimos.suites.schema import SuiteFile
-    from dokimos.suites.value_paths import with_values
+    from dokimos.suites.value_paths import replace_values
 
     problems = list(document.problems)
     value = document.value
@@ -113,7 +113,7 @@ def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
         else:
             return (None if document.problems else file), problems
         if texts := _find_text_values(document, faults, sources):
-            value = with_values(value, texts)
+            value = replace_values(value, texts)
             continue
         problems += [_problem(document, fault) for fault in faults]
         repaired = replace_invalid(value, [document.drop_unknown(tuple(fault["loc"])) for fault in faults])
@@ -128,8 +128,10 @@ def _find_text_values(
     """Return numbers as they are written, for the fields that want a text; each is taken once."""
     from dokimos.suites.metric_schema import TEXT_WANTED
 
-    wanted = [document.drop_unknown(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED]
-    return {steps: sources.pop(steps) for steps in wanted if steps in sources}
+    text_steps = [
+        document.drop_unknown(tuple(fault["loc"])) for fault in faults if fault["type"] == TEXT_WANTED
+    ]
+    return {steps: sources.pop(steps) for steps in text_steps if steps in sources}
 
 
 def _problem(document: Document, fault: ErrorDetails) -> Problem:
@@ -172,7 +174,7 @@ class _Compiler:
         execution = self._file.execution
         timeout = llm_timeout or execution.llm_timeout or LLM_TIMEOUT
         application = self._application(timeout)
-        refuse(self._problems)
+        raise_problems(self._problems)
         return Suite(
             path=self._document.file,
             name=self._file.name,
@@ -210,11 +212,11 @@ class _Compiler:
 
     def _warn_of_blocks(self) -> None:
         for key in _OUTSIDE:
-            given = getattr(self._file, key)
-            if given is not None:
-                place = self._document.place((key,))
-                kept = ", except max_turns" if self._limits_turns(given) else ""
-                self._warn(f"{place}: the block {key} is outside evaluation and has no effect{kept}.")
+            block = getattr(self._file, key)
+            if block is not None:
+                location = self._document.location((key,))
+                exception = ", except max_turns" if self._limits_turns(block) else ""
+                self._warn(f"{location}: the block {key} is outside evaluation and has no effect{exception}.")
 
     def _limits_turns(self, block: Any) -> bool:
         return self._file.agent is None and isinstance(block, dict) and "max_turns" in block
@@ -226,13 +228,13 @@ class _Compiler:
         return self._file.evaluations.metrics if self._file.evaluations else []
 
     def _application(self, timeout: float) -> Any:
-        from dokimos.suites.targets import application_of
+        from dokimos.suites.targets import build_application
 
         if self._file.agent is None:
             return self._build_agent(timeout)
         self._warn_of_declaration()
         try:
-            return application_of(self._file.agent, self._folder, timeout)
+            return build_application(self._file.agent, self._folder, timeout)
         except ConfigurationError as error:
             self._problems.append(self._document.problem_in(("agent",), error, key="callable"))
             return None
@@ -249,8 +251,8 @@ class _Compiler:
     def _warn_of_declaration(self) -> None:
         for key in ("instructions", "tools", "response_format"):
             if getattr(self._file, key):
-                place = self._document.place((key,))
-                self._warn(f"{place}: {key} has no effect beside agent:, which names what is tested.")
+                location = self._document.location((key,))
+                self._warn(f"{location}: {key} has no effect beside agent:, which names what is tested.")
 
     def _cases(self) -> Iterator[CasePlan]:
         taken: set[str] = set()
@@ -266,16 +268,16 @@ class _Compiler:
     def _case(self, case: TestCase, steps: Steps, name: str, id: str) -> CasePlan:
         from dokimos.suites.case_plan import CasePlan
 
-        places = [(*steps, "turns", i) if case.turns else steps for i in range(len(case.steps))]
+        turn_steps = [(*steps, "turns", i) if case.turns else steps for i in range(len(case.steps))]
         turns = tuple(
-            self._turn(turn, number, name, case, place)
-            for number, (turn, place) in enumerate(zip(case.steps, places, strict=True))
+            self._turn(turn, number, name, case, at)
+            for number, (turn, at) in enumerate(zip(case.steps, turn_steps, strict=True))
         )
         return CasePlan(
             id=id,
             name=name,
             turns=turns,
-            evaluators=self._evaluators(case, turns, steps, places),
+            evaluators=self._evaluators(case, turns, steps, turn_steps),
             is_conversation=case.turns is not None,
             tags=tuple(case.tags),
             skip=_skip_reason(case.skip),
@@ -287,16 +289,16 @@ class _Compiler:
         from dokimos.suites.case_plan import TurnPlan
 
         files, named = [], []
-        for place, file in enumerate(turn.files):
+        for index, file in enumerate(turn.files):
             values = file.model_dump(exclude_none=True)
             named.append(dict(values))
             if file.path is not None:
-                path = self._document.place((*steps, "files", place)).file.resolve().parent / file.path
+                path = self._document.location((*steps, "files", index)).file.resolve().parent / file.path
                 values["path"] = str(path)
                 if not path.is_file():
                     files_read.note_missing(path)
                     message = f"there is no file {path}"
-                    where = (*steps, "files", place, "path")
+                    where = (*steps, "files", index, "path")
                     self._problems.append(self._document.problem(where, message))
             files.append(values)
         return TurnPlan(
@@ -312,23 +314,23 @@ class _Compiler:
         )
 
     def _evaluators(
-        self, case: TestCase, turns: Sequence[TurnPlan], steps: Steps, places: Sequence[Steps]
+        self, case: TestCase, turns: Sequence[TurnPlan], steps: Steps, turn_steps: Sequence[Steps]
     ) -> tuple[Evaluator, ...]:
         from dokimos.suites.case_evaluators import TurnMetrics, build_case_evaluators
 
         groups = []
-        for turn, plan, place in zip(case.steps, turns, places, strict=True):
-            chosen, where = self._select_metrics(case, turn, steps, place)
+        for turn, plan, at in zip(case.steps, turns, turn_steps, strict=True):
+            chosen, where = self._select_metrics(case, turn, steps, at)
             built = [self._metric(metric, (*where, index)) for index, metric in enumerate(chosen)]
-            tools = self._tools(turn, place)
+            tools = self._tools(turn, at)
             groups.append(TurnMetrics(plan, [metric for metric in built if metric is not None], tools))
         return build_case_evaluators(groups, conversation=case.turns is not None)
 
     def _select_metrics(
-        self, case: TestCase, turn: Turn, steps: Steps, place: Steps
+        self, case: TestCase, turn: Turn, steps: Steps, turn_steps: Steps
     ) -> tuple[Sequence[Metric], Steps]:
         if case.turns is not None and turn.evaluations is not None:
-            return turn.evaluations, (*place, "evaluations")
+            return turn.evaluations, (*turn_steps, "evaluations")
         if case.evaluations is not None:
             return case.evaluations, (*steps, "evaluations")
         return self._agent_metrics(), ("evaluations", "metrics")
@@ -345,7 +347,7 @@ class _Compiler:
             else:
                 self._built[id(metric)] = built
                 for warning in built.warnings:
-                    self._warn(f"{self._document.place(steps)}: {warning}")
+                    self._warn(f"{self._document.location(steps)}: {warning}")
         return self._built[id(metric)]
 
     def _source(self, steps: Steps) -> Callable[[str], str | None]:
@@ -356,15 +358,13 @@ class _Compiler:
     def _tools(self, turn: Turn, steps: Steps) -> Any:
         if turn.expected_tools is None and not turn.forbidden_tools:
             return None
-        from dokimos.suites.tool_check import faults_of, warnings_of
+        from dokimos.suites.tool_check import find_tool_faults, warnings_of
         from dokimos.suites.tools import ToolsCalled
 
-        for place, message in faults_of(turn, self._tool_names):
-            self._problems.append(
-                self._document.problem(self._document.drop_unknown((*steps, *place)), message)
-            )
-        for place, message in warnings_of(turn, self._tool_names):
-            self._warn(f"{self._document.place((*steps, *place))}: {message}")
+        for at, message in find_tool_faults(turn, self._tool_names):
+            self._problems.append(self._document.problem(self._document.drop_unknown((*steps, *at)), message))
+        for at, message in warnings_of(turn, self._tool_names):
+            self._warn(f"{self._document.location((*steps, *at))}: {message}")
         return ToolsCalled.of(turn.expected_tools, turn.forbidden_tools)
 
     @cached_property
@@ -395,6 +395,6 @@ def _describe_agent(agent: Agent | None) -> str:
     if agent is None:
         return ""
     if agent.params:
-        given = ", ".join(f"{name}={value!r}" for name, value in agent.params.items())
-        return f"{agent.function}({given})"
+        params = ", ".join(f"{name}={value!r}" for name, value in agent.params.items())
+        return f"{agent.function}({params})"
     return str(agent.function or agent.url or agent.command)

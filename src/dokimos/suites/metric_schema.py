@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dokimos.core.constraints import Bounds, bounds_in, bounds_of, requirement
-from dokimos.suites.problems import near
+from dokimos.suites.problems import suggest
 
 CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
 GRADER: Final = r"^[\w.]+:[\w.]+$"
@@ -56,11 +56,11 @@ class Block(BaseModel):
         elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
             names = [field.alias or name for name, field in cls.model_fields.items()]
             unknown = detail["loc"][0]
-            message = f"there is no key {unknown!r}.{near(unknown, names)} Keys: {', '.join(names)}."
+            message = f"there is no key {unknown!r}.{suggest(unknown, names)} Keys: {', '.join(names)}."
         elif kind == "literal_error":
             kind, message = "choice", _choice(detail)
         elif kind in _KINDS:
-            kind, message = "kind", detail["msg"] + near(_type_in(detail["input"]), _KINDS[kind])
+            kind, message = "kind", detail["msg"] + suggest(_type_in(detail["input"]), _KINDS[kind])
         elif kind == "string_pattern_mismatch":
             kind, message = "pattern", _pattern(detail)
         elif kind == "string_too_short":
@@ -84,7 +84,7 @@ class Block(BaseModel):
 def _choice(detail: Mapping[str, Any]) -> str:
     expected = str(detail.get("ctx", {}).get("expected", ""))
     options = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
-    suggestion = near(detail["input"], options).strip()
+    suggestion = suggest(detail["input"], options).strip()
     must = f"this must be {expected}, not {detail['input']!r:.60}."
     return f"{suggestion} {must[0].upper()}{must[1:]}" if suggestion else must
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_validator
 
 from dokimos.suites.metric_schema import Block, ModelBlock, Text
-from dokimos.suites.value_paths import check_path
+from dokimos.suites.value_paths import parse_path
 
 _COUNT: Final = Field(ge=1)
 
 
 def _is_path(path: str) -> str:
-    check_path(path)
+    parse_path(path)
     return path
 
 

@@ -20,7 +20,7 @@ MOST_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Location:
     """Where something stands in a file; line and column count from 1."""
 
     file: Path
@@ -36,11 +36,15 @@ class Problem:
     """One fault."""
 
     message: str
-    place: Place
+    location: Location
     path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.path}: {self.message}" if self.path else f"{self.place}: {self.message}"
+        return (
+            f"{self.location}: {self.path}: {self.message}"
+            if self.path
+            else f"{self.location}: {self.message}"
+        )
 
 
 @contextmanager
@@ -53,12 +57,12 @@ def at_setting(key: str) -> Iterator[None]:
         raise
 
 
-def refuse(problems: Sequence[Problem]) -> None:
+def raise_problems(problems: Sequence[Problem]) -> None:
     """Raise `ConfigurationError` with all problems, in the order of the files, where there are any."""
     if not problems:
         return
-    unique = sorted(dict.fromkeys(problems), key=lambda problem: problem.place)
-    lines = [f"{problem}{_source_of(problem.place)}" for problem in unique[:MOST_SHOWN]]
+    unique = sorted(dict.fromkeys(problems), key=lambda problem: problem.location)
+    lines = [f"{problem}{_source_of(problem.location)}" for problem in unique[:MOST_SHOWN]]
     if len(unique) > MOST_SHOWN:
         lines.append(f"... and {len(unique) - MOST_SHOWN} more")
     if len(lines) == 1:
@@ -66,17 +70,17 @@ def refuse(problems: Sequence[Problem]) -> None:
     raise ConfigurationError("\n  ".join([f"{pluralize(len(unique), 'problem')} in the suite:", *lines]))
 
 
-def _source_of(place: Place) -> str:
+def _source_of(location: Location) -> str:
     """Return the line of a file that is meant, with a caret below it; nothing where it cannot be read."""
     try:
-        text = place.file.read_text(encoding="utf-8-sig", errors="replace")
+        text = location.file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return ""
-    shown = excerpt(text, place.line, place.column)
+    shown = excerpt(text, location.line, location.column)
     return f"\n{shown}" if shown else ""
 
 
-def path_text(steps: Iterable[str | int]) -> str:
+def format_path(steps: Iterable[str | int]) -> str:
     """Return `evaluations.metrics[0].threshold`."""
     text = ""
     for step in steps:
@@ -84,13 +88,13 @@ def path_text(steps: Iterable[str | int]) -> str:
     return text
 
 
-def near(name: object, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?`, or nothing where no name is near."""
+def suggest(name: object, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?`, or nothing where no name is similar."""
     found = get_close_matches(str(name), list(known), n=1)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-def case_named(value: Any, steps: Steps) -> str:
+def format_case_name(value: Any, steps: Steps) -> str:
     """Return ` (case 'x')` where the steps lead into a case that has a name."""
     if len(steps) < 2 or steps[0] != "test_cases" or not isinstance(value, Mapping):
         return ""

@@ -33,41 +33,45 @@ def load_callable(reference: str, folder: Path) -> Any:
     Raises:
         ConfigurationError: when it cannot be imported, is not there or cannot be called.
     """
-    place, _, attribute = reference.rpartition(":")
+    module_name, _, attribute = reference.rpartition(":")
     if not may_import():
-        return _find_without_import(reference, place, attribute, folder)
+        return _find_without_import(reference, module_name, attribute, folder)
     with _loading, _paths(folder):
         try:
-            module = _file(folder / place) if place.endswith(".py") else importlib.import_module(place)
+            module = (
+                _file(folder / module_name)
+                if module_name.endswith(".py")
+                else importlib.import_module(module_name)
+            )
         except (Exception, SystemExit) as error:  # somebody else's code runs here
             problem = located_error_text(error)
             raise ConfigurationError(f"{reference!r} cannot be imported: {problem}") from error
     found: Any = module
     for step in attribute.split("."):
         if not hasattr(found, step):
-            from dokimos.suites.problems import near
+            from dokimos.suites.problems import suggest
 
             known = [name for name in vars(module) if not name.startswith("_")]
-            raise ConfigurationError(f"{module.__name__} has no {step!r}.{near(step, known)}")
+            raise ConfigurationError(f"{module.__name__} has no {step!r}.{suggest(step, known)}")
         found = getattr(found, step)
     if not callable(found):
         raise ConfigurationError(f"{reference!r} cannot be called; it is {type(found).__name__}.")
     return found
 
 
-def _find_without_import(reference: str, place: str, attribute: str, folder: Path) -> Any:
+def _find_without_import(reference: str, module_name: str, attribute: str, folder: Path) -> Any:
     """Return what stands for something that is there; nothing of it is run."""
     try:
-        if place.endswith(".py"):
-            return find_in_file(folder / place, attribute)
-        return find_in_module(place, attribute, (folder, Path.cwd()))
+        if module_name.endswith(".py"):
+            return find_in_file(folder / module_name, attribute)
+        return find_in_module(module_name, attribute, (folder, Path.cwd()))
     except UnknownNameError as error:
-        from dokimos.suites.problems import near
+        from dokimos.suites.problems import suggest
 
         known = [name for name in error.known if not name.startswith("_")]
-        raise ConfigurationError(f"{error}.{near(error.name, known)}") from None
+        raise ConfigurationError(f"{error}.{suggest(error.name, known)}") from None
     except FileNotFoundError:
-        missing = FileNotFoundError(f"there is no file {folder / place}")
+        missing = FileNotFoundError(f"there is no file {folder / module_name}")
         raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(missing)}") from None
     except (ImportError, SyntaxError, ValueError, OSError) as error:
         raise ConfigurationError(f"{reference!r} cannot be imported: {error_text(error)}") from None
@@ -79,7 +83,7 @@ def _file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         files_read.note_missing(path)
         raise FileNotFoundError(f"there is no file {path}")
-    if name in sys.modules and _stands_in(sys.modules[name], path.parent):
+    if name in sys.modules and _is_below(sys.modules[name], path.parent):
         return sys.modules[name]
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -109,7 +113,7 @@ def _paths(folder: Path) -> Iterator[None]:
     finally:
         sys.path[:] = before
         fresh = {name: sys.modules[name] for name in set(sys.modules) - known}
-        own = {name: module for name, module in fresh.items() if _stands_in(module, folder)}
+        own = {name: module for name, module in fresh.items() if _is_below(module, folder)}
         _of_folder.setdefault(folder, {}).update(own)
 
 
@@ -119,6 +123,6 @@ def _forget(modules: dict[str, ModuleType]) -> None:
             del sys.modules[name]
 
 
-def _stands_in(module: ModuleType, folder: Path) -> bool:
-    places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
-    return any(place and Path(place).resolve().is_relative_to(folder.resolve()) for place in places)
+def _is_below(module: ModuleType, folder: Path) -> bool:
+    paths = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
+    return any(path and Path(path).resolve().is_relative_to(folder.resolve()) for path in paths)

@@ -29,7 +29,7 @@ from dokimos.errors import (
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
 from dokimos.runtime.calling import is_async
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.problems import near
+from dokimos.suites.problems import suggest
 from dokimos.suites.python_references import load_callable
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ _METRICS: Final = ("tokens_in", "tokens_out", "cost_usd", "latency_ms", "model")
 _STDERR: Final = 500
 
 
-def application_of(agent: Agent, folder: Path, timeout: float) -> Application:
+def build_application(agent: Agent, folder: Path, timeout: float) -> Application:
     """Return the application that a suite names; a command is ended after `timeout` seconds.
 
     Raises:
@@ -133,7 +133,7 @@ def _check_params(found: Any, reference: str, params: Mapping[str, Any]) -> None
     for name in params:
         if name not in known:
             raise ConfigurationError(
-                f"{reference!r} has no parameter {name!r}.{near(name, known)}", setting=name
+                f"{reference!r} has no parameter {name!r}.{suggest(name, known)}", setting=name
             )
 
 
@@ -181,7 +181,7 @@ def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple
     if unknown:
         raise ConfigurationError(
             f"{reference!r}: nothing of a turn is called {unknown[0]!r}."
-            f"{near(unknown[0], _PARTS)} There are {', '.join(_PARTS)}."
+            f"{suggest(unknown[0], _PARTS)} There are {', '.join(_PARTS)}."
         )
     return (taken,) if positional else (), named
 

@@ -93,9 +93,9 @@ class SuiteTask:
 
     def _sample(self, case: CasePlan, example: Example) -> int:
         """Return a number that each repeat of a case and each attempt at it has for itself."""
-        place = (current_scope().run_index, example.id)
-        attempt = self._attempts[place]
-        self._attempts[place] += 1
+        attempt_key = (current_scope().run_index, example.id)
+        attempt = self._attempts[attempt_key]
+        self._attempts[attempt_key] += 1
         return attempt * case.repeats + case.ids.index(str(example.id))
 
 

@@ -145,12 +145,12 @@ AnyTool = Annotated[
 ]
 
 
-def search_name(tool: str) -> str:
+def name_search_tool(tool: str) -> str:
     """Return what the model calls a tool that searches documents; those of one name are told apart by it."""
     return tool if "search" in tool else f"{tool}_search"
 
 
-def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def build_parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments.
 
     A map of schemas by name becomes one schema; an argument is required unless it says `required: false` or

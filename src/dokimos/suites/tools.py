@@ -13,13 +13,18 @@ from dokimos.core.text import format_list, pluralize, quote
 from dokimos.evaluators.agent.argument_values import ABSENT
 from dokimos.evaluators.agent.base import require_arguments
 from dokimos.evaluators.base import Evaluator
-from dokimos.suites.argument_matchers import argument_check, describe_wanted, hint_literal, may_be_absent
+from dokimos.suites.argument_matchers import (
+    build_argument_check,
+    describe_expected_value,
+    hint_literal,
+    may_be_absent,
+)
 from dokimos.suites.case_plan import EXPECTED_TOOLS
 from dokimos.suites.schema import ExpectedTool, ExpectedTools
 
 
 @dataclass(frozen=True, slots=True)
-class WantedCall:
+class ExpectedCall:
     """A call that is expected."""
 
     name: str
@@ -29,7 +34,7 @@ class WantedCall:
     exact_name: bool
 
     @classmethod
-    def of(cls, tool: ExpectedTool) -> WantedCall:
+    def of(cls, tool: ExpectedTool) -> ExpectedCall:
         return cls(tool.name, tool.args or {}, tool.count, tool.max_count, tool.match == "exact")
 
     def is_named_like(self, call: ToolCall) -> bool:
@@ -43,15 +48,15 @@ class WantedCall:
         """
         if self.args:
             require_arguments((call,))
-        for key, wanted in self.args.items():
-            given = call.arguments.get(key, ABSENT)
-            if given is ABSENT:
-                if may_be_absent(wanted):
+        for key, expected in self.args.items():
+            actual = call.arguments.get(key, ABSENT)
+            if actual is ABSENT:
+                if may_be_absent(expected):
                     continue
                 return f"{key} is missing"
-            if not argument_check(wanted)(given):
-                hint = hint_literal(wanted, given)
-                return f"{key} is {quote(given)}, expected {describe_wanted(wanted)}{hint}"
+            if not build_argument_check(expected)(actual):
+                hint = hint_literal(expected, actual)
+                return f"{key} is {quote(actual)}, expected {describe_expected_value(expected)}{hint}"
         return None
 
     def matches(self, call: ToolCall) -> bool:
@@ -68,7 +73,7 @@ class ToolsCalled(Evaluator):
 
     default_name = EXPECTED_TOOLS
 
-    wanted: tuple[WantedCall, ...] = ()
+    expected: tuple[ExpectedCall, ...] = ()
     forbidden: tuple[str, ...] = ()
     exact: bool = False
     ordered: bool = False
@@ -81,7 +86,7 @@ class ToolsCalled(Evaluator):
         if not (expected.tools or expected.exact or forbidden):
             return None
         return cls(
-            wanted=tuple(WantedCall.of(tool) for tool in expected.tools),
+            expected=tuple(ExpectedCall.of(tool) for tool in expected.tools),
             forbidden=tuple(forbidden),
             exact=expected.exact,
             ordered=expected.ordered,
@@ -89,14 +94,14 @@ class ToolsCalled(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         calls = case.tool_calls or ()
-        faults = [fault for wanted in self.wanted if (fault := _shortfall(wanted, calls))]
+        faults = [fault for call in self.expected if (fault := _shortfall(call, calls))]
         faults += self._forbidden(calls)
         if self.exact:
             faults += self._surplus(calls)
         if self.ordered and not faults:
             faults += self._disorder(calls)
         called = [call.name for call in calls]
-        metadata = {"called": called, "expected": [wanted.name for wanted in self.wanted]}
+        metadata = {"called": called, "expected": [expected.name for expected in self.expected]}
         if faults:
             return Score(0.0, f"{'; '.join(faults)}.", metadata=metadata)
         return Score(
@@ -108,29 +113,31 @@ class ToolsCalled(Evaluator):
         return [f"{format_list(called)} must not be called"] if called else []
 
     def _surplus(self, calls: tuple[ToolCall, ...]) -> list[str]:
-        others = [call.name for call in calls if not any(wanted.matches(call) for wanted in self.wanted)]
+        others = [
+            call.name for call in calls if not any(expected.matches(call) for expected in self.expected)
+        ]
         return [f"{format_list(others)} was called, which is not expected"] if others else []
 
     def _disorder(self, calls: tuple[ToolCall, ...]) -> list[str]:
         rest = iter(calls)
-        for wanted in self.wanted:
-            if not any(wanted.matches(call) for call in rest):
+        for expected in self.expected:
+            if not any(expected.matches(call) for call in rest):
                 order = format_list([call.name for call in calls])
-                return [f"{wanted.name} was not called in its place; order: {order}"]
+                return [f"{expected.name} was not called in its place; order: {order}"]
         return []
 
 
-def _shortfall(wanted: WantedCall, calls: tuple[ToolCall, ...]) -> str | None:
-    named = [call for call in calls if wanted.is_named_like(call)]
-    faults = [wanted.fault(call) for call in named]
+def _shortfall(expected: ExpectedCall, calls: tuple[ToolCall, ...]) -> str | None:
+    named = [call for call in calls if expected.is_named_like(call)]
+    faults = [expected.fault(call) for call in named]
     matching = faults.count(None)
-    if wanted.most is not None and matching > wanted.most:
-        return f"{wanted.name} was called {pluralize(matching, 'time')}, at most {wanted.most} allowed"
-    if matching >= wanted.least:
+    if expected.most is not None and matching > expected.most:
+        return f"{expected.name} was called {pluralize(matching, 'time')}, at most {expected.most} allowed"
+    if matching >= expected.least:
         return None
     if not named:
         called = format_list([call.name for call in calls]) or "nothing"
-        return f"{wanted.name} was not called; called: {called}"
+        return f"{expected.name} was not called; called: {called}"
     wrong = next((fault for fault in faults if fault is not None), None)
-    times = f"{wanted.name} was called as expected {pluralize(matching, 'time')}, not {wanted.least}"
+    times = f"{expected.name} was called as expected {pluralize(matching, 'time')}, not {expected.least}"
     return f"{times}: {wrong}" if wrong else times

@@ -63,7 +63,7 @@ class TurnMetric(CompleteResultEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "is_async", self._waits or self.timeout is not None or self.retries > 0)
+        object.__setattr__(self, "is_async", self._is_awaited or self.timeout is not None or self.retries > 0)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
     def declared_range(self) -> ScoreRange | None:
@@ -104,7 +104,7 @@ class TurnMetric(CompleteResultEvaluator):
             try:
                 view = _with_files(view, self.turn.file_contents())
             except DokimosError as error:
-                return self._unreadable(error)
+                return self._skip_unreadable(error)
         return self._apply_settings(self.inner.evaluate(view))
 
     async def result_async(self, case: EvalTestCase) -> EvalResult:
@@ -119,7 +119,7 @@ class TurnMetric(CompleteResultEvaluator):
             try:
                 view = _with_files(view, await call_in_thread(self.turn.file_contents))
             except DokimosError as error:
-                return self._unreadable(error)
+                return self._skip_unreadable(error)
         result = await self._attempt(view)
         for _ in range(self.retries):
             if result.error is None or result.error_kind in (CONTESTED, UNAVAILABLE):  # not until it pleases
@@ -142,7 +142,7 @@ class TurnMetric(CompleteResultEvaluator):
         if self.timeout is None:
             return await self.inner.evaluate_async(view)
         with evaluator_timeout(self.timeout):
-            if self._waits or self.inner.stays_in_thread():
+            if self._is_awaited or self.inner.stays_in_thread():
                 return await self.inner.evaluate_async(view)
             try:
                 return await call_within(current_scope().evaluator_timeout, self.inner.evaluate, view)
@@ -150,7 +150,7 @@ class TurnMetric(CompleteResultEvaluator):
                 return EvalResult(self.name, error=error_text(error), error_detail=ErrorDetail.of(error))
 
     @property
-    def _waits(self) -> bool:
+    def _is_awaited(self) -> bool:
         return self.inner.is_async or self.inner.blocking
 
     def _view(self, case: EvalTestCase) -> tuple[EvalTestCase | None, str]:
@@ -183,7 +183,7 @@ class TurnMetric(CompleteResultEvaluator):
     def _skip(self, reason: str) -> EvalResult:
         return EvalResult(self.name, threshold=self.threshold, skipped=reason)
 
-    def _unreadable(self, error: DokimosError) -> EvalResult:
+    def _skip_unreadable(self, error: DokimosError) -> EvalResult:
         return self._apply_settings(EvalResult(self.name, error=error_text(error)))
 
     def _apply_settings(self, result: EvalResult) -> EvalResult:
@@ -277,7 +277,7 @@ class ConversationMetric(CompleteResultEvaluator):
     def _roll_up_one(self, results: list[EvalResult]) -> EvalResult:
         failed = any(result.success is False for result in results)
         errors = [f"{self._turn(n)}: {r.error}" for n, r in enumerate(results) if r.error is not None]
-        told = EvalResult(
+        rolled_up = EvalResult(
             self.name,
             threshold=self.threshold,
             metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
@@ -288,17 +288,17 @@ class ConversationMetric(CompleteResultEvaluator):
         )
         if errors and (not failed or any(result.errors_item for result in results)):
             details = (result.error_detail for result in results)
-            return replace(told, error="; ".join(errors), error_detail=next(filter(None, details), None))
-        return self._average(told, results, errors)
+            return replace(rolled_up, error="; ".join(errors), error_detail=next(filter(None, details), None))
+        return self._average(rolled_up, results, errors)
 
-    def _average(self, told: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
+    def _average(self, rolled_up: EvalResult, results: list[EvalResult], errors: list[str]) -> EvalResult:
         scores = [result.score for result in results if result.score is not None]
         if not scores:
-            return replace(told, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
+            return replace(rolled_up, skipped=" ".join(dict.fromkeys(r.skipped or "" for r in results)))
         verdicts = [result.success for result in results if result.success is not None]
         reason = self._reason(results) + "".join(f" {error.rstrip('.')}." for error in errors)
         return replace(
-            told, score=exact_mean(scores), success=all(verdicts) if verdicts else None, reason=reason
+            rolled_up, score=exact_mean(scores), success=all(verdicts) if verdicts else None, reason=reason
         )
 
     def _reason(self, results: list[EvalResult]) -> str:
@@ -308,12 +308,12 @@ class ConversationMetric(CompleteResultEvaluator):
         scored = sum(result.score is not None for result in results)
         return f"The mean over {pluralize(scored, 'turn')}."
 
-    def _turn(self, place: int) -> str:
-        return f"turn {self.parts[place].turn.index + 1}"
+    def _turn(self, index: int) -> str:
+        return f"turn {self.parts[index].turn.index + 1}"
 
-    def _row(self, place: int, result: EvalResult) -> dict[str, Any]:
+    def _row(self, index: int, result: EvalResult) -> dict[str, Any]:
         row = {
-            "turn": self.parts[place].turn.index,
+            "turn": self.parts[index].turn.index,
             "score": result.score,
             "success": result.success,
             "threshold": result.threshold,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.problems import Steps, near
+from dokimos.suites.problems import Steps, suggest
 
 _PART: Final = re.compile(r"\.?([^.\[\]=]+)|\[(\d+)\]|\[([^\[\]=]+)=([^\[\]]*)\]")
 
@@ -16,7 +16,7 @@ Selector: TypeAlias = tuple[str, str]
 Path: TypeAlias = tuple["str | int | Selector", ...]
 
 
-def check_path(path: str) -> Path:
+def parse_path(path: str) -> Path:
     """Read a path. Raises `ValueError` where it is none."""
     parts: list[str | int | Selector] = []
     end = 0
@@ -33,23 +33,23 @@ def check_path(path: str) -> Path:
     return tuple(parts)
 
 
-def steps_to(value: Any, path: str) -> Steps:
+def resolve_path(value: Any, path: str) -> Steps:
     """Return the keys and indices that lead to a path in a suite; its last key may be missing there.
 
     Raises:
         ConfigurationError: where the path leads nowhere.
     """
     steps: Steps = ()
-    parts = check_path(path)
-    for place, part in enumerate(parts):
+    parts = parse_path(path)
+    for index, part in enumerate(parts):
         step = _step(value, part, path)
         steps = (*steps, step)
-        is_last = place == len(parts) - 1
+        is_last = index == len(parts) - 1
         if isinstance(value, Mapping) and step not in value:
             if is_last:
                 return steps
             raise ConfigurationError(
-                f"the path {path!r} leads nowhere: there is no {step!r}.{near(step, value)}"
+                f"the path {path!r} leads nowhere: there is no {step!r}.{suggest(step, value)}"
             )
         value = value[step]
     return steps
@@ -76,11 +76,11 @@ def _step(value: Any, part: str | int | Selector, path: str) -> str | int:
         raise ConfigurationError(f"the path {path!r} is not clear: {len(found)} entries have {key}={wanted}.")
     known = [str(entry[key]) for entry in value if isinstance(entry, Mapping) and key in entry]
     raise ConfigurationError(
-        f"the path {path!r} leads nowhere: no entry has {key}={wanted}.{near(wanted, known)}"
+        f"the path {path!r} leads nowhere: no entry has {key}={wanted}.{suggest(wanted, known)}"
     )
 
 
-def value_at(value: Any, steps: Steps) -> Any:
+def get_value(value: Any, steps: Steps) -> Any:
     """Return what stands somewhere, None where nothing does."""
     for step in steps:
         if isinstance(value, Mapping):
@@ -92,7 +92,7 @@ def value_at(value: Any, steps: Steps) -> Any:
     return value
 
 
-def with_values(value: Any, changes: Mapping[Steps, Any]) -> Any:
+def replace_values(value: Any, changes: Mapping[Steps, Any]) -> Any:
     """Return a suite with values replaced; the suite itself stays as it is."""
     here = changes.get(())
     if () in changes:
@@ -101,8 +101,8 @@ def with_values(value: Any, changes: Mapping[Steps, Any]) -> Any:
     for steps, new in changes.items():
         below.setdefault(steps[0], {})[steps[1:]] = new
     if isinstance(value, list):
-        return [with_values(entry, below[n]) if n in below else entry for n, entry in enumerate(value)]
+        return [replace_values(entry, below[n]) if n in below else entry for n, entry in enumerate(value)]
     copy = dict(value) if isinstance(value, Mapping) else {}
     for step, inner in below.items():
-        copy[step] = with_values(copy.get(step), inner)
+        copy[step] = replace_values(copy.get(step), inner)
     return copy

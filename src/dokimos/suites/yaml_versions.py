@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dokimos.suites.problems import Place
+from dokimos.suites.problems import Location
 
 MOST_SHOWN: Final = 20
 
@@ -19,21 +19,21 @@ class AmbiguousScalar:
     text: str
     now: Any
     before: Any
-    place: Place
+    location: Location
     path: str
 
     def __str__(self) -> str:
         readings = (
             f"{self.text} is {_format_value(self.now)}, and was {_format_value(self.before)} in YAML 1.1"
         )
-        return f"{self.place}: {self.path}: {readings}"
+        return f"{self.location}: {self.path}: {readings}"
 
 
 def format_warning(readings: Sequence[AmbiguousScalar]) -> str:
     """Return one warning with both readings of each value, empty where there is none."""
     if not readings:
         return ""
-    first, *others = map(str, sorted(readings, key=lambda reading: reading.place)[:MOST_SHOWN])
+    first, *others = map(str, sorted(readings, key=lambda reading: reading.location)[:MOST_SHOWN])
     if len(readings) > MOST_SHOWN:
         others.append(f"and {len(readings) - MOST_SHOWN} more")
     advice = "Put quotes around a text, and write true, false or the number where you mean that."

@@ -8,7 +8,7 @@ from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.dashboard.overview import drop_since, kind_of, overview_of, verdicts_of
+from dokimos.dashboard.overview import build_overview, collect_verdicts, drop_since, kind_of
 from dokimos.exporters.item_runs import items_of
 from dokimos.stats.mcnemar import mcnemar_p
 
@@ -21,7 +21,7 @@ def item(index, score=1.0, *, metrics=None, tags=(), **result):
 
 def overview(*items, **settings):
     result = ExperimentResult(name="desk", runs=(RunResult(item_results=items),), **settings)
-    return overview_of(result, items_of(result))
+    return build_overview(result, items_of(result))
 
 
 def test_counts_interval_and_tags_are_told():
@@ -100,4 +100,4 @@ def test_a_marked_fall_agrees_with_its_pairs(pairs):
 def test_verdicts_are_those_of_all_repeats():
     runs = tuple(RunResult(index=n, item_results=(item(0, float(n)), item(1))) for n in range(2))
 
-    assert verdicts_of(items_of(ExperimentResult(runs=runs))) == {"case-0": False, "case-1": True}
+    assert collect_verdicts(items_of(ExperimentResult(runs=runs))) == {"case-0": False, "case-1": True}

@@ -97,13 +97,13 @@ def test_a_metric_counts_for_the_cases_that_have_it_on_both_sides():
     assert OBJECTIVE.improvements(base, {"x": {"a": [1.0]}, "z": {"a": [1.0]}}) == {"x": 1.0}
 
 
-def item(case, *results, error=None, metrics=None, place=0):
+def item(case, *results, error=None, metrics=None, index=0):
     example = Example(
         {"input": f"question {case}"}, {"output": "truth"}, metadata={"case": case}, id=f"{case} [1/2]"
     )
     outputs = {} if error else {"output": "reply " * 400}
     return ItemResult(
-        place, example, actual_outputs=outputs, eval_results=results, error=error, metrics=metrics
+        index, example, actual_outputs=outputs, eval_results=results, error=error, metrics=metrics
     )
 
 
@@ -121,7 +121,7 @@ def wer(cases):
 
 def test_scores_to_be_kept_low_are_turned_round_and_repeats_belong_to_their_case(cases):
     one = item("a", EvalResult("numeric", 1.0), EvalResult(wer(cases), 0.25))
-    two = item("a", EvalResult("numeric", 0.0), EvalResult("Loose", 0.0), place=1)
+    two = item("a", EvalResult("numeric", 0.0), EvalResult("Loose", 0.0), index=1)
 
     found = measured(cases, one, two)
 
@@ -131,7 +131,7 @@ def test_scores_to_be_kept_low_are_turned_round_and_repeats_belong_to_their_case
 
 def test_a_case_without_a_reply_scores_nothing_and_an_evaluator_that_errored_is_left_out(cases):
     failed = item("a", error="ConnectionError: down")
-    judged = item("b", EvalResult("numeric", error="JudgeError"), EvalResult(wer(cases), 0.0), place=1)
+    judged = item("b", EvalResult("numeric", error="JudgeError"), EvalResult(wer(cases), 0.0), index=1)
 
     found = measured(cases, failed, judged)
 
@@ -153,7 +153,7 @@ def test_costs_are_what_is_known_of_them(cases):
     priced = item(
         "a", EvalResult("numeric", 1.0), metrics=CallMetrics(tokens_in=10, tokens_out=5, cost_usd=0.2)
     )
-    unpriced = item("b", EvalResult("numeric", 1.0), place=1)
+    unpriced = item("b", EvalResult("numeric", 1.0), index=1)
 
     assert measured(cases, priced, unpriced).case_cost_usd == pytest.approx(0.2)
     assert (measured(cases, priced).cost_usd, measured(cases, priced).tokens) == (pytest.approx(0.2), 15)
@@ -161,9 +161,9 @@ def test_costs_are_what_is_known_of_them(cases):
 
 
 def test_the_worst_cases_are_kept_short_for_who_rewrites_the_instructions(cases):
-    items = [item(f"c{n}", EvalResult("numeric", n / 10, reason="off"), place=n) for n in range(9)]
-    items.append(item("dead", error="TimeoutError", place=9))
-    items.append(item("fine", EvalResult("numeric", 1.0), place=10))
+    items = [item(f"c{n}", EvalResult("numeric", n / 10, reason="off"), index=n) for n in range(9)]
+    items.append(item("dead", error="TimeoutError", index=9))
+    items.append(item("fine", EvalResult("numeric", 1.0), index=10))
 
     failures = measured(cases, *items).failures
 

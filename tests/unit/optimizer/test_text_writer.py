@@ -9,13 +9,13 @@ import pytest
 from dokimos.errors import BudgetExceededError, JudgeUnavailableError
 from dokimos.judges.budget import Budget
 from dokimos.judges.protocol import as_judge
-from dokimos.optimizer.axes import TextPlace
+from dokimos.optimizer.axes import TextLocation
 from dokimos.optimizer.objective import Failure, Measured
 from dokimos.optimizer.search_journal import SearchJournal
 from dokimos.optimizer.text_writer import ModelWriter
 from dokimos.optimizer.trial import Attempt, Candidate, Trial
 
-PLACE = TextPlace(path="p", steps=("p",), text="Answer about ${TOPIC}.\n", max_chars=60)
+PLACE = TextLocation(path="p", steps=("p",), text="Answer about ${TOPIC}.\n", max_chars=60)
 FAILURES = (
     Failure(case="a", input="2 + 2?", expected="4", reply="five", reasons=("numeric 0.00: 5 is not 4",)),
 )
@@ -46,8 +46,10 @@ def rewritten(model, *, journal=None, attempts=(), trial=1, writer=None):
     return asyncio.run(writer.rewrite(trial, "p", BASE, attempts))
 
 
-def writer_of(model, journal=None, place=PLACE):
-    return ModelWriter(judge=as_judge(model), places={"p": place}, journal=journal or SearchJournal(None))
+def writer_of(model, journal=None, location=PLACE):
+    return ModelWriter(
+        judge=as_judge(model), locations={"p": location}, journal=journal or SearchJournal(None)
+    )
 
 
 def test_a_critic_sees_what_went_badly_and_an_applier_writes_the_text():
@@ -126,10 +128,10 @@ def test_nothing_is_asked_where_nothing_may_be_spent():
     model = Model("New ${TOPIC}.")
     writer = writer_of(model)
 
-    def refuse(step, at_once):
+    def raise_problems(step, at_once):
         raise BudgetExceededError("spent")
 
-    writer.share = refuse
+    writer.share = raise_problems
 
     with pytest.raises(BudgetExceededError):
         rewritten(model, writer=writer)
@@ -137,12 +139,14 @@ def test_nothing_is_asked_where_nothing_may_be_spent():
 
 
 def test_the_text_of_a_file_may_say_anything(tmp_path):
-    place = TextPlace(
+    location = TextLocation(
         path="p", steps=("instructions", "file"), text="Old.", file=tmp_path / "p.md", named="p.md"
     )
     model = Model("Write ${THIS} and $${that}.")
 
-    assert rewritten(model, writer=writer_of(model, place=place)).text == "Write ${THIS} and $${that}.\n"
+    assert (
+        rewritten(model, writer=writer_of(model, location=location)).text == "Write ${THIS} and $${that}.\n"
+    )
 
 
 def test_critic_and_applier_are_replayed_from_the_cassette_that_the_environment_names(tmp_path, monkeypatch):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
-from dokimos.optimizer.yaml_edits import edit_yaml, scalar_text
+from dokimos.optimizer.yaml_edits import edit_yaml, format_scalar
 from dokimos.suites.document import read_yaml
-from dokimos.suites.value_paths import with_values
+from dokimos.suites.value_paths import replace_values
 
 
 def changed_lines(before, after):
@@ -112,8 +112,8 @@ def test_lines_that_end_in_the_way_of_windows_go_on_to():
 
 
 def test_variables_in_a_text_are_read_as_they_are_written():
-    assert scalar_text('a: "x ${Y} z"', ("a",)) == "x ${Y} z"
-    assert scalar_text("a: [1]", ("a",)) is None
+    assert format_scalar('a: "x ${Y} z"', ("a",)) == "x ${Y} z"
+    assert format_scalar("a: [1]", ("a",)) is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ PLACES = [
 def test_whatever_is_written_reads_back_and_nothing_else_changes(changes):
     after = edit_yaml(BLOCK, changes)
 
-    assert yaml.safe_load(after) == with_values(yaml.safe_load(BLOCK), changes)
+    assert yaml.safe_load(after) == replace_values(yaml.safe_load(BLOCK), changes)
 
 
 @given(st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=3))

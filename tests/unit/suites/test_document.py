@@ -20,15 +20,15 @@ def read(tmp_path):
 def test_every_value_knows_its_line_and_column(read):
     document = read("name: x\nmetrics:\n  - type: rag\n    threshold: 2\n")
 
-    place = document.place(("metrics", 0, "threshold"))
+    location = document.location(("metrics", 0, "threshold"))
 
-    assert (place.line, place.column) == (4, 5)
+    assert (location.line, location.column) == (4, 5)
 
 
 def test_the_place_of_what_is_not_there_is_that_of_what_is_above(read):
     document = read("metrics:\n  - type: rag\n")
 
-    assert document.place(("metrics", 0, "rag", "metric_type")).line == 2
+    assert document.location(("metrics", 0, "rag", "metric_type")).line == 2
 
 
 def test_a_ground_truth_is_text_as_it_stands_in_the_file(read):
@@ -73,7 +73,7 @@ def test_two_dollars_are_an_escape(read):
 def test_a_missing_variable_is_named_with_its_place(read):
     (problem,) = read("a: 1\nb: ${MISSING}").problems
 
-    assert (problem.place.line, problem.path) == (2, "b")
+    assert (problem.location.line, problem.path) == (2, "b")
     assert "MISSING is not set" in problem.message
 
 
@@ -81,13 +81,13 @@ def test_a_key_that_is_given_twice_is_a_problem(read):
     (problem,) = read("a: 1\na: 2").problems
 
     assert problem.message == "the key 'a' is given twice"
-    assert problem.place.line == 2
+    assert problem.location.line == 2
 
 
 def test_bad_yaml_has_a_line(read):
     (problem,) = read("a: 1\nb: [1, 2").problems
 
-    assert problem.place.line >= 2
+    assert problem.location.line >= 2
     assert "not valid YAML" in problem.message
 
 

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.instructions import mark_of, prompt_of, read_instructions
+from dokimos.suites.instructions import hash_version, parse_prompt, read_instructions
 from dokimos.suites.schema import Instructions
 
 
 def test_inline_instructions_have_a_mark_of_their_text_as_version(tmp_path):
     prompt = read_instructions(Instructions(inline="Be kind."), tmp_path)
 
-    assert (prompt.text, prompt.version) == ("Be kind.", mark_of("Be kind."))
+    assert (prompt.text, prompt.version) == ("Be kind.", hash_version("Be kind."))
     assert prompt.version.startswith("auto-")
     assert len(prompt.version) == len("auto-") + 8
 
@@ -36,11 +36,11 @@ def test_a_file_without_front_matter_is_versioned_by_its_text(tmp_path, content)
     prompt = read_instructions(Instructions(file="prompt.md"), tmp_path)
 
     assert prompt.text.startswith("Be kind.")
-    assert prompt.version == mark_of(prompt.text)
+    assert prompt.version == hash_version(prompt.text)
 
 
 def test_the_same_text_has_the_same_version_with_or_without_front_matter():
-    assert prompt_of("---\nauthor: me\n---\nBe kind.").version == prompt_of("Be kind.").version
+    assert parse_prompt("---\nauthor: me\n---\nBe kind.").version == parse_prompt("Be kind.").version
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @given(st.text())
 def test_no_text_is_too_strange_to_be_read(text):
     try:
-        prompt = prompt_of(text)
+        prompt = parse_prompt(text)
     except ConfigurationError:
         return
 

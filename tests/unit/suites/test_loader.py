@@ -418,7 +418,7 @@ def test_faults_of_values_hide_none_of_what_other_parts_name(folder):
 def test_the_places_of_a_file_of_cases_are_read_once(folder, monkeypatch):
     reads = []
 
-    class Places(dict):
+    class Locations(dict):
         def items(self):
             reads.append(len(self))
             return super().items()
@@ -427,7 +427,7 @@ def test_the_places_of_a_file_of_cases_are_read_once(folder, monkeypatch):
 
     def counted(path, lookup):
         document = cases_of(path, lookup)
-        document.places = Places(document.places)
+        document.locations = Locations(document.locations)
         return document
 
     monkeypatch.setattr(files, "_cases_of", counted)

@@ -3,7 +3,7 @@
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.tool_schema import parameters_schema
+from dokimos.suites.tool_schema import build_parameters_schema
 
 HEAD = """
 model: {provider: openai, name: gpt-5-mini}
@@ -37,8 +37,8 @@ def test_every_kind_of_tool_loads(folder):
     plan = suite.application.plan
     assert [tool.name for tool in plan.functions] == ["add"]
     assert [server.name for server in plan.servers] == ["sums", "web"]
-    assert plan.environment_of(plan.servers[0])["PORT"] == "80"
-    assert plan.environment_of(plan.servers[0])["DEBUG"] == "true"
+    assert plan.build_environment(plan.servers[0])["PORT"] == "80"
+    assert plan.build_environment(plan.servers[0])["DEBUG"] == "true"
     assert plan.prompts[0].render({"thing": "love"}) == "What is love?\n"
 
 
@@ -92,7 +92,7 @@ def test_keys_of_a_server_without_effect_are_warned_of(folder):
 
 
 def test_parameters_by_name_become_one_schema():
-    schema = parameters_schema(
+    schema = build_parameters_schema(
         {
             "city": {"type": "string"},
             "days": {"type": "integer", "required": False},
@@ -110,8 +110,8 @@ def test_parameters_by_name_become_one_schema():
 def test_a_whole_schema_stays_as_it_is():
     whole = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
 
-    assert parameters_schema(whole) == whole
+    assert build_parameters_schema(whole) == whole
 
 
 def test_an_argument_called_type_is_no_whole_schema():
-    assert parameters_schema({"type": {"type": "string"}})["properties"] == {"type": {"type": "string"}}
+    assert build_parameters_schema({"type": {"type": "string"}})["properties"] == {"type": {"type": "string"}}

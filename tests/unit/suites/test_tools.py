@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dokimos.core.agent import ToolCall
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError
-from dokimos.suites.argument_matchers import argument_check
+from dokimos.suites.argument_matchers import build_argument_check
 from dokimos.suites.schema import Turn
 from dokimos.suites.tools import ToolsCalled
 
@@ -155,7 +155,7 @@ def test_an_empty_list_expects_nothing():
     ],
 )
 def test_an_argument_is_compared_as_the_suite_says(wanted, actual, fits):
-    assert argument_check(wanted)(actual) is fits
+    assert build_argument_check(wanted)(actual) is fits
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_an_argument_is_compared_as_the_suite_says(wanted, actual, fits):
 )
 def test_a_matcher_that_cannot_work_is_refused(wanted, message):
     with pytest.raises(ConfigurationError, match=message):
-        argument_check(wanted)
+        build_argument_check(wanted)
 
 
 def test_a_wrong_matcher_is_told_with_its_path_and_case(folder):
@@ -200,8 +200,8 @@ def test_a_wrong_matcher_is_told_with_its_path_and_case(folder):
 
 @given(st.recursive(st.one_of(st.text(), st.integers(), st.none(), st.booleans()), st.lists, max_leaves=5))
 def test_every_value_is_what_it_literally_is(value):
-    assert argument_check({"literal": value})(value) is True
-    assert argument_check({"not": {"literal": value}})(value) is False
+    assert build_argument_check({"literal": value})(value) is True
+    assert build_argument_check({"not": {"literal": value}})(value) is False
 
 
 UNKNOWN = ToolCall("lookup", metadata={"unknownArguments": True})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos.errors import ConfigurationError
-from dokimos.suites.value_paths import check_path, steps_to, value_at, with_values
+from dokimos.suites.value_paths import get_value, parse_path, replace_values, resolve_path
 
 SUITE = {
     "model": {"name": "m", "temperature": 0.3},
@@ -16,8 +16,8 @@ SUITE = {
 
 
 def test_a_path_goes_through_maps_and_lists():
-    assert check_path("tools[name=docs].top_k") == ("tools", ("name", "docs"), "top_k")
-    assert check_path("tools[1].name") == ("tools", 1, "name")
+    assert parse_path("tools[name=docs].top_k") == ("tools", ("name", "docs"), "top_k")
+    assert parse_path("tools[1].name") == ("tools", 1, "name")
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,15 @@ def test_a_path_goes_through_maps_and_lists():
 )
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(ValueError, match="a path is written like"):
-        check_path(path)
+        parse_path(path)
 
 
 def test_an_entry_of_a_list_is_chosen_by_what_it_is_called():
-    assert steps_to(SUITE, "tools[name=docs].top_k") == ("tools", 0, "top_k")
+    assert resolve_path(SUITE, "tools[name=docs].top_k") == ("tools", 0, "top_k")
 
 
 def test_the_last_key_may_be_missing():
-    assert steps_to(SUITE, "model.top_p") == ("model", "top_p")
+    assert resolve_path(SUITE, "model.top_p") == ("model", "top_p")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_last_key_may_be_missing():
 )
 def test_a_path_that_leads_nowhere_says_where_it_ends(path, why):
     with pytest.raises(ConfigurationError) as refused:
-        steps_to(SUITE, path)
+        resolve_path(SUITE, path)
 
     assert why in str(refused.value)
 
@@ -73,15 +73,17 @@ def test_a_changed_value_is_there_and_all_else_is_as_before(tree, data):
     before = copy.deepcopy(tree)
     steps = data.draw(st.sampled_from(list(all_steps(tree))))
 
-    changed = with_values(tree, {steps: "new"})
+    changed = replace_values(tree, {steps: "new"})
 
-    assert value_at(changed, steps) == "new"
+    assert get_value(changed, steps) == "new"
     assert tree == before
-    assert with_values(changed, {steps: value_at(before, steps)}) == before
+    assert replace_values(changed, {steps: get_value(before, steps)}) == before
 
 
 def test_two_values_are_changed_at_once_and_a_missing_one_is_added():
-    changed = with_values(SUITE, {("model", "temperature"): 0, ("model", "top_p"): 1, ("tools", 1, "x"): 2})
+    changed = replace_values(
+        SUITE, {("model", "temperature"): 0, ("model", "top_p"): 1, ("tools", 1, "x"): 2}
+    )
 
     assert changed["model"] == {"name": "m", "temperature": 0, "top_p": 1}
     assert changed["tools"][1] == {"name": "sums", "x": 2}
@@ -89,5 +91,5 @@ def test_two_values_are_changed_at_once_and_a_missing_one_is_added():
 
 
 def test_nothing_stands_where_there_is_nothing():
-    assert value_at(SUITE, ("model", "nothing", "below")) is None
-    assert value_at(SUITE, ("tools", 7)) is None
+    assert get_value(SUITE, ("model", "nothing", "below")) is None
+    assert get_value(SUITE, ("tools", 7)) is None

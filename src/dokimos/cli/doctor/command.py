@@ -51,10 +51,10 @@ def _findings(
     target: str | None, judges: Sequence[str], *, no_ask: bool, run_dir: str | None
 ) -> Iterator[Finding]:
     from dokimos.cli.doctor import endpoints, machine
-    from dokimos.cli.doctor.target import Needs, needs_of
+    from dokimos.cli.doctor.target import Needs, find_needs
     from dokimos.judges.factory import judge
 
-    needs = Needs() if target is None else needs_of(target)
+    needs = Needs() if target is None else find_needs(target)
     named = [judge(name) for name in judges]
     yield from needs.faults
     yield from machine.find_versions()

@@ -103,14 +103,16 @@ def find_folders(run_dir: str | None = None) -> Iterator[Finding]:
     from dokimos.judges.cache import default_cache_path
 
     for name, folder in (("runs", runs_root(run_dir)), ("cache", default_cache_path().parent)):
-        place = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))
-        if place.is_dir() and os.access(place, os.W_OK):
+        existing = next(
+            existing for existing in (folder, *folder.absolute().parents) if os.path.exists(existing)
+        )
+        if existing.is_dir() and os.access(existing, os.W_OK):
             yield Finding(group="machine", name=name, state="ok", found=f"{folder} can be written")
             continue
         yield Finding(
             group="machine",
             name=name,
             state="fault",
-            found=f"nothing can be written in {Path(place)}",
+            found=f"nothing can be written in {Path(existing)}",
             remedy="choose another one: DOKIMOS_RUN_DIR" if name == "runs" else "change its rights",
         )

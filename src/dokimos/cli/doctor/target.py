@@ -30,7 +30,7 @@ class Needs:
     faults: list[Finding] = field(default_factory=list)
 
 
-def needs_of(target: str) -> Needs:
+def find_needs(target: str) -> Needs:
     """Load a target and return what it needs; what keeps it from being loaded is a fault."""
     from dokimos.cli.target_experiment import is_suite
 

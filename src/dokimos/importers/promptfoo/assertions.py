@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.importers.promptfoo.conversion_notes import Notes
-from dokimos.importers.promptfoo.files import data_of, text_of
+from dokimos.importers.promptfoo.files import read_data_file, read_text_file
 from dokimos.importers.promptfoo.programs import Programs
-from dokimos.importers.promptfoo.providers import model_block
+from dokimos.importers.promptfoo.providers import build_model_block
 from dokimos.importers.promptfoo.shapes import ASSERTION, check_shape
 from dokimos.importers.promptfoo.templates import render
 
@@ -58,7 +58,7 @@ class Case:
 def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
     """Return the metrics of a test; what they expect of the case is set there."""
     found = [metric for assertion in assertions for metric in _metrics(assertion, case)]
-    return [metric for place, metric in enumerate(found) if metric not in found[:place]]
+    return [metric for index, metric in enumerate(found) if metric not in found[:index]]
 
 
 def _metrics(assertion: Any, case: Case) -> list[Block]:
@@ -112,8 +112,8 @@ def _read(value: Any, case: Case) -> Any:
             case.notes.lose(f"{value}: there is no such file")
             return None
         if path.suffix == ".txt":
-            return render(text_of(path).strip(), case.variables, case.notes)
-        return data_of(path)
+            return render(read_text_file(path).strip(), case.variables, case.notes)
+        return read_data_file(path)
     return value if _is_program(value) else render(value, case.variables, case.notes)
 
 
@@ -236,7 +236,7 @@ def _with_judge(given: _Given, block: Block) -> Block | None:
     if given.negated:
         return given.lose("there is no negated form of a judged metric")
     provider = given.assertion.get("provider")
-    judge = given.case.judge if provider is None else model_block(provider, given.case.notes)
+    judge = given.case.judge if provider is None else build_model_block(provider, given.case.notes)
     if judge is None:
         given.case.needs_judge = True
         return block
@@ -277,7 +277,7 @@ def _similar(given: _Given) -> Block | None:
     if given.negated or not given.case.expects(given.value, given.kind):
         return given.lose("there is no negated form") if given.negated else None
     provider = given.assertion.get("provider") or "openai:embedding:text-embedding-3-large"
-    model = model_block(provider, given.case.notes)
+    model = build_model_block(provider, given.case.notes)
     if model is None:
         return None
     return _standard("embedding_similarity", threshold=given.threshold(0.75), model=model)

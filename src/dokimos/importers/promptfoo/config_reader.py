@@ -15,7 +15,7 @@ from typing import Any, Final
 from dokimos.errors import ConfigurationError
 from dokimos.importers.promptfoo.assertions import KNOWN
 from dokimos.importers.promptfoo.conversion_notes import Notes
-from dokimos.importers.promptfoo.files import data_of, text_of
+from dokimos.importers.promptfoo.files import read_data_file, read_text_file
 from dokimos.importers.promptfoo.shapes import CONFIG, SCENARIO, TEST, check_shape, number
 
 FILE: Final = "file://"
@@ -74,11 +74,11 @@ class Reader:
         return check_shape(tree, CONFIG, str(path))
 
     def _data(self, path: Path) -> Any:
-        return self._table(path) if path.suffix == ".csv" else data_of(path)
+        return self._table(path) if path.suffix == ".csv" else read_data_file(path)
 
     def _table(self, path: Path) -> list[dict[str, Any]]:
         try:
-            return [self._row(row) for row in csv.DictReader(io.StringIO(text_of(path), newline=""))]
+            return [self._row(row) for row in csv.DictReader(io.StringIO(read_text_file(path), newline=""))]
         except csv.Error as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
 
@@ -107,7 +107,7 @@ class Reader:
         if path.suffix not in (".txt", ".md", ".j2", ".json", ".yaml", ".yml", ".csv"):
             self.notes.lose(f"the prompt {path.name} is made by a program")
             return
-        text = text_of(path)
+        text = read_text_file(path)
         if path.suffix == ".csv":
             rows = csv.DictReader(io.StringIO(text, newline=""))
             yield from (Prompt(label=row.get("label") or label, text=row.get("prompt") or "") for row in rows)
@@ -160,7 +160,9 @@ class Reader:
                 self.notes.lose(f"the variable {name} is made by {value}")
             elif is_file:
                 path = self._place(value)
-                variables[name] = self._data(path) if path.suffix in _DATA[:3] else text_of(path).strip()
+                variables[name] = (
+                    self._data(path) if path.suffix in _DATA[:3] else read_text_file(path).strip()
+                )
             else:
                 variables[name] = value
         return {**test, "vars": variables, "files": files}
@@ -183,7 +185,7 @@ class Reader:
             if found := _CONFIG.fullmatch(column):
                 settings.setdefault(found[1], {})[found[2]] = number(cell, column) if cell else None
             elif found := _EXPECTED.fullmatch(column):
-                test["assert"] += [{**assertion_of(cell), "column": found[1]}] if cell.strip() else []
+                test["assert"] += [{**parse_assertion(cell), "column": found[1]}] if cell.strip() else []
             else:
                 self._cell(test, column, cell)
         for assertion in test["assert"]:
@@ -217,7 +219,7 @@ def _note_metadata(metadata: dict[str, Any], key: str, cell: str) -> None:
     metadata[key.removesuffix("[]")] = values if key.endswith("[]") else cell
 
 
-def assertion_of(text: str) -> dict[str, Any]:
+def parse_assertion(text: str) -> dict[str, Any]:
     """Return the assertion that a cell such as `similar(0.8): Hello` stands for."""
     if text.strip().removeprefix("not-") in _WITHOUT_VALUE:
         return {"type": text.strip()}

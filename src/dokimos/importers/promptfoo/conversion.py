@@ -13,7 +13,7 @@ from dokimos.importers.promptfoo.assertions import Case, metrics_of
 from dokimos.importers.promptfoo.config_reader import Prompt, Reader
 from dokimos.importers.promptfoo.conversion_notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
-from dokimos.importers.promptfoo.providers import model_block, target_of
+from dokimos.importers.promptfoo.providers import build_model_block, convert_provider
 from dokimos.importers.promptfoo.templates import render, render_text, resolve_nested
 
 NEUTRAL: Final = "Reply to the message."
@@ -132,7 +132,7 @@ class _Conversion:
         given = options.get("provider")
         if isinstance(given, Mapping) and "text" in given:
             given = given["text"]
-        return None if given is None else model_block(given, self.notes)
+        return None if given is None else build_model_block(given, self.notes)
 
     def _input(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         known = {**(self.reader.config.get("defaultVars") or {}), **variables}
@@ -175,7 +175,7 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
             notes.lose(f"the block {key}")
     programs = Programs(re.sub(r"\W", "_", f"{stem}_programs"))
     prompts, tests = reader.prompts(), reader.tests()
-    targets = [target_of(one, notes, programs) for one in reader.providers()]
+    targets = [convert_provider(one, notes, programs) for one in reader.providers()]
     pairs = [(prompt, target) for prompt in prompts for target in targets]
     suites: dict[str, dict[str, Any]] = {}
     for prompt, target in pairs:

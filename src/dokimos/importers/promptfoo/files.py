@@ -11,7 +11,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.suites.json_values import read_json
 
 
-def text_of(path: Path) -> str:
+def read_text_file(path: Path) -> str:
     """Return what is in a file. Raises `ConfigurationError` where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -19,7 +19,7 @@ def text_of(path: Path) -> str:
         raise ConfigurationError(f"{path} cannot be read: {error}") from None
 
 
-def data_of(path: Path) -> Any:
+def read_data_file(path: Path) -> Any:
     """Return the content of a YAML, JSON or JSONL file as JSON has it.
 
     Raises:
@@ -27,7 +27,7 @@ def data_of(path: Path) -> Any:
     """
     import yaml
 
-    text = text_of(path)
+    text = read_text_file(path)
     try:
         match path.suffix.lower():
             case ".jsonl":

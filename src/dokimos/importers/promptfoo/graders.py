@@ -131,18 +131,18 @@ def _documents(text: str, *, whole: bool) -> list[Any]:
             return [json.loads(text)]
         except ValueError:
             return []
-    decoder, found, place = json.JSONDecoder(), [], 0
-    while place < len(text):
-        if text[place] in "{[":
+    decoder, found, position = json.JSONDecoder(), [], 0
+    while position < len(text):
+        if text[position] in "{[":
             try:
-                document, end = decoder.raw_decode(text, place)
+                document, end = decoder.raw_decode(text, position)
             except ValueError:
-                place += 1
+                position += 1
             else:
                 found.append(document)
-                place = end
+                position = end
         else:
-            place += 1
+            position += 1
     return found
 
 

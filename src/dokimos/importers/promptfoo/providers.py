@@ -36,12 +36,12 @@ _VARIABLE: Final = re.compile(r"\$\{\w+(:-[^}]*)?\}")
 _LEAF: Final = re.compile(r"(?:json|data)\.([A-Za-z_][\w.\[\]-]*)")
 
 
-def target_of(provider: Any, notes: Notes, programs: Programs) -> dict[str, Any]:
+def convert_provider(provider: Any, notes: Notes, programs: Programs) -> dict[str, Any]:
     """Return what a suite says of the application under test: `model` or `agent`, and its label."""
     name, config, label = _parts(provider)
     found = _application(name, config, notes, programs)
     if found is None:
-        block = model_block(provider, notes)
+        block = build_model_block(provider, notes)
         found = {"model": block} if block is not None else {"agent": _ENDPOINT}
     return {"label": label or name, **found}
 
@@ -50,7 +50,7 @@ _ENDPOINT: Final = {"url": "http://localhost:8000/chat"}
 """Asked where a provider has no counterpart: the place of an application that speaks JSON."""
 
 
-def model_block(provider: Any, notes: Notes) -> dict[str, Any] | None:
+def build_model_block(provider: Any, notes: Notes) -> dict[str, Any] | None:
     """Return a provider as a model of a suite; None, with a note, where it has no counterpart."""
     name, config, _ = _parts(provider)
     vendor, _, rest = name.partition(":")

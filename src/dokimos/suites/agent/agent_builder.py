@@ -118,15 +118,15 @@ class AgentBuilder:
         if plan.searches_tools:
             for index, tool in enumerate(self._file.tools):
                 if tool.name == TOOL_SEARCH:
-                    told = f"{TOOL_SEARCH} finds the tools with defer_loading; choose another name."
-                    self.problems.append(self._document.problem(("tools", index, "name"), told))
+                    message = f"{TOOL_SEARCH} finds the tools with defer_loading; choose another name."
+                    self.problems.append(self._document.problem(("tools", index, "name"), message))
 
     def _indices(self) -> range:
         return range(len(self._file.tools))
 
-    def _look_up(self, steps: Steps, look: Callable[[], T]) -> T | None:
+    def _look_up(self, steps: Steps, lookup: Callable[[], T]) -> T | None:
         try:
-            return look()
+            return lookup()
         except ConfigurationError as error:
             self.problems.append(self._document.problem_in(steps, error))
             return None
@@ -139,7 +139,7 @@ class AgentBuilder:
         return response_schema(self._file.response_format, self._folder(("response_format",)))
 
     def _tool_at(self, index: int) -> Callable[[], Planned]:
-        def look() -> Planned:
+        def lookup() -> Planned:
             folder = self._folder(("tools", index))
             match self._file.tools[index]:
                 case FunctionTool() as block:
@@ -151,7 +151,7 @@ class AgentBuilder:
                 case block:
                     return self._search(block, index, folder)
 
-        return look
+        return lookup
 
     def _search(self, block: AnyRetrievalTool, index: int, folder: Path) -> PlannedSearch:
         from dokimos.suites.retrieval.collection import warnings_of
@@ -164,7 +164,7 @@ class AgentBuilder:
         with at_setting("source"):
             source_files(block.source, folder)
         for warning in warnings_of(block, embedder):
-            self._warn(f"{self._document.place(('tools', index))}: {warning}")
+            self._warn(f"{self._document.location(('tools', index))}: {warning}")
         return PlannedSearch(
             block=block, folder=folder, embedder=embedder, cache_dir=self._cache_dir / "collections"
         )
@@ -172,24 +172,24 @@ class AgentBuilder:
     def _server(self, block: McpTool, index: int) -> McpTool:
         ignored = [key for key in block.WITHOUT_EFFECT if key in block.model_fields_set]
         if ignored:
-            place = self._document.place(("tools", index))
-            self._warn(f"{place}: {', '.join(ignored)} of the tool {block.name} has no effect.")
+            location = self._document.location(("tools", index))
+            self._warn(f"{location}: {', '.join(ignored)} of the tool {block.name} has no effect.")
         check_server(block, self._document.file.resolve().parent)
         return block
 
     def _warn_of_login(self) -> None:
-        given = self._model.auth_provider
-        if given not in (None, "api_key"):
-            place = self._document.place(("model", "auth_provider"))
-            self._warn(f"{place}: auth_provider {given} has no effect; the key of the API is used.")
+        value = self._model.auth_provider
+        if value not in (None, "api_key"):
+            location = self._document.location(("model", "auth_provider"))
+            self._warn(f"{location}: auth_provider {value} has no effect; the key of the API is used.")
 
     def _most_turns(self) -> int:
         if self._file.execution.max_turns is not None:
             return self._file.execution.max_turns
         for block in (self._file.openai, self._file.claude):
-            given = block.get("max_turns") if isinstance(block, Mapping) else None
-            if isinstance(given, int) and not isinstance(given, bool) and given > 0:
-                return given
+            value = block.get("max_turns") if isinstance(block, Mapping) else None
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
         return MOST_TURNS
 
     def _dump_tools(self) -> str:
@@ -198,4 +198,4 @@ class AgentBuilder:
 
     def _folder(self, steps: Steps) -> Path:
         """Return the folder of the file that says something: what it names is relative to it."""
-        return self._document.place(steps).file.resolve().parent
+        return self._document.location(steps).file.resolve().parent

@@ -20,9 +20,15 @@ from dokimos.errors import ConfigurationError
 from dokimos.suites.agent.models import Endpoint
 from dokimos.suites.environment import parse_dotenv
 from dokimos.suites.instructions import Prompt
-from dokimos.suites.problems import at_setting, near
+from dokimos.suites.problems import at_setting, suggest
 from dokimos.suites.python_references import load_callable
-from dokimos.suites.tool_schema import FunctionTool, McpTool, PromptTool, parameters_schema, search_name
+from dokimos.suites.tool_schema import (
+    FunctionTool,
+    McpTool,
+    PromptTool,
+    build_parameters_schema,
+    name_search_tool,
+)
 
 if TYPE_CHECKING:
     from dokimos.judges.embeddings import Embedder
@@ -96,12 +102,12 @@ class PlannedPrompt:
             template = block.template or _read(folder / str(block.file))
         with at_setting("parameters"):
             schema = parse_argument_schema(block.parameters)
-        known = schema.get("properties", {})
-        place = "template" if block.template else "file"
+        parameters = schema.get("properties", {})
+        setting = "template" if block.template else "file"
         for blank in BLANK.findall(template):
-            if blank not in known:
+            if blank not in parameters:
                 raise ConfigurationError(
-                    f"no parameter is called {blank!r}.{near(blank, known)}", setting=place
+                    f"no parameter is called {blank!r}.{suggest(blank, parameters)}", setting=setting
                 )
         return cls(
             name=block.name,
@@ -112,9 +118,9 @@ class PlannedPrompt:
             is_deferred=bool(block.defer_loading),
         )
 
-    def render(self, given: Mapping[str, Any]) -> str:
+    def render(self, arguments: Mapping[str, Any]) -> str:
         """Return the prompt with its blanks filled in."""
-        return BLANK.sub(lambda blank: text_form(given.get(blank[1])) or "", self.template)
+        return BLANK.sub(lambda blank: text_form(arguments.get(blank[1])) or "", self.template)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,7 @@ class PlannedSearch:
     @property
     def name(self) -> str:
         """What the model calls it; documents of one name are told apart from what is found in them."""
-        return search_name(self.block.name)
+        return name_search_tool(self.block.name)
 
     async def open(self) -> Collection:
         """Open the documents; what is not in the cache yet is read and embedded."""
@@ -180,22 +186,24 @@ class AgentPlan:
     @property
     def identity(self) -> str:
         """What tells this agent from another: model, settings, instructions, tools, form of the reply."""
-        held = json.dumps(
+        content = json.dumps(
             [self.prompt.text, self.blocks, self.response_schema, self.max_turns], default=str, sort_keys=True
         )
-        return f"{self.endpoint.identity} #{hashlib.sha256(held.encode('utf-8', 'replace')).hexdigest()[:12]}"
+        return (
+            f"{self.endpoint.identity} #{hashlib.sha256(content.encode('utf-8', 'replace')).hexdigest()[:12]}"
+        )
 
-    def command_of(self, server: McpTool) -> tuple[str, list[str]]:
+    def build_command(self, server: McpTool) -> tuple[str, list[str]]:
         """Return program and arguments of a server; `python` is the one that runs the suite."""
         command = str(server.command)
         return (sys.executable if command in _PYTHON else command), list(server.args)
 
-    def environment_of(self, server: McpTool) -> dict[str, str]:
+    def build_environment(self, server: McpTool) -> dict[str, str]:
         """Return the variables of a server: those of its file, then its own."""
-        return environment_of(server, self.folder)
+        return build_environment(server, self.folder)
 
 
-def environment_of(server: McpTool, folder: Path) -> dict[str, str]:
+def build_environment(server: McpTool, folder: Path) -> dict[str, str]:
     """Return the variables of a server in a folder. Raises `ConfigurationError` without its `env_file`."""
     found: dict[str, str] = {}
     if server.env_file is not None:
@@ -207,15 +215,15 @@ def environment_of(server: McpTool, folder: Path) -> dict[str, str]:
 def check_server(server: McpTool, folder: Path) -> None:
     """Raise `ConfigurationError` where a server's program or file of variables is not there."""
     with at_setting("env_file"):
-        variables = environment_of(server, folder)
+        variables = build_environment(server, folder)
     program = server.command
     if program is None or program in _PYTHON:
         return
     is_path = Path(program).name != program
     if not (folder / program).exists() if is_path else shutil.which(program, path=variables["PATH"]) is None:
-        place = folder / program if is_path else f"{program} on the PATH"
+        missing = folder / program if is_path else f"{program} on the PATH"
         raise ConfigurationError(
-            f"the server of {server.name} cannot be started: there is no {place}", setting="command"
+            f"the server of {server.name} cannot be started: there is no {missing}", setting="command"
         )
 
 
@@ -225,25 +233,27 @@ def _check_signature(function: Callable[..., Any], reference: str) -> None:
 
     help = "annotate it with types that JSON has, or give their schema as parameters"
     if isinstance(function, type) or not hasattr(function, "__name__"):
-        shown = "a class" if isinstance(function, type) else f"a {type(function).__name__}"
+        kind_name = "a class" if isinstance(function, type) else f"a {type(function).__name__}"
         raise ConfigurationError(
-            f"{reference!r} is {shown}; name a function, or give its schema as parameters"
+            f"{reference!r} is {kind_name}; name a function, or give its schema as parameters"
         )
     try:
         names = list(inspect.signature(function).parameters)
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{reference!r} cannot be described to the model: {error}; {help}") from None
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         kind = hints.get(name, Any)
-        if place == 0 and _is_context(kind):
+        if index == 0 and _is_context(kind):
             continue
         try:
             TypeAdapter(kind).json_schema()
         except (PydanticUserError, NameError):
-            told = f"the argument {name!r} of {reference!r} cannot be described to the model"
-            shown = getattr(kind, "__name__", kind)
-            raise ConfigurationError(f"{told}: its type is {shown}; {help}") from None
+            type_name = getattr(kind, "__name__", kind)
+            raise ConfigurationError(
+                f"the argument {name!r} of {reference!r} cannot be described to the model: "
+                f"its type is {type_name}; {help}"
+            ) from None
 
 
 def _is_context(kind: Any) -> bool:
@@ -254,7 +264,7 @@ def _is_context(kind: Any) -> bool:
 def parse_argument_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of arguments. Raises `ConfigurationError` where it is none."""
     try:
-        schema = parameters_schema(parameters)
+        schema = build_parameters_schema(parameters)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     check_json_schema(schema)

@@ -56,12 +56,12 @@ class DeclaredAgent:
         """What a run keeps of the agent: its model and the version of its instructions."""
         prompt = self.plan.prompt
         matter = {key: value for key, value in prompt.front_matter.items() if key != "version"}
-        kept: dict[str, Any] = {key: matter.pop(key) for key in NAMED if key in matter}
+        prompt_fields: dict[str, Any] = {key: matter.pop(key) for key in NAMED if key in matter}
         if matter:
             own = matter.pop("extra", {})
-            kept["extra"] = {**own, **matter} if isinstance(own, dict) else {"extra": own, **matter}
+            prompt_fields["extra"] = {**own, **matter} if isinstance(own, dict) else {"extra": own, **matter}
         about = {"model": self.plan.label, "promptVersion": prompt.version}
-        return {**about, "prompt": jsonable(kept)} if kept else about
+        return {**about, "prompt": jsonable(prompt_fields)} if prompt_fields else about
 
     async def __call__(self) -> Reply:
         backend = await self._backend()

@@ -32,7 +32,7 @@ from dokimos.suites.agent.agent_plan import AgentPlan
 from dokimos.suites.agent.inputs import Files
 from dokimos.suites.agent.models import SDK_RETRIES
 from dokimos.suites.agent.recording_model import Meter, RecordedModel
-from dokimos.suites.agent.toolsets import Deps, Searched, ServerGone, toolsets_of
+from dokimos.suites.agent.toolsets import Deps, Searched, ServerGone, build_toolsets
 from dokimos.suites.targets import Request
 
 OUTPUT_RETRIES: Final = 2
@@ -59,7 +59,7 @@ class Backend:
             deps_type=Deps,
             instructions=plan.prompt.text,
             output_type=_output_type(plan, self.model),
-            toolsets=toolsets_of(plan, self._searches, Path(self._logs.name)),
+            toolsets=build_toolsets(plan, self._searches, Path(self._logs.name)),
             model_settings=_settings(plan),
             retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
             capabilities=[UseThreadExecutor(self._threads)],
@@ -135,17 +135,17 @@ class Backend:
         """Return what is wrong with the tools; to be called while the servers' logs are there."""
         if isinstance(error, AgentError) and not isinstance(error, ServerGone):
             return error
-        told = str(error) if isinstance(error, DokimosError) else error_text(error)
-        return AgentError(f"its tools cannot be used: {told}{self.read_server_logs()}")
+        message = str(error) if isinstance(error, DokimosError) else error_text(error)
+        return AgentError(f"its tools cannot be used: {message}{self.read_server_logs()}")
 
     def read_server_logs(self) -> str:
         """Return the end of what servers have written to their standard error."""
-        said = []
+        excerpts = []
         for path in sorted(Path(self._logs.name).glob("*.log")):
             with contextlib.suppress(OSError):
                 text = path.read_text(encoding="utf-8", errors="replace").strip()
-                said += [f"; {path.stem} said: {shorten(text[-_LOG_SHOWN:], _LOG_SHOWN)}"] if text else []
-        return "".join(said)
+                excerpts += [f"; {path.stem} said: {shorten(text[-_LOG_SHOWN:], _LOG_SHOWN)}"] if text else []
+        return "".join(excerpts)
 
 
 @dataclass
@@ -171,9 +171,9 @@ class Conversation:
         except (BudgetExceededError, EndpointDownError):
             raise  # the calls that had their replies stand
         except Exception as error:  # the model, its provider and the tools are somebody else's
-            told = self._agent_error(error, meter.total)
-            await meter.reject(str(told))
-            raise told from error
+            agent_error = self._agent_error(error, meter.total)
+            await meter.reject(str(agent_error))
+            raise agent_error from error
         self.history = result.all_messages()
         tools = {TOOLS: list(meter.offered.values())} if meter.offered else {}
         return TaskResult({**self._outputs(result), **tools}, meter.total)
@@ -207,8 +207,8 @@ class Conversation:
             text = f"no reply after {most} calls of the model (execution.max_turns)"
         else:
             text = str(error) if isinstance(error, DokimosError) else error_text(error)
-        said = self.backend.read_server_logs() if isinstance(error, ServerGone) else ""
-        return AgentError(f"{text}{said}", metrics=spent)
+        logs = self.backend.read_server_logs() if isinstance(error, ServerGone) else ""
+        return AgentError(f"{text}{logs}", metrics=spent)
 
 
 def _calls_in(messages: Iterable[Any]) -> Iterator[str]:

@@ -25,7 +25,7 @@ _VOLATILE: Final = frozenset(
 """Fields of messages that change from run to run, or that the model is not shown."""
 _UNASKED: Final = frozenset({"max_retries", "request_timeout", "timeout"})
 """Settings that change no reply."""
-_encoded: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+_encode: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
 
 
 def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | None, parameters: Any) -> str:
@@ -37,21 +37,21 @@ def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | Non
 
 
 def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: Any) -> Iterator[str]:
-    asked = {key: value for key, value in settings.items() if key not in _UNASKED}
-    if asked:
-        yield f"settings: {_encoded(jsonable(asked))}"
+    relevant = {key: value for key, value in settings.items() if key not in _UNASKED}
+    if relevant:
+        yield f"settings: {_encode(jsonable(relevant))}"
     for tool in get(parameters, "function_tools", default=()):
-        yield f"tool: {_encoded(_tool(tool))}"
+        yield f"tool: {_encode(_tool(tool))}"
     yield from _output(parameters)
     ids = _Ids()
-    told = None
+    instructions_so_far = None
     for message in messages:
         instructions = get(message, "instructions")
-        if instructions is not None and instructions != told:
-            told = instructions
-            yield f"instructions: {_encoded(instructions)}"
+        if instructions is not None and instructions != instructions_so_far:
+            instructions_so_far = instructions
+            yield f"instructions: {_encode(instructions)}"
         for part in message.parts:
-            yield f"{part.part_kind}: {_encoded(_part(part, ids))}"
+            yield f"{part.part_kind}: {_encode(_part(part, ids))}"
 
 
 def _tool(tool: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _output(parameters: Any) -> Iterator[str]:
     if mode == "text" and not tools:
         return
     schema = None if described is None else get(described, "json_schema")
-    yield f"output: {_encoded({'mode': mode, 'schema': schema, 'tools': tools})}"
+    yield f"output: {_encode({'mode': mode, 'schema': schema, 'tools': tools})}"
 
 
 class _Ids:
@@ -80,16 +80,16 @@ class _Ids:
 
 
 def _part(part: Any, ids: _Ids) -> Any:
-    fields = {name: value for name, value in vars(part).items() if _is_told(name, value)}
+    fields = {name: value for name, value in vars(part).items() if _is_relevant(name, value)}
     call_id = fields.pop("tool_call_id", None)
     if call_id is not None and fields.get("tool_name") is not None:
         fields["call"] = ids.number(call_id)
     if "args" in fields:
         fields["args"] = _arguments(fields["args"])
-    return {name: _told(value) for name, value in fields.items()}
+    return {name: _to_json(value) for name, value in fields.items()}
 
 
-def _is_told(name: str, value: Any) -> bool:
+def _is_relevant(name: str, value: Any) -> bool:
     return not name.startswith("_") and name not in _VOLATILE and name != "part_kind" and value is not None
 
 
@@ -103,17 +103,17 @@ def _arguments(arguments: Any) -> Any:
         return arguments
 
 
-def _told(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a value as JSON; content that consists of bytes as their type, size and hash."""
     data = getattr(value, "data", None)
     if isinstance(data, bytes):
         return {"file": value.media_type, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     if isinstance(value, list | tuple):
-        return [_told(element) for element in value]
+        return [_to_json(element) for element in value]
     if isinstance(value, Mapping):
-        return {str(key): _told(element) for key, element in value.items()}
+        return {str(key): _to_json(element) for key, element in value.items()}
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if hasattr(value, "__dict__"):
-        return {name: _told(part) for name, part in vars(value).items() if _is_told(name, part)}
+        return {name: _to_json(part) for name, part in vars(value).items() if _is_relevant(name, part)}
     return jsonable(value)

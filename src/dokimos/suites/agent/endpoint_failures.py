@@ -23,7 +23,7 @@ _SPENT: Final = ("insufficient_quota", "billing_hard_limit_reached")
 
 def classify_failure(error: BaseException) -> FailureKind | None:
     """Return what is wrong with an endpoint, None where an error says nothing about it."""
-    status = status_of(error)
+    status = find_status(error)
     if status is None:
         names = {cls.__name__ for each in error_chain(error) for cls in type(each).__mro__}
         if names & _NO_CONNECTION:
@@ -36,7 +36,7 @@ def classify_failure(error: BaseException) -> FailureKind | None:
     return FailureKind.SERVER_ERROR if status in _FAILING or status >= 500 else None
 
 
-def status_of(error: BaseException) -> int | None:
+def find_status(error: BaseException) -> int | None:
     """Return the HTTP status that an error tells."""
     for each in error_chain(error):
         status = getattr(each, "status_code", None)
@@ -45,7 +45,7 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
-def reason_of(error: BaseException) -> str:
+def describe_connection_error(error: BaseException) -> str:
     """Say why nothing could be sent: what a provider's client says of it is not much."""
     for each in error_chain(error):
         if isinstance(each, OSError) and each.errno:

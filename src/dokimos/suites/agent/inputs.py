@@ -48,28 +48,28 @@ class Files:
         return [*[await self._part(file) for file in files], text]
 
     async def _part(self, file: Mapping[str, Any]) -> Any:
-        shown = file.get("url") or Path(file["path"]).name
+        label = file.get("url") or Path(file["path"]).name
         try:
             with tempfile.TemporaryDirectory(prefix="dokimos-") as folder:
                 path = Path(file["path"]) if "path" in file else await self._fetch_to_file(file, Path(folder))
                 async with asyncio.timeout(self.file_timeout):
-                    return await call_in_thread(self._read, path, file, shown)
+                    return await call_in_thread(self._read, path, file, label)
         except TimeoutError:
-            raise AgentError(f"the file {shown} could not be read within {self.file_timeout:g} s") from None
+            raise AgentError(f"the file {label} could not be read within {self.file_timeout:g} s") from None
         except AgentError:
             raise
         except Exception as error:  # converters raise what they like about damaged files
-            raise AgentError(f"the file {shown} cannot be read: {error}") from None
+            raise AgentError(f"the file {label} cannot be read: {error}") from None
 
-    def _read(self, path: Path, file: Mapping[str, Any], shown: str) -> Any:
+    def _read(self, path: Path, file: Mapping[str, Any], label: str) -> Any:
         messages: Any = require("pydantic_ai.messages", EXTRA)
         if file["type"] == "image":
-            return messages.BinaryContent(path.read_bytes(), media_type=image_type(path))
+            return messages.BinaryContent(path.read_bytes(), media_type=detect_image_type(path))
         if file["type"] == "pdf" and self.reads_pdf:
-            return messages.BinaryContent(pdf_pages(path, file.get("pages")), media_type=PDF)
+            return messages.BinaryContent(extract_pages(path, file.get("pages")), media_type=PDF)
         text = _text_of(path, file)
-        described = f" ({file['description']})" if file.get("description") else ""
-        return f"File: {shown}{described}\n\n{text}"
+        description = f" ({file['description']})" if file.get("description") else ""
+        return f"File: {label}{description}\n\n{text}"
 
     async def _fetch_to_file(self, file: Mapping[str, Any], folder: Path) -> Path:
         """Fetch a file into a folder, or take it from an earlier download."""
@@ -115,7 +115,7 @@ async def download(url: str, seconds: float) -> bytes:
     return data
 
 
-def image_type(path: Path) -> str:
+def detect_image_type(path: Path) -> str:
     """Return the media type of an image, by its first bytes where they tell."""
     start = path.read_bytes()[:16]
     for mark, found in ((b"\x89PNG", _IMAGES[0]), (b"\xff\xd8", _IMAGES[1]), (b"GIF8", _IMAGES[2])):
@@ -129,7 +129,7 @@ def image_type(path: Path) -> str:
     return named
 
 
-def pdf_pages(path: Path, pages: Sequence[int] | None) -> bytes:
+def extract_pages(path: Path, pages: Sequence[int] | None) -> bytes:
     """Return a PDF, or only some of its pages. Raises `AgentError` for one that is not there."""
     if pages is None:
         return path.read_bytes()

@@ -10,7 +10,7 @@ from dokimos.core.extras import require
 from dokimos.judges.openai import is_openai
 from dokimos.judges.provider import HttpJudge
 from dokimos.suites.agent.requirements import OF_PROVIDERS
-from dokimos.suites.metrics import judge_of
+from dokimos.suites.metrics import build_judge
 
 if TYPE_CHECKING:
     from dokimos.suites.metric_schema import ModelBlock
@@ -41,11 +41,11 @@ class Endpoint:
     @classmethod
     def of(cls, block: ModelBlock) -> Endpoint:
         """Look up address and key of a model, in the block and in the environment, as for a judge."""
-        judge = judge_of(block)
+        judge = build_judge(block)
         assert isinstance(judge, HttpJudge), "a block names a provider"
         given = {"temperature": block.temperature, "max_tokens": block.max_tokens, "top_p": block.top_p}
         settings = tuple((name, value) for name, value in given.items() if value is not None)
-        told = "".join(f", {name}={value!r}" for name, value in settings)
+        settings_text = "".join(f", {name}={value!r}" for name, value in settings)
         url = _root(block.provider, judge.url)
         key = _key(judge)
         return cls(
@@ -55,7 +55,7 @@ class Endpoint:
             key=key,
             missing_key=None if key or judge.api_key is not None else judge.key_variable(),
             api_version=block.api_version,
-            identity=f"agent {block.provider}:{block.name} at {url}{told}",
+            identity=f"agent {block.provider}:{block.name} at {url}{settings_text}",
             settings=settings,
         )
 
@@ -71,7 +71,7 @@ class Endpoint:
 
 def find_key_variable(block: ModelBlock) -> tuple[str, str] | None:
     """Return the environment variable that has to hold the key of a model, and what needs it."""
-    judge = judge_of(block)
+    judge = build_judge(block)
     variable = None if judge.api_key is not None else judge.key_variable()
     return None if variable is None else (variable, f"the agent's model {judge.label}")
 

@@ -29,15 +29,23 @@ from dokimos.integrations.token_usage import make_usage
 from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 from dokimos.suites.agent.canonical_request import canonical_request
-from dokimos.suites.agent.endpoint_failures import classify_failure, reason_of, status_of
+from dokimos.suites.agent.endpoint_failures import classify_failure, describe_connection_error, find_status
 from dokimos.suites.agent.models import Endpoint
 
 _REPLIES: Final = TypeAdapter(
     list[ModelResponse], config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
 )
 """Replies alone, without requests: half of what there is to build for all messages."""
-_KEPT: Final = ("canonical_system", "finish_reason", "kind", "model_name", "parts", "provider_name", "usage")
-"""Fields of a reply that are kept; the others change from one recording to the next."""
+_STORED_FIELDS: Final = (
+    "canonical_system",
+    "finish_reason",
+    "kind",
+    "model_name",
+    "parts",
+    "provider_name",
+    "usage",
+)
+"""Fields of a reply that are stored; the others change from one recording to the next."""
 
 
 @dataclass(slots=True)
@@ -45,7 +53,7 @@ class Meter:
     """Adds up what the model calls for one reply of the agent cost."""
 
     total: CallMetrics | None = None
-    asked: list[tuple[_Call, str, int]] = field(default_factory=list)
+    calls: list[tuple[_Call, str, int]] = field(default_factory=list)
     """Calls with their canonical requests and samples."""
     offered: dict[str, ToolDefinition] = field(default_factory=dict)
     """The tools that the model could call, by name; those of servers are known in no other place."""
@@ -55,7 +63,7 @@ class Meter:
 
     async def reject(self, why: str) -> None:
         """Note that what came of these calls was of no use: a run that repeats its errors asks again."""
-        for call, prompt, sample in self.asked:
+        for call, prompt, sample in self.calls:
             await reject(call, prompt, JudgeReplyError(why), sample=sample)
 
 
@@ -75,11 +83,11 @@ class RecordedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         call = _Call(self.wrapped, self.endpoint, messages, model_settings, model_request_parameters)
-        asked = canonical_request(messages, model_settings, model_request_parameters)
+        prompt = canonical_request(messages, model_settings, model_request_parameters)
         for tool in model_request_parameters.function_tools:
             self.meter.offered.setdefault(tool.name, describe_tool(tool))
-        reply = await complete(call, asked, sample=self.sample)
-        self.meter.asked.append((call, asked, self.sample))
+        reply = await complete(call, prompt, sample=self.sample)
+        self.meter.calls.append((call, prompt, self.sample))
         response = _read(reply.text)
         self.meter.add(metrics_of(response))
         return response
@@ -108,8 +116,8 @@ class _Call:
     async def _response(self) -> ModelResponse:
         """Ask the model, again where its endpoint does not answer, as a judge's is."""
         endpoint = self.endpoint
-        place = f"{endpoint.name} at {redact_url(endpoint.url)}"
-        breaker = current_breakers().of((endpoint.url, endpoint.name, endpoint.key), place)
+        label = f"{endpoint.name} at {redact_url(endpoint.url)}"
+        breaker = current_breakers().of((endpoint.url, endpoint.name, endpoint.key), label)
         retries = Retries(breaker, attempts=ATTEMPTS, error=AgentError)
         while True:
             await breaker.admit()
@@ -129,11 +137,11 @@ class _Call:
         kind = classify_failure(error)
         text = _describe_error(error, self.endpoint.key)
         if kind is FailureKind.UNREACHABLE:
-            text = redact(reason_of(error))
+            text = redact(describe_connection_error(error))
         if kind is FailureKind.DENIED:
             raise retries.access_denied(text) from None
         if kind is None:
-            if status_of(error) is not None:
+            if find_status(error) is not None:
                 retries.breaker.record_contact()
             raise AgentError(f"{retries.breaker.label}: {text}") from None
         headers = getattr(error, "headers", None) or {}
@@ -164,10 +172,10 @@ def _cost(response: ModelResponse) -> float | None:
 
 def _serialize_response(response: ModelResponse) -> str:
     (tree,) = _REPLIES.dump_python([response], mode="json")
-    kept = {key: tree[key] for key in _KEPT if tree.get(key) is not None}
-    kept["parts"] = [_drop_none(part) for part in kept["parts"]]
-    kept["usage"] = {key: count for key, count in kept["usage"].items() if count}
-    return json.dumps(kept, ensure_ascii=False)
+    fields = {key: tree[key] for key in _STORED_FIELDS if tree.get(key) is not None}
+    fields["parts"] = [_drop_none(part) for part in fields["parts"]]
+    fields["usage"] = {key: count for key, count in fields["usage"].items() if count}
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _drop_none(part: Mapping[str, Any]) -> dict[str, Any]:

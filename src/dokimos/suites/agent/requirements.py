@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dokimos.errors import MissingExtraError
-from dokimos.suites.problems import path_text
+from dokimos.suites.problems import format_path
 from dokimos.suites.tool_schema import McpTool, PromptTool
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def check_packages(document: Document, file: SuiteFile) -> None:
     if not missing:
         return
     faults = {
-        each.module: f"{document.place(each.steps)}: {path_text(each.steps)} needs {each.module}, which is "
-        "not installed."
+        each.module: f"{document.location(each.steps)}: {format_path(each.steps)} needs {each.module}, "
+        "which is not installed."
         for each in reversed(missing)
     }
     extras = ",".join(dict.fromkeys(each.extra for each in missing))

@@ -89,7 +89,7 @@ class Deps:
         return RecordedModel(model, endpoint, self.meter, sample=self.sample)
 
 
-def toolsets_of(plan: AgentPlan, searches: Sequence[Searched], logs: Path) -> list[AbstractToolset[Deps]]:
+def build_toolsets(plan: AgentPlan, searches: Sequence[Searched], logs: Path) -> list[AbstractToolset[Deps]]:
     """Return the tools of an agent; those of MCP servers are known once the server has been asked.
 
     What servers write to their standard error goes to files in `logs`.
@@ -143,8 +143,7 @@ class Served(WrapperToolset[Deps]):
         except _SIGNALS:
             raise
         except Exception as error:  # of the connection: what tools raise comes as an answer
-            told = error_text(error)
-            raise ServerGone(f"the server of {self.name} does not answer: {told}") from error
+            raise ServerGone(f"the server of {self.name} does not answer: {error_text(error)}") from error
         if self.is_retrieval:
             ctx.deps.keep(ctx.tool_call_id, _chunks(result))
         return result
@@ -157,9 +156,9 @@ def _chunks(result: Any) -> Iterator[str]:
         result = lists[0] if len(lists) == 1 else [result]
     for each in result if isinstance(result, list | tuple) else [result]:
         text = each.get("text", each.get("content")) if isinstance(each, Mapping) else each
-        told = text if isinstance(text, str) else text_form(each)
-        if told:
-            yield told
+        chunk = text if isinstance(text, str) else text_form(each)
+        if chunk:
+            yield chunk
 
 
 def _function(planned: PlannedFunction) -> Tool[Deps]:
@@ -186,11 +185,11 @@ def _function(planned: PlannedFunction) -> Tool[Deps]:
 def _prompt(planned: PlannedPrompt) -> Tool[Deps]:
     own = None if planned.endpoint is None else (planned.endpoint.model(), planned.endpoint)
 
-    async def ask(ctx: RunContext[Deps], **given: Any) -> str:
+    async def ask(ctx: RunContext[Deps], **arguments: Any) -> str:
         from pydantic_ai.direct import model_request
 
         model = ctx.deps.model if own is None else ctx.deps.wrap_model(*own)
-        request = ModelRequest.user_text_prompt(planned.render(given))
+        request = ModelRequest.user_text_prompt(planned.render(arguments))
         settings: Any = dict(model.endpoint.settings)
         response = await model_request(model, [request], model_settings=settings)
         return response.text or ""
@@ -225,8 +224,8 @@ def _validator(schema: Mapping[str, Any]) -> Callable[..., None]:
 
     check = jsonschema_rs.validator_for(dict(schema))
 
-    def validate(ctx: RunContext[Deps], **given: Any) -> None:
-        faults = [f"{_place(error)}{error.message}" for error in check.iter_errors(given)]
+    def validate(ctx: RunContext[Deps], **arguments: Any) -> None:
+        faults = [f"{_place(error)}{error.message}" for error in check.iter_errors(arguments)]
         if faults:
             raise ModelRetry("; ".join(faults))
 
@@ -263,11 +262,11 @@ def _transport(block: McpTool, plan: AgentPlan, logs: Path) -> Any:
         if block.transport == "sse" or (block.transport is None and block.url.rstrip("/").endswith("/sse")):
             return SSETransport(block.url, headers=headers, sse_read_timeout=block.sse_read_timeout)
         return StreamableHttpTransport(block.url, headers=headers)
-    command, arguments = plan.command_of(block)
+    command, arguments = plan.build_command(block)
     return StdioTransport(
         command,
         arguments,
-        env=plan.environment_of(block),
+        env=plan.build_environment(block),
         cwd=str(plan.folder),
         keep_alive=False,
         log_file=logs / f"{block.name}.log",

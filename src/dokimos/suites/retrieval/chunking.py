@@ -34,11 +34,11 @@ class Chunk:
     @property
     def full_text(self) -> str:
         """The text below the path of its headings."""
-        path = heading_path(self.headings)
+        path = format_heading_path(self.headings)
         return f"{path}\n\n{self.text}" if path and self.text else path or self.text
 
 
-def heading_path(headings: tuple[str, ...]) -> str:
+def format_heading_path(headings: tuple[str, ...]) -> str:
     """Return `Guide > Install > Linux`."""
     return PATH_SEPARATOR.join(headings)
 
@@ -48,7 +48,7 @@ def estimate_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-def chunks_of(text: str, *, limit: int, overlap: int = 0, size: Size = len) -> list[str]:
+def split_text(text: str, *, limit: int, overlap: int = 0, size: Size = len) -> list[str]:
     """Cut a text into chunks of at most `limit`, which repeat up to `overlap` of the chunk before.
 
     Every chunk is a part of the text as it stands, without the white space around it; together they hold all
@@ -66,7 +66,7 @@ def chunks_of(text: str, *, limit: int, overlap: int = 0, size: Size = len) -> l
     return [chunk for chunk in chunks if chunk]
 
 
-def sections_of(text: str, *, limit: int, overlap: int = 0, size: Size = estimate_tokens) -> list[Chunk]:
+def split_sections(text: str, *, limit: int, overlap: int = 0, size: Size = estimate_tokens) -> list[Chunk]:
     """Cut a Markdown text at its headings, and long sections further; each chunk keeps the headings above it.
 
     A chunk with the path of its headings is at most `limit`; a path that takes up more than half of that is
@@ -74,8 +74,8 @@ def sections_of(text: str, *, limit: int, overlap: int = 0, size: Size = estimat
     """
     found: list[Chunk] = []
     for headings, body, has_children in _sections(text):
-        room = limit - min(size(heading_path(headings) + "\n\n"), limit // 2)
-        parts = chunks_of(body, limit=room, overlap=min(overlap, room // 2), size=size)
+        room = limit - min(size(format_heading_path(headings) + "\n\n"), limit // 2)
+        parts = split_text(body, limit=room, overlap=min(overlap, room // 2), size=size)
         if not parts and headings and not has_children:
             parts = [""]  # a heading with nothing below it must be found too
         found += [Chunk(part, headings) for part in parts]

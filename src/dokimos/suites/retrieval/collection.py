@@ -21,10 +21,10 @@ from dokimos.judges.protocol import identity_of
 from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.concurrency import call_in_thread
 from dokimos.runtime.file_lock import hold_lock_async
-from dokimos.suites.retrieval.documents import AnyRetrievalTool, entries_of, label_of, source_files
+from dokimos.suites.retrieval.documents import AnyRetrievalTool, format_label, read_entries, source_files
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, SearchMode
 from dokimos.suites.retrieval.store import FORM, Found, KnownVectors, PassageFile
-from dokimos.suites.retrieval.text_extraction import content_of
+from dokimos.suites.retrieval.text_extraction import read_content
 
 EMBEDDED_AT_ONCE: Final = 1024
 """Passages whose vectors are put on disk together."""
@@ -235,7 +235,7 @@ def _create_or_continue(path: Path, block: AnyRetrievalTool, files: list[Path], 
     path.unlink(missing_ok=True)
     path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
     contextual = getattr(block, "contextual_embeddings", False)
-    return PassageFile.create(path, entries_of(block, files, folder), with_headings=contextual)
+    return PassageFile.create(path, read_entries(block, files, folder), with_headings=contextual)
 
 
 async def _embed_all(file: PassageFile, embedder: Embedder, stores: Sequence[CallStore]) -> None:
@@ -290,7 +290,7 @@ def _variant(block: AnyRetrievalTool, embedder: Embedder | None) -> str:
 
 
 def _content_hash(files: Sequence[Path], folder: Path) -> str:
-    lines = [f"{label_of(path, folder)}\0{_mark(content_of(path))}" for path in files]
+    lines = [f"{format_label(path, folder)}\0{_mark(read_content(path))}" for path in files]
     return _mark("\n".join(lines).encode("utf-8", "surrogateescape"))[:16]
 
 

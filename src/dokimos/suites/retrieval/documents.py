@@ -10,8 +10,14 @@ from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
 from dokimos.runtime.opened_files import files_read
-from dokimos.suites.retrieval.chunking import Chunk, chunks_of, estimate_tokens, heading_path, sections_of
-from dokimos.suites.retrieval.records import Record, records_of
+from dokimos.suites.retrieval.chunking import (
+    Chunk,
+    estimate_tokens,
+    format_heading_path,
+    split_sections,
+    split_text,
+)
+from dokimos.suites.retrieval.records import Record, parse_records
 from dokimos.suites.retrieval.schema import HierarchicalDocumentTool, VectorstoreTool
 from dokimos.suites.retrieval.text_extraction import KIND_OF, to_text
 
@@ -34,7 +40,7 @@ class Entry:
     @property
     def full_text(self) -> str:
         """The text with the headings above it and the fields that belong to it: what a model is given."""
-        parts = [heading_path(self.headings), self.text, _lines(self.metadata)]
+        parts = [format_heading_path(self.headings), self.text, _lines(self.metadata)]
         return "\n\n".join(part for part in parts if part)
 
     def search_text(self, *, with_headings: bool) -> str:
@@ -50,12 +56,12 @@ def source_files(source: str, folder: Path) -> list[Path]:
     """
     if "://" in source:
         raise ConfigurationError(f"the source {source!r} is a URL; download it and name the file.")
-    place = folder / source
-    if place.is_file():
-        return [place]
-    if place.is_dir():
-        found = [path for path in place.rglob("*") if _is_document(path, place)]
-        for listed in {place, *(path.parent for path in found)}:
+    root = folder / source
+    if root.is_file():
+        return [root]
+    if root.is_dir():
+        found = [path for path in root.rglob("*") if _is_document(path, root)]
+        for listed in {root, *(path.parent for path in found)}:
             files_read.note_listing(listed)
     elif _PATTERN_SIGNS & set(source):
         matches = glob.glob(source, root_dir=folder, recursive=True)  # the folder's own name is no pattern
@@ -63,29 +69,29 @@ def source_files(source: str, folder: Path) -> list[Path]:
         for listed in {path.parent for path in found}:
             files_read.note_listing(listed)
     else:
-        files_read.note_missing(place)
-        raise ConfigurationError(f"there is no source {place}.")
+        files_read.note_missing(root)
+        raise ConfigurationError(f"there is no source {root}.")
     if not found:
         endings = ", ".join(ending for ending, kind in KIND_OF.items() if kind != "image")
-        raise ConfigurationError(f"there are no documents in {place}; they end in {endings}.")
+        raise ConfigurationError(f"there are no documents in {root}; they end in {endings}.")
     return sorted(found)
 
 
-def entries_of(block: AnyRetrievalTool, files: list[Path], folder: Path) -> list[Entry]:
+def read_entries(block: AnyRetrievalTool, files: list[Path], folder: Path) -> list[Entry]:
     """Read files and cut them into passages.
 
     Raises:
         DocumentError: naming a file that cannot be read.
         ConfigurationError: when there is no text in any of them.
     """
-    entries = [entry for path in files for entry in _entries(block, path, label_of(path, folder))]
+    entries = [entry for path in files for entry in _entries(block, path, format_label(path, folder))]
     if not entries:
-        names = ", ".join(label_of(path, folder) for path in files[:_LISTED_AT_MOST])
+        names = ", ".join(format_label(path, folder) for path in files[:_LISTED_AT_MOST])
         raise ConfigurationError(f"there is no text in the source {block.source!r} ({names}).")
     return entries
 
 
-def label_of(path: Path, folder: Path) -> str:
+def format_label(path: Path, folder: Path) -> str:
     """Return a file's place below the suite's folder, or its whole path."""
     try:
         return path.resolve().relative_to(folder.resolve()).as_posix()
@@ -95,11 +101,11 @@ def label_of(path: Path, folder: Path) -> str:
 
 def _entries(block: AnyRetrievalTool, path: Path, label: str) -> Iterator[Entry]:
     if isinstance(block, VectorstoreTool):
-        records = records_of(path, block)
+        records = parse_records(path, block)
         if records is not None:
             yield from _record_entries(block, records, label)
             return
-        for text in chunks_of(to_text(path), limit=block.chunk_size, overlap=block.chunk_overlap):
+        for text in split_text(to_text(path), limit=block.chunk_size, overlap=block.chunk_overlap):
             yield Entry(label, text)
         return
     for chunk in _chunks(block, to_text(path)):
@@ -109,15 +115,15 @@ def _entries(block: AnyRetrievalTool, path: Path, label: str) -> Iterator[Entry]
 def _chunks(block: HierarchicalDocumentTool, text: str) -> list[Chunk]:
     limit, overlap = block.max_chunk_tokens, block.chunk_overlap
     if block.chunking_strategy == "structure":
-        return sections_of(text, limit=limit, overlap=overlap)
+        return split_sections(text, limit=limit, overlap=overlap)
     return [
-        Chunk(part) for part in chunks_of(text, limit=limit, overlap=overlap, size=estimate_tokens)
+        Chunk(part) for part in split_text(text, limit=limit, overlap=overlap, size=estimate_tokens)
     ]  # fmt: skip
 
 
 def _record_entries(block: VectorstoreTool, records: list[Record], label: str) -> Iterator[Entry]:
     for record in records:
-        for text in chunks_of(record.text, limit=block.chunk_size, overlap=block.chunk_overlap):
+        for text in split_text(record.text, limit=block.chunk_size, overlap=block.chunk_overlap):
             yield Entry(f"{label}#{record.id}", text, metadata=record.metadata)
 
 

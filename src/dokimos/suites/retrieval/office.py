@@ -72,17 +72,17 @@ class _Workbook:
         self.sheets: dict[str, str] = {}
         for sheet in _all(_xml(archive, "xl/workbook.xml"), "sheet"):
             target = targets.get(sheet.get(_RELATED), "")
-            place = target.lstrip("/") if target.startswith("/") else str(PurePosixPath("xl") / target)
-            self.sheets[sheet.get("name", "")] = place
+            path = target.lstrip("/") if target.startswith("/") else str(PurePosixPath("xl") / target)
+            self.sheets[sheet.get("name", "")] = path
 
     def cells(self, sheet: str) -> Cells:
         """Return the cells of a sheet that are not empty."""
         found: Cells = {}
         for cell in _all(_xml(self._archive, self.sheets[sheet]), "c"):
-            place = _RANGE.fullmatch(cell.get("r", ""))
+            position = _RANGE.fullmatch(cell.get("r", ""))
             text = self._text(cell)
-            if place is not None and text:
-                found[int(place[2]), _column(place[1])] = text
+            if position is not None and text:
+                found[int(position[2]), _column(position[1])] = text
         return found
 
     def _part(self, name: str) -> Element | None:
@@ -113,7 +113,7 @@ def _date_styles(styles: Element | None) -> frozenset[int]:
     }
     used = next(_all(styles, "cellXfs"), None)
     formats = [] if used is None else [int(style.get("numFmtId", "0")) for style in _all(used, "xf")]
-    return frozenset(place for place, form in enumerate(formats) if form in own | _DATE_FORMATS)
+    return frozenset(index for index, form in enumerate(formats) if form in own | _DATE_FORMATS)
 
 
 def _date(value: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import text_form
 from dokimos.errors import DocumentError
-from dokimos.suites.problems import near
+from dokimos.suites.problems import suggest
 from dokimos.suites.retrieval.schema import VectorstoreTool
-from dokimos.suites.retrieval.text_extraction import content_of, decode_text
+from dokimos.suites.retrieval.text_extraction import decode_text, read_content
 
 _JSON: Final = (".json",)
 _JSON_LINES: Final = (".jsonl", ".ndjson")
@@ -33,7 +33,7 @@ class Record:
     metadata: Mapping[str, Any]
 
 
-def records_of(path: Path, block: VectorstoreTool) -> list[Record] | None:
+def parse_records(path: Path, block: VectorstoreTool) -> list[Record] | None:
     """Return the records of a file, None where it is a document.
 
     Raises:
@@ -89,10 +89,9 @@ def _objects(path: Path, block: VectorstoreTool) -> list[Mapping[str, Any]] | No
     tree = _parse_json(path, _text(path), "it")
     for step in block.record_path.split(".") if block.record_path else ():
         if not isinstance(tree, Mapping) or step not in tree:
-            known = list(tree) if isinstance(tree, Mapping) else []
+            hint = suggest(step, tree if isinstance(tree, Mapping) else ())
             raise DocumentError(
-                f"record_path {block.record_path!r} leads nowhere: there is no {step!r}.{near(step, known)}",
-                path=path,
+                f"record_path {block.record_path!r} leads nowhere: there is no {step!r}.{hint}", path=path
             )
         tree = tree[step]
     if isinstance(tree, list) and tree and all(isinstance(each, Mapping) for each in tree):
@@ -110,7 +109,7 @@ def _parse_json(path: Path, text: str, what: str) -> Any:
 
 
 def _text(path: Path) -> str:
-    return decode_text(path, content_of(path))
+    return decode_text(path, read_content(path))
 
 
 def _check_fields(path: Path, block: VectorstoreTool, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -119,7 +118,8 @@ def _check_fields(path: Path, block: VectorstoreTool, rows: Sequence[Mapping[str
     for name in [*named, *([block.id_field] if block.id_field else [])]:
         if rows and name not in known:
             raise DocumentError(
-                f"no record has a field {name!r}.{near(name, known)} There are {', '.join(known)}.", path=path
+                f"no record has a field {name!r}.{suggest(name, known)} There are {', '.join(known)}.",
+                path=path,
             )
 
 

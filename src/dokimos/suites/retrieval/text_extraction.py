@@ -60,7 +60,7 @@ def to_text(
     """
     path = Path(path)
     wanted = kind_of(path, kind)
-    data = content_of(path)
+    data = read_content(path)
     try:
         match wanted:
             case "pdf":
@@ -121,7 +121,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def content_of(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Return the bytes of a file. Raises `DocumentError` where it cannot be read or is too large."""
     try:
         size = path.stat().st_size
@@ -145,7 +145,7 @@ def _markdown(html: str) -> str:
     convert: Callable[..., str] = require("markdownify", extra=EXTRA).markdownify
     text = convert(html, heading_style="ATX", bullets="-", strip=["img"])
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
+    kept = [line for index, line in enumerate(lines) if line or (index and lines[index - 1])]
     return "\n".join(kept).strip()
 
 

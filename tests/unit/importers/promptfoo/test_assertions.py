@@ -5,7 +5,7 @@ import pytest
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.registry import build
 from dokimos.importers.promptfoo.assertions import KNOWN, Case, metrics_of
-from dokimos.importers.promptfoo.config_reader import assertion_of
+from dokimos.importers.promptfoo.config_reader import parse_assertion
 from dokimos.importers.promptfoo.conversion_notes import Notes
 from dokimos.importers.promptfoo.programs import Programs
 
@@ -194,4 +194,4 @@ def test_no_assertion_breaks_on_a_missing_value(case, kind):
     ],
 )
 def test_cells_of_tables_are_read(text, expected):
-    assert assertion_of(text) == expected
+    assert parse_assertion(text) == expected

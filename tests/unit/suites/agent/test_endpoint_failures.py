@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from dokimos.http.breaker import FailureKind
-from dokimos.suites.agent.endpoint_failures import classify_failure, reason_of, status_of
+from dokimos.suites.agent.endpoint_failures import classify_failure, describe_connection_error, find_status
 
 
 class APIError(Exception):
@@ -60,7 +60,7 @@ def test_a_ring_of_causes_ends():
     one.__cause__, two.__cause__ = two, one
 
     assert classify_failure(one) is None
-    assert status_of(one) is None
+    assert find_status(one) is None
 
 
 def test_the_reason_is_that_of_the_system():
@@ -70,7 +70,7 @@ def test_the_reason_is_that_of_the_system():
         OSError(errno.ECONNREFUSED, "Connect call failed"),
     )
 
-    assert reason_of(refused) == "cannot connect (Connection refused)"
-    assert reason_of(raised_from(APIConnectionError("x"), ConnectError("no such host"))) == (
+    assert describe_connection_error(refused) == "cannot connect (Connection refused)"
+    assert describe_connection_error(raised_from(APIConnectionError("x"), ConnectError("no such host"))) == (
         "cannot connect (no such host)"
     )

@@ -11,7 +11,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from dokimos.errors import AgentError
 from dokimos.suites.agent import inputs
-from dokimos.suites.agent.inputs import Files, image_type, pdf_pages
+from dokimos.suites.agent.inputs import Files, detect_image_type, extract_pages
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -63,7 +63,7 @@ def test_an_image_goes_as_it_is_before_the_input(tmp_path):
 def test_the_type_of_an_image_is_told_by_its_bytes_else_its_name(tmp_path, start, name, found):
     (tmp_path / name).write_bytes(start + b"x" * 20)
 
-    assert image_type(tmp_path / name) == found
+    assert detect_image_type(tmp_path / name) == found
 
 
 def test_what_is_no_image_is_refused(tmp_path):
@@ -83,7 +83,7 @@ def test_a_pdf_goes_as_it_is_or_only_some_of_its_pages(pdf):
 
 def test_a_page_that_is_not_there_is_an_error(pdf):
     with pytest.raises(AgentError, match="has 3 pages, no page 4"):
-        pdf_pages(pdf, [4])
+        extract_pages(pdf, [4])
 
 
 def test_a_model_that_takes_no_pdf_gets_its_text(tmp_path):

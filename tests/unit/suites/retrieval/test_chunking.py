@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dokimos.suites.retrieval.chunking import (
     Chunk,
-    chunks_of,
     estimate_tokens,
-    heading_path,
-    sections_of,
+    format_heading_path,
+    split_sections,
+    split_text,
 )
 
 texts = st.text(st.sampled_from("ab Zé。日本.!?\n\t-#`"), max_size=300)
@@ -35,7 +35,7 @@ def without_space(text):
 
 @given(texts | prose, st.integers(1, 60))
 def test_chunks_without_overlap_are_the_text(text, limit):
-    chunks = chunks_of(text, limit=limit)
+    chunks = split_text(text, limit=limit)
 
     assert without_space("".join(chunks)) == without_space(text)
     assert all(0 < len(chunk) <= limit for chunk in chunks)
@@ -44,7 +44,7 @@ def test_chunks_without_overlap_are_the_text(text, limit):
 @given(distinct_letters, st.integers(2, 60), st.integers(0, 59))
 @example("\ua000-\ua001-", 3, 0)
 def test_chunks_with_overlap_hold_all_of_the_text_in_order(text, limit, overlap):
-    chunks = chunks_of(text, limit=limit, overlap=min(overlap, limit - 1))
+    chunks = split_text(text, limit=limit, overlap=min(overlap, limit - 1))
 
     covered = 0
     for chunk in chunks:
@@ -58,7 +58,7 @@ def test_chunks_with_overlap_hold_all_of_the_text_in_order(text, limit, overlap)
 
 @given(texts | prose, st.integers(1, 30))
 def test_tokens_limit_chunks_too(text, limit):
-    chunks = chunks_of(text, limit=limit, size=estimate_tokens)
+    chunks = split_text(text, limit=limit, size=estimate_tokens)
 
     assert without_space("".join(chunks)) == without_space(text)
     assert all(estimate_tokens(chunk) <= limit for chunk in chunks)
@@ -67,7 +67,7 @@ def test_tokens_limit_chunks_too(text, limit):
 @given(headings, st.integers(20, 80), st.integers(0, 10))
 @example("# Gamma ray\n\n## Gamma ray\n\n### Gamma ray\n" + 40 * "x", 20, 0)
 def test_sections_keep_every_word_below_its_headings(text, limit, overlap):
-    chunks = sections_of(text, limit=limit, overlap=overlap)
+    chunks = split_sections(text, limit=limit, overlap=overlap)
 
     found = without_space("".join(chunk.text for chunk in chunks))
     titles = {title for chunk in chunks for title in chunk.headings}
@@ -79,35 +79,35 @@ def test_sections_keep_every_word_below_its_headings(text, limit, overlap):
             for word in line.split():
                 assert word in found
     for chunk in chunks:
-        path = min(estimate_tokens(heading_path(chunk.headings)), limit // 2)
+        path = min(estimate_tokens(format_heading_path(chunk.headings)), limit // 2)
         assert path + estimate_tokens(chunk.text) <= limit
 
 
 def test_paragraphs_are_kept_whole_where_they_fit():
-    assert chunks_of("One two.\n\nThree four.\n\nFive.", limit=22) == ["One two.\n\nThree four.", "Five."]
+    assert split_text("One two.\n\nThree four.\n\nFive.", limit=22) == ["One two.\n\nThree four.", "Five."]
 
 
 def test_long_paragraphs_are_cut_after_sentences_and_long_sentences_after_words():
-    assert chunks_of("One two. Three four.", limit=12) == ["One two.", "Three four."]
-    assert chunks_of("one two three four", limit=9) == ["one two", "three", "four"]
-    assert chunks_of("abcdefghij", limit=4) == ["abcd", "efgh", "ij"]
+    assert split_text("One two. Three four.", limit=12) == ["One two.", "Three four."]
+    assert split_text("one two three four", limit=9) == ["one two", "three", "four"]
+    assert split_text("abcdefghij", limit=4) == ["abcd", "efgh", "ij"]
 
 
 def test_the_overlap_repeats_whole_sentences():
-    chunks = chunks_of("One. Two. Three. Four.", limit=12, overlap=6)
+    chunks = split_text("One. Two. Three. Four.", limit=12, overlap=6)
 
     assert chunks == ["One. Two.", "Two. Three.", "Four."]
 
 
 def test_an_empty_text_has_no_chunks():
-    assert chunks_of(" \n ", limit=5) == []
-    assert sections_of("", limit=50) == []
+    assert split_text(" \n ", limit=5) == []
+    assert split_sections("", limit=50) == []
 
 
 def test_sections_have_the_path_of_their_headings():
     text = "Before.\n\n# Guide\n\nIntro.\n\n## Install\n\nRun it.\n\n### Linux\n\nUse apt.\n\n# Other\n\nEnd."
 
-    assert [(chunk.headings, chunk.text) for chunk in sections_of(text, limit=100)] == [
+    assert [(chunk.headings, chunk.text) for chunk in split_sections(text, limit=100)] == [
         ((), "Before."),
         (("Guide",), "Intro."),
         (("Guide", "Install"), "Run it."),
@@ -117,7 +117,7 @@ def test_sections_have_the_path_of_their_headings():
 
 
 def test_a_heading_above_another_is_no_chunk_but_a_last_one_is():
-    chunks = sections_of("# Guide\n## Install\nRun it.\n## Licence\n", limit=100)
+    chunks = split_sections("# Guide\n## Install\nRun it.\n## Licence\n", limit=100)
 
     assert [chunk.headings for chunk in chunks] == [("Guide", "Install"), ("Guide", "Licence")]
     assert chunks[1].full_text == "Guide > Licence"
@@ -126,7 +126,7 @@ def test_a_heading_above_another_is_no_chunk_but_a_last_one_is():
 def test_a_comment_in_code_is_no_heading():
     text = "# Guide\n\n```sh\n# not a heading\nls\n```\n\n~~~\n# nor this\n~~~\nafter\n"
 
-    (chunk,) = sections_of(text, limit=100)
+    (chunk,) = split_sections(text, limit=100)
 
     assert chunk.headings == ("Guide",)
     assert "# not a heading" in chunk.text
@@ -135,7 +135,7 @@ def test_a_comment_in_code_is_no_heading():
 
 @pytest.mark.parametrize(("line", "heading"), [("## Two ##", "Two"), ("#", ""), ("   # In", "In")])
 def test_headings_are_read_as_markdown_has_them(line, heading):
-    (chunk,) = sections_of(f"{line}\n\ntext", limit=50)
+    (chunk,) = split_sections(f"{line}\n\ntext", limit=50)
 
     assert chunk.headings == ((heading,) if heading else ())
 
@@ -143,9 +143,9 @@ def test_headings_are_read_as_markdown_has_them(line, heading):
 def test_a_chunk_is_shown_below_its_path():
     assert Chunk("text", ("A", "B")).full_text == "A > B\n\ntext"
     assert Chunk("text").full_text == "text"
-    assert heading_path(()) == ""
+    assert format_heading_path(()) == ""
 
 
 def test_white_space_alone_is_nothing_new():
-    assert chunks_of("a b c\n\n", limit=3, overlap=2) == ["a b", "b c"]
-    assert chunks_of("a b c\n \n\nnext", limit=4, overlap=2) == ["a b", "b c", "next"]
+    assert split_text("a b c\n\n", limit=3, overlap=2) == ["a b", "b c"]
+    assert split_text("a b c\n \n\nnext", limit=4, overlap=2) == ["a b", "b c", "next"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dokimos.errors import DocumentError
-from dokimos.suites.retrieval.records import records_of
+from dokimos.suites.retrieval.records import parse_records
 from dokimos.suites.retrieval.schema import VectorstoreTool
 
 ROWS = [
@@ -16,7 +16,7 @@ TABLE = "id,title,content,year\na1,Cats,They purr.,2020\na2,Dogs,They bark.,\n"
 
 
 def read(path, **keys):
-    return records_of(path, VectorstoreTool.model_validate({"name": "kb", "source": "x", **keys}))
+    return parse_records(path, VectorstoreTool.model_validate({"name": "kb", "source": "x", **keys}))
 
 
 def lines(rows):

@@ -117,7 +117,7 @@ def pptx(*slides):
     )
 
 
-def text_of(library, name, content, **how):
+def read_text_file(library, name, content, **how):
     return to_text(library.write(name, content), **how)
 
 
@@ -133,12 +133,12 @@ def text_of(library, name, content, **how):
     ],
 )
 def test_text_is_read_in_the_encodings_that_there_are(library, content, text):
-    assert text_of(library, "a.txt", content) == text
+    assert read_text_file(library, "a.txt", content) == text
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.json", "a.csv", "a.jsonl", "a.unknown", "README"])
 def test_text_files_are_taken_as_they_are(library, name):
-    assert text_of(library, name, "# a,b\n1") == "# a,b\n1"
+    assert read_text_file(library, name, "# a,b\n1") == "# a,b\n1"
 
 
 def test_html_becomes_markdown_without_scripts(library):
@@ -148,7 +148,7 @@ def test_html_becomes_markdown_without_scripts(library):
         "<ul><li>one</li><li>two</li></ul><table><tr><th>a</th></tr><tr><td>1</td></tr></table></body></html>"
     )
 
-    text = text_of(library, "a.html", page)
+    text = read_text_file(library, "a.html", page)
 
     assert text.startswith("# Guide\n\nSome **bold** text & more.\n\n- one\n- two")
     assert "| a |" in text
@@ -165,7 +165,7 @@ def test_the_pages_of_a_pdf_are_read_in_the_order_that_is_asked_for(library):
 def test_a_word_document_becomes_markdown_with_its_headings(library):
     body = paragraph("Guide", "Heading1") + paragraph("Some text.") + paragraph("Install", "Heading2")
 
-    text = text_of(library, "a.docx", docx(body + paragraph("Run it.")))
+    text = read_text_file(library, "a.docx", docx(body + paragraph("Run it.")))
 
     assert text == "# Guide\n\nSome text.\n\n## Install\n\nRun it."
 
@@ -228,26 +228,26 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path):
 
 
 def test_the_kind_may_be_said_where_the_ending_does_not(library):
-    assert text_of(library, "download", pdf("From the net."), kind="pdf") == "From the net."
-    assert text_of(library, "a.html", "<b>x</b>", kind="text") == "<b>x</b>"
+    assert read_text_file(library, "download", pdf("From the net."), kind="pdf") == "From the net."
+    assert read_text_file(library, "a.html", "<b>x</b>", kind="text") == "<b>x</b>"
 
 
 def test_a_missing_package_says_what_to_install(library, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "mammoth", None)
 
     with pytest.raises(MissingExtraError, match=r'pip install "dokimos\[retrieval\]"'):
-        text_of(library, "a.docx", docx(paragraph("x")))
+        read_text_file(library, "a.docx", docx(paragraph("x")))
 
 
 def test_an_office_file_that_unpacks_to_far_too_much_is_refused(library, monkeypatch):
     monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_PART", 10)
 
     with pytest.raises(DocumentError, match=r"its part .*xml is too large when it is unpacked"):
-        text_of(library, "a.docx", docx(paragraph("x")))
+        read_text_file(library, "a.docx", docx(paragraph("x")))
 
 
 def test_files_that_are_far_too_large_are_refused(library, monkeypatch):
     monkeypatch.setattr("dokimos.suites.retrieval.text_extraction.LARGEST_BYTES", 10)
 
     with pytest.raises(DocumentError, match="it has 11 bytes; at most 10 are read"):
-        text_of(library, "a.txt", "x" * 11)
+        read_text_file(library, "a.txt", "x" * 11)
