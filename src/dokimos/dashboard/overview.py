@@ -23,7 +23,7 @@ NOTABLE_DROP: Final = 0.04
 """A pass rate that falls by more than this from one run to the next is marked."""
 MOST_TAGS: Final = 40
 TAGS: Final = "tags"
-_KINDS: Final = {
+_FAMILIES: Final = {
     **{name: name for name in ("rag", "agent", "conversation", "retrieval")},
     "nlp": "standard",
     "judged": "judge",
@@ -98,7 +98,7 @@ def kind_of(name: str, info: EvaluatorInfo | None) -> str:
     if registered == "g_eval":
         return "geval"
     package = BUILT_IN.get(registered, "").partition(":")[0].split(".")
-    return _KINDS.get(package[2], "standard") if len(package) > 3 else "standard"
+    return _FAMILIES.get(package[2], "standard") if len(package) > 3 else "standard"
 
 
 def _counts(result: ExperimentResult) -> dict[str, Any]:
