@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GROUPS: Final = {
     "expected": "Compare the output with an expected value",
     "output": "Look at the output alone",
-    "judged": "Ask a judge about the output",
+    "llm": "Ask a judge about the output",
     "contexts": "Look at what was retrieved (contexts)",
     "agent": "Look at tool calls and plans",
     "conversation": "Look at a conversation",
@@ -78,8 +78,8 @@ def find_group(doc: EvaluatorDoc) -> str:
         return package
     if {"contexts", "context", "retrieved"} & set(doc.requires) or package in ("rag", "retrieval"):
         return "contexts"
-    if package == "judged":
-        return "judged"
+    if package == "llm":
+        return "llm"
     expects = any(part.startswith("expected") for part in doc.requires) or doc.name == "structural_match"
     return "expected" if expects else "output"
 
@@ -87,7 +87,7 @@ def find_group(doc: EvaluatorDoc) -> str:
 def _notes(doc: EvaluatorDoc, heading: str) -> str:
     """Say what else it needs, where its heading does not."""
     asks_judge = any(parameter.name in ("judge", "judges") for parameter in doc.parameters)
-    notes = ["a judge"] if asks_judge and heading != GROUPS["judged"] else []
+    notes = ["a judge"] if asks_judge and heading != GROUPS["llm"] else []
     if heading not in (GROUPS["expected"], GROUPS["agent"]):
         notes += ["an expected value"] if any(part.startswith("expected") for part in doc.requires) else []
     notes += [f"the extra {doc.extra}"] if doc.extra else []

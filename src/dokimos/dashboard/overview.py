@@ -26,7 +26,7 @@ TAGS: Final = "tags"
 _FAMILIES: Final = {
     **{name: name for name in ("rag", "agent", "conversation", "retrieval")},
     "nlp": "standard",
-    "judged": "judge",
+    "llm": "judge",
 }
 """The kind of an evaluator, by its package."""
 
