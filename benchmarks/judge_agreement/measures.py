@@ -14,8 +14,8 @@ from typing import Final
 
 from dokimos.stats.agreement import cohen_kappa
 from dokimos.stats.intervals import Interval, wilson_interval
-from dokimos.stats.paired import constant_interval, paired_rate_interval
-from dokimos.stats.student import t_quantile
+from dokimos.stats.paired_estimates import constant_interval, paired_rate_interval
+from dokimos.stats.student_t import t_quantile
 
 CONFIDENCE: Final = 0.95
 

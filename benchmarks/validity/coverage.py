@@ -10,7 +10,12 @@ from tables import Row, Table, percent, rate_error
 
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.intervals import Interval, clopper_pearson_interval, wilson_interval
-from dokimos.stats.paired import clustered_mean_estimate, mean_estimate, paired_estimate, paired_rate_interval
+from dokimos.stats.paired_estimates import (
+    clustered_mean_estimate,
+    mean_estimate,
+    paired_estimate,
+    paired_rate_interval,
+)
 from dokimos.stats.ppi import JudgedSample, ppi_mean, ppi_paired_difference
 from dokimos.stats.sequential import anytime_interval
 

@@ -15,7 +15,7 @@ from tables import Row, Table, percent, rate_error
 
 from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
 from dokimos.stats.intervals import Interval, clopper_pearson_interval
-from dokimos.stats.paired import clustered_mean_estimate, mean_estimate, paired_rate_interval
+from dokimos.stats.paired_estimates import clustered_mean_estimate, mean_estimate, paired_rate_interval
 from dokimos.stats.ppi import JudgedSample, ppi_mean, ppi_paired_difference
 
 Generator = np.random.Generator

@@ -32,7 +32,7 @@ def failing_task(example):
 @pytest.mark.parametrize("source", ["environment", "model"])
 def test_a_key_in_an_exception_is_nowhere_in_what_is_kept(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dokimos.runtime.secrets._given", set())
+    monkeypatch.setattr("dokimos.runtime.redaction._registered", set())
     if source == "environment":
         monkeypatch.setenv("MY_API_KEY", KEY)
     else:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import AgentTrace, ConversationTrajectory, Message, ToolCall
-from dokimos.core.conversation import trajectory_from
+from dokimos.core.conversation import parse_trajectory
 from dokimos.core.json_object import parse_object
 from dokimos.core.keys import CALL_ERROR
 from dokimos.core.wire import from_json, to_json, to_tree
@@ -29,7 +29,7 @@ conversations = st.builds(ConversationTrajectory, st.lists(messages, max_size=6)
 def test_a_conversation_is_read_back_from_its_json(conversation):
     assert from_json(ConversationTrajectory, to_json(conversation)) == conversation
     assert from_json(ConversationTrajectory, conversation.to_json()) == conversation
-    assert trajectory_from(to_tree(conversation), key="trajectory") == conversation
+    assert parse_trajectory(to_tree(conversation), key="trajectory") == conversation
 
 
 @given(conversations, st.sampled_from(["openai", "openai-responses", "langchain", "otel"]))

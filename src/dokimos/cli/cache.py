@@ -32,7 +32,7 @@ def cache() -> None:
 @file_option
 def show(file: str | None) -> int:
     """Say how much is in the cache, and what it has saved."""
-    from dokimos.core.figures import usd
+    from dokimos.core.number_format import usd
 
     path = _path(file)
     if not path.exists():

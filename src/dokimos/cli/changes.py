@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import known, one_line, score
+from dokimos.core.number_format import format_score, to_single_line
 
 if TYPE_CHECKING:
     from dokimos.comparison.diff import ItemChange, RunComparison
@@ -50,7 +50,7 @@ def render_changes(comparison: RunComparison, previous: str, *, repeats: int) ->
     yield f"Since {previous}: {', '.join(counts) or 'no item has changed'}"
     for what, items in (("newly failing", fails), ("fixed", fixed), ("moved", moved)):
         for item in items[:MOST_ITEMS]:
-            yield f"  {what:<14} {one_line(item.key, 30)}  {'; '.join(_moves(item)):.120}".rstrip()
+            yield f"  {what:<14} {to_single_line(item.key, 30)}  {'; '.join(_moves(item)):.120}".rstrip()
         if len(items) > MOST_ITEMS:
             yield f"  {what:<14} and {len(items) - MOST_ITEMS:,} more"
 
@@ -67,4 +67,4 @@ def _passes(item: ItemChange) -> bool:
 def _moves(item: ItemChange) -> Iterator[str]:
     for one in item.evaluators:
         if one.baseline_mean != one.candidate_mean:
-            yield f"{one.name} {known(score, one.baseline_mean)} -> {known(score, one.candidate_mean)}"
+            yield f"{one.name} {format_score(one.baseline_mean)} -> {format_score(one.candidate_mean)}"

@@ -184,7 +184,7 @@ class _Lines:
         self._said = (time.monotonic(), 0)
 
     def __call__(self, done: int, total: int) -> None:
-        from dokimos.core.figures import duration
+        from dokimos.core.number_format import duration
 
         now, (then, before) = time.monotonic(), self._said
         elapsed = now - then

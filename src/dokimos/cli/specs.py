@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.core.example import Example
 from dokimos.core.jsonable import text_form
-from dokimos.core.shares import parse_share
+from dokimos.core.proportions import parse_proportion
 from dokimos.core.yaml_scalars import load_yaml
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
@@ -123,7 +123,7 @@ def parse_error_limit(text: str, option: str) -> int | float:
     else:
         if number >= 0:
             return number
-    share = parse_share(text)
+    share = parse_proportion(text)
     if share is None:
         raise ConfigurationError(f"{option} {text!r} must be a number of items, or a share: 0.2 or 20%.")
     return share

@@ -73,12 +73,12 @@ def validate(dataset: str, columns: Sequence[str], imports: bool) -> int:
 
 def _say_suite(path: str, *, imports: bool) -> None:
     """Load a suite, and say what there is in it and what is odd about it."""
-    from dokimos.runtime.static_imports import without_imports
+    from dokimos.runtime.static_imports import forbid_imports
     from dokimos.suites.environment import export_dotenv
     from dokimos.suites.loader import load_suite
 
     export_dotenv(Path(path).resolve().parent)
-    with nullcontext() if imports else without_imports():
+    with nullcontext() if imports else forbid_imports():
         suite = load_suite(path)
     turns = sum(len(case.turns) for case in suite.cases)
     cases = f"{pluralize(len(suite.cases), 'case')}, {pluralize(turns, 'turn')}"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from dokimos.core.figures import one_line
-from dokimos.core.frames import short_path
+from dokimos.core.number_format import to_single_line
+from dokimos.core.traceback_entries import shorten_path
 from dokimos.runtime.terminal_text import print_line
 
 _LONGEST = 300
@@ -31,10 +31,10 @@ def warnings_in_one_line() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        kind, text = category.__name__, one_line(str(message), _LONGEST)
+        kind, text = category.__name__, to_single_line(str(message), _LONGEST)
         if (kind, text) not in printed:
             printed.add((kind, text))
-            print_line(f"! {kind}: {text} ({short_path(filename, os.getcwd())}:{lineno})")
+            print_line(f"! {kind}: {text} ({shorten_path(filename, os.getcwd())}:{lineno})")
 
     before = warnings.showwarning
     warnings.showwarning = show

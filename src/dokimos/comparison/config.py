@@ -50,8 +50,8 @@ class ComparisonConfig:
         choice("pairing", self.pairing, get_args(PairingChoice))
         if not is_count(self.seed):
             raise ConfigurationError(f"seed must be a whole number, not {self.seed!r:.80}.")
-        checks.positive("permutation_iterations", self.permutation_iterations)
-        checks.positive("bootstrap_iterations", self.bootstrap_iterations)
+        checks.require_positive("permutation_iterations", self.permutation_iterations)
+        checks.require_positive("bootstrap_iterations", self.bootstrap_iterations)
 
 
 def share(name: str, value: Any) -> None:

@@ -18,7 +18,7 @@ from dokimos.comparison.wording import (
     side_titles,
     verdict_text,
 )
-from dokimos.core.figures import known, one_line, score
+from dokimos.core.number_format import format_score, to_single_line
 from dokimos.reporting.blocks import Block, Detail, Line, View, print_blocks
 from dokimos.reporting.tables import Cell, Column, Table
 
@@ -127,13 +127,13 @@ def _answer_rows(item: ItemChange) -> Iterator[list[Cell]]:
     answers = [("both", now)] if before == now else [("was", before), ("now", now)]
     for when, answer in answers:
         if answer is not None:
-            yield ["", (when, "dim"), (one_line(answer, ANSWER_LENGTH), "dim")]
+            yield ["", (when, "dim"), (to_single_line(answer, ANSWER_LENGTH), "dim")]
 
 
 def _scores(item: ItemChange) -> Iterator[str]:
     for one in item.evaluators:
         if one.baseline_mean != one.candidate_mean:
-            yield f"{one.name} {known(score, one.baseline_mean)} -> {known(score, one.candidate_mean)}"
+            yield f"{one.name} {format_score(one.baseline_mean)} -> {format_score(one.candidate_mean)}"
 
 
 VIEW: Final = View.of_blocks(verdict_text, comparison_blocks)

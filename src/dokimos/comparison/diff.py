@@ -13,12 +13,12 @@ from dokimos.comparison.detectable import Design, fewest_items, smallest_p
 from dokimos.comparison.rows import rows_of
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.core.data_frames import frame_of
+from dokimos.core.printable import Printable
 from dokimos.core.score_range import ScoreRange, width_of
-from dokimos.core.views import Printable
 from dokimos.stats.bootstrap import bootstrap_mean_interval
 from dokimos.stats.effect import standardised_mean_difference
 from dokimos.stats.intervals import Interval
-from dokimos.stats.paired import Estimate, constant_interval, mean_estimate, paired_rate_interval
+from dokimos.stats.paired_estimates import Estimate, constant_interval, mean_estimate, paired_rate_interval
 
 if TYPE_CHECKING:
     import pandas

@@ -22,8 +22,8 @@ from dokimos.comparison.wording import (
     side_titles,
     verdict_text,
 )
-from dokimos.core.figures import known
-from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
+from dokimos.core.markup import Content, Html, data_element, isolate_text, join, tag
+from dokimos.core.number_format import format_or_unknown
 from dokimos.core.score_range import width_of
 from dokimos.exporters.html_charts import change_bar
 from dokimos.exporters.html_page import (
@@ -126,7 +126,7 @@ def _facts(name: str, label: str, facts: Mapping[str, str]) -> Html:
     if label not in known_facts.values():
         known_facts["from"] = label
     rows = [
-        (tag("dt", fact.capitalize()), tag("dd", foreign(value)))
+        (tag("dt", fact.capitalize()), tag("dd", isolate_text(value)))
         for fact, value in known_facts.items()
         if value
     ]
@@ -147,9 +147,9 @@ def _header(comparison: RunComparison, before: str, now: str) -> Html:
     paired = comparison.pairing.value.replace("_", " ")
     return tag(
         "header",
-        tag("h1", foreign(before), " → ", foreign(now)),
+        tag("h1", isolate_text(before), " → ", isolate_text(now)),
         tag("p", f"{n:,} items on both sides · paired by {paired}", class_="facts"),
-        tag("p", tag("b", sign), foreign(verdict_text(comparison)), class_=f"verdict {kind}"),
+        tag("p", tag("b", sign), isolate_text(verdict_text(comparison)), class_=f"verdict {kind}"),
         evidence,
     )
 
@@ -188,7 +188,7 @@ def change_cards(comparison: RunComparison) -> tuple[Html, Html]:
 def _sight_card(rate: MetricChange) -> Html:
     power = f"of the pass rate, with {share(rate.config.power)} power"
     if rate.detectable_drop is not None or not rate.n:
-        return card("Smallest drop it sees", known(points, rate.detectable_drop), power)
+        return card("Smallest drop it sees", format_or_unknown(points, rate.detectable_drop), power)
     needed = rate.items_needed(1.0)
     return card("Smallest drop it sees", "none", power if needed is None else f"it takes {needed:,} items")
 
@@ -206,7 +206,7 @@ def _metric_row(metric: MetricChange, reach: float, *, adjusted: bool) -> Html:
     cells = [
         tag(
             "th",
-            foreign(title(metric)),
+            isolate_text(title(metric)),
             tag("span", "lower is better", class_="rule") if metric.lower_is_better else None,
             scope="row",
         ),

@@ -10,9 +10,16 @@ from typing import Final
 from dokimos.comparison.diff import Change, ItemChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.comparison.wording import signed
-from dokimos.core.figures import UNKNOWN, cut, half_up_or_none, known, one_line, percent, score
 from dokimos.core.jsonable import JsonValue, jsonable
-from dokimos.core.markup import Content, Html, foreign, join, preformatted, tag
+from dokimos.core.markup import Content, Html, isolate_text, join, render_preformatted, tag
+from dokimos.core.number_format import (
+    UNKNOWN,
+    format_score,
+    percent,
+    round_half_up_or_none,
+    to_single_line,
+    truncate_middle,
+)
 from dokimos.core.results import ItemResult
 from dokimos.exporters.html_page import head_cell, number_cell
 from dokimos.exporters.item_runs import render_expected
@@ -78,13 +85,13 @@ class _Packer:
         errors = [
             [self._string(name or None), self._string(error)] for name, error in side.located_errors.items()
         ]
-        return [half_up_or_none(side.pass_share), self._string(_output(side)), errors]
+        return [round_half_up_or_none(side.pass_share), self._string(_output(side)), errors]
 
     def _score(self, one: ScoreChange, item: ItemChange) -> list[JsonValue]:
         return [
             self._evaluators[one.name],
-            half_up_or_none(one.baseline_mean),
-            half_up_or_none(one.candidate_mean),
+            round_half_up_or_none(one.baseline_mean),
+            round_half_up_or_none(one.candidate_mean),
             self._string(_reason(one.name, item.baseline) or None),
             self._string(_reason(one.name, item.candidate) or None),
         ]
@@ -92,7 +99,7 @@ class _Packer:
     def _string(self, text: str | None) -> int:
         if text is None:
             return -1
-        return self._strings.setdefault(str(jsonable(cut(text, _LONGEST))), len(self._strings))
+        return self._strings.setdefault(str(jsonable(truncate_middle(text, _LONGEST))), len(self._strings))
 
 
 def _expected(item: ItemChange) -> str | None:
@@ -127,9 +134,9 @@ def _item(item: ItemChange) -> Html:
             "summary",
             tag("span", _move(item), class_=f"sign {_KINDS.get(item.change, 'unjudged')}"),
             " ",
-            tag("span", foreign(item.key), class_="id"),
+            tag("span", isolate_text(item.key), class_="id"),
             " ",
-            foreign(one_line(item.input or "", _EXCERPT)),
+            isolate_text(to_single_line(item.input or "", _EXCERPT)),
             tag("span", " verdict flipped", class_="flip") if item.pass_flip else None,
         ),
         _text("Input", item.input),
@@ -155,7 +162,7 @@ def _share(share: float | None) -> str:
 def _text(label: str, text: str | None) -> Html | None:
     if text is None:
         return None
-    return join(tag("h3", label), preformatted(cut(text, _LONGEST), class_="text"))
+    return join(tag("h3", label), render_preformatted(truncate_middle(text, _LONGEST), class_="text"))
 
 
 def _outputs(item: ItemChange) -> Html | None:
@@ -170,10 +177,12 @@ def _outputs(item: ItemChange) -> Html | None:
         tag(
             "div",
             tag("h3", "Baseline output"),
-            preformatted(UNKNOWN if before is None else old, class_="text"),
+            render_preformatted(UNKNOWN if before is None else old, class_="text"),
         ),
         tag(
-            "div", tag("h3", "Candidate output"), preformatted(UNKNOWN if now is None else new, class_="text")
+            "div",
+            tag("h3", "Candidate output"),
+            render_preformatted(UNKNOWN if now is None else new, class_="text"),
         ),
         class_="sides",
     )
@@ -181,7 +190,10 @@ def _outputs(item: ItemChange) -> Html | None:
 
 def marked(before: str, now: str) -> tuple[Content, Content]:
     """Return both texts, with the words marked that only one of them has."""
-    old, new = _WORDS.findall(cut(before, _LONGEST)), _WORDS.findall(cut(now, _LONGEST))
+    old, new = (
+        _WORDS.findall(truncate_middle(before, _LONGEST)),
+        _WORDS.findall(truncate_middle(now, _LONGEST)),
+    )
     if len(old) + len(new) > _MOST_WORDS:
         return "".join(old), "".join(new)
     left, right = [], []
@@ -216,13 +228,13 @@ def _score_row(one: ScoreChange, item: ItemChange) -> Html:
     both = one.baseline_mean is not None and one.candidate_mean is not None
     return tag(
         "tr",
-        tag("th", foreign(one.name), scope="row"),
-        number_cell(one.baseline_mean, known(score, one.baseline_mean)),
-        number_cell(one.candidate_mean, known(score, one.candidate_mean)),
+        tag("th", isolate_text(one.name), scope="row"),
+        number_cell(one.baseline_mean, format_score(one.baseline_mean)),
+        number_cell(one.candidate_mean, format_score(one.candidate_mean)),
         number_cell(
             one.delta, signed(one.delta) if both and one.delta else UNKNOWN, one.change.value.lower()
         ),
-        tag("td", foreign(one_line(_reason(one.name, item.candidate), 500))),
+        tag("td", isolate_text(to_single_line(_reason(one.name, item.candidate), 500))),
     )
 
 
@@ -231,5 +243,6 @@ def _errors(item: ItemChange) -> Iterator[Html]:
         for name, error in ({} if snapshot is None else snapshot.located_errors).items():
             what = f"{name}: " if name else ""
             yield join(
-                tag("h3", f"{side} error"), preformatted(cut(what + error, _LONGEST), class_="text problem")
+                tag("h3", f"{side} error"),
+                render_preformatted(truncate_middle(what + error, _LONGEST), class_="text problem"),
             )

@@ -18,7 +18,7 @@ from dokimos.comparison.wording import (
     side_titles,
     verdict_text,
 )
-from dokimos.core.figures import known, one_line, percent, score
+from dokimos.core.number_format import format_or_unknown, format_score, percent, to_single_line
 from dokimos.exporters.markdown import MAX_LENGTH, code, plain, table_row
 
 MAX_ITEMS: Final = 25
@@ -67,7 +67,7 @@ def _metrics(comparison: RunComparison) -> Iterator[str]:
                 f"{metric.worse:,} / {metric.better:,}",
                 _p(metric.p_value),
                 _p(metric.adjusted_p_value),
-                known(points, metric.detectable_drop),
+                format_or_unknown(points, metric.detectable_drop),
             ]
         )
     yield ""
@@ -83,7 +83,7 @@ def _items(comparison: RunComparison, kind: Change) -> Iterator[str]:
         return
     yield f"## {kind.value.capitalize()} items\n"
     for item in found[:MAX_ITEMS]:
-        yield f"- {code(item.key)} {plain(one_line(item.input or '', _NAME), _NAME)}: {_scores(item)}"
+        yield f"- {code(item.key)} {plain(to_single_line(item.input or '', _NAME), _NAME)}: {_scores(item)}"
     if len(found) > MAX_ITEMS:
         yield f"\n… and {len(found) - MAX_ITEMS:,} more; the HTML and JSON reports have them all."
     yield ""
@@ -91,7 +91,7 @@ def _items(comparison: RunComparison, kind: Change) -> Iterator[str]:
 
 def _scores(item: ItemChange) -> str:
     moved = [
-        f"{plain(one.name, _NAME)} {known(score, one.baseline_mean)} → {known(score, one.candidate_mean)}"
+        f"{plain(one.name, _NAME)} {format_score(one.baseline_mean)} → {format_score(one.candidate_mean)}"
         for one in item.evaluators
         if one.baseline_mean != one.candidate_mean
     ]
@@ -101,4 +101,4 @@ def _scores(item: ItemChange) -> str:
 def _verdicts(item: ItemChange) -> Iterator[str]:
     if item.pass_flip and item.baseline is not None and item.candidate is not None:
         before, now = item.baseline.pass_share, item.candidate.pass_share
-        yield f"passed {known(percent, before)} → {known(percent, now)}"
+        yield f"passed {format_or_unknown(percent, before)} → {format_or_unknown(percent, now)}"

@@ -8,7 +8,7 @@ from typing import Final
 from dokimos.comparison.diff import title
 from dokimos.comparison.planning import Assumption, Plan, PlanRow
 from dokimos.comparison.wording import points, share
-from dokimos.core.figures import UNKNOWN, half_up, score, usd
+from dokimos.core.number_format import UNKNOWN, format_score, round_half_up, usd
 from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Cell, Column, Table
@@ -73,11 +73,11 @@ def _metric_cells(found: Plan, row: PlanRow) -> tuple[str, str, str]:
     if row.repeats != found.repeats[0]:
         return "", "", ""
     one: Assumption = next(one for one in found.assumptions if one.name == row.metric)
-    return title(one.name), score(one.mean), share(one.noise_share) + ("" if one.measured else "*")
+    return title(one.name), format_score(one.mean), share(one.noise_share) + ("" if one.measured else "*")
 
 
 def _points(drop: float | None) -> str:
-    return UNKNOWN if drop is None else f"{half_up(drop * 100, 1):.1f}"
+    return UNKNOWN if drop is None else f"{round_half_up(drop * 100, 1):.1f}"
 
 
 def _number(items: int | None) -> str:

@@ -15,9 +15,9 @@ from dokimos.comparison.diff import PASS_RATE
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core import checks
 from dokimos.core.checks import is_number
+from dokimos.core.printable import Printable
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import share_of
-from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.stats.multiplicity import sidak_level
 from dokimos.stats.power import Spread, mcnemar_power
@@ -214,8 +214,8 @@ def plan(
     if not repeats:
         raise ConfigurationError("plan() needs at least one number of repeats.")
     for number in repeats:
-        checks.positive("repeats", number)
-    tests = len(assumptions) if metrics is None else checks.positive("metrics", metrics)
+        checks.require_positive("repeats", number)
+    tests = len(assumptions) if metrics is None else checks.require_positive("metrics", metrics)
     level = sidak_level(alpha, tests)
     goal = _Goal(items, drop, power, level)
     found = Plan(
@@ -286,7 +286,7 @@ def _check(assumptions: Sequence[Assumption], items: int | None, **shares: float
     for name, value in shares.items():
         check_share(name, value)
     if items is not None:
-        checks.positive("items", items)
+        checks.require_positive("items", items)
     if not assumptions:
         raise ConfigurationError("There is nothing to plan for: no metric is known.")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from dokimos.core.error_detail import with_place
+from dokimos.core.error_detail import append_place
 from dokimos.core.example import Example
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
@@ -114,7 +114,7 @@ class ItemSnapshot:
             return None
         first = self.results[0]
         if first.error is not None:
-            return f"Error: {with_place(first.error, first.error_detail)}"
+            return f"Error: {append_place(first.error, first.error_detail)}"
         return render_value(first.actual_outputs, OUTPUT)
 
     @property
@@ -123,10 +123,10 @@ class ItemSnapshot:
         places: dict[str, str] = {}
         for item in self.results:
             if item.error is not None:
-                places.setdefault(TASK, with_place(item.error, item.error_detail))
+                places.setdefault(TASK, append_place(item.error, item.error_detail))
             for result in item.eval_results:
                 if result.error is not None:
-                    places.setdefault(result.name, with_place(result.error, result.error_detail))
+                    places.setdefault(result.name, append_place(result.error, result.error_detail))
         return {**self.errors, **places}
 
     @property

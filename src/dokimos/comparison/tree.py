@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dokimos.comparison.diff import PASS_RATE, Change, ItemChange, MetricChange, RunComparison
-from dokimos.core.figures import half_up, half_up_or_none
+from dokimos.core.number_format import round_half_up, round_half_up_or_none
 
 
 def comparison_tree(comparison: RunComparison, items: Iterable[ItemChange] | None = None) -> dict[str, Any]:
@@ -45,12 +45,12 @@ def rates_tree(comparison: RunComparison) -> dict[str, Any]:
     rate = comparison.pass_rate
     tree: dict[str, Any] = {
         "pairing": comparison.pairing.value,
-        "baselinePassRate": half_up_or_none(rate.baseline_mean),
-        "candidatePassRate": half_up_or_none(rate.candidate_mean),
-        "passRateDelta": half_up_or_none(rate.delta),
+        "baselinePassRate": round_half_up_or_none(rate.baseline_mean),
+        "candidatePassRate": round_half_up_or_none(rate.candidate_mean),
+        "passRateDelta": round_half_up_or_none(rate.delta),
         "significant": comparison.significant,
-        "pValue": half_up(rate.p_value),
-        "adjustedPValue": half_up(rate.adjusted_p_value),
+        "pValue": round_half_up(rate.p_value),
+        "adjustedPValue": round_half_up(rate.adjusted_p_value),
         "method": rate.method.value,
         "improvedCount": comparison.count(Change.IMPROVED),
         "regressedCount": comparison.count(Change.REGRESSED),
@@ -60,8 +60,8 @@ def rates_tree(comparison: RunComparison) -> dict[str, Any]:
     }
     if comparison.composition_changed:
         tree["allItems"] = {
-            "baselinePassRate": half_up_or_none(comparison.baseline_pass_rate),
-            "candidatePassRate": half_up_or_none(comparison.candidate_pass_rate),
+            "baselinePassRate": round_half_up_or_none(comparison.baseline_pass_rate),
+            "candidatePassRate": round_half_up_or_none(comparison.candidate_pass_rate),
         }
     return tree
 
@@ -78,20 +78,20 @@ def metric_tree(metric: MetricChange) -> dict[str, Any]:
         "direction": "lower_is_better" if metric.lower_is_better else "higher_is_better",
         "deterministic": metric.deterministic,
         "n": metric.n,
-        "baselineMean": half_up_or_none(metric.baseline_mean),
-        "candidateMean": half_up_or_none(metric.candidate_mean),
-        "delta": half_up_or_none(metric.delta),
+        "baselineMean": round_half_up_or_none(metric.baseline_mean),
+        "candidateMean": round_half_up_or_none(metric.candidate_mean),
+        "delta": round_half_up_or_none(metric.delta),
         "interval": interval_tree(metric),
         **({} if covered is None else {"intervalCoverage": covered}),
-        "effectSize": half_up_or_none(metric.effect_size),
+        "effectSize": round_half_up_or_none(metric.effect_size),
         "worse": metric.worse,
         "better": metric.better,
-        "pValue": half_up(metric.p_value),
-        "adjustedPValue": half_up(metric.adjusted_p_value),
+        "pValue": round_half_up(metric.p_value),
+        "adjustedPValue": round_half_up(metric.adjusted_p_value),
         "method": metric.method.value,
         "significant": metric.significant,
         "status": metric.change.value,
-        "minimumDetectableDrop": half_up_or_none(metric.detectable_drop),
+        "minimumDetectableDrop": round_half_up_or_none(metric.detectable_drop),
         **({} if metric.score_range is None else {"scoreRange": list(metric.score_range)}),
     }
 
@@ -105,14 +105,14 @@ def case_tree(item: ItemChange) -> dict[str, Any]:
         "status": item.change.value,
         "passFlip": item.pass_flip,
         "input": item.input,
-        "baselinePass": None if before is None else half_up_or_none(before.pass_share),
-        "candidatePass": None if now is None else half_up_or_none(now.pass_share),
+        "baselinePass": None if before is None else round_half_up_or_none(before.pass_share),
+        "candidatePass": None if now is None else round_half_up_or_none(now.pass_share),
         "evaluators": [
             {
                 "name": score.name,
-                "baselineMean": half_up_or_none(score.baseline_mean),
-                "candidateMean": half_up_or_none(score.candidate_mean),
-                "delta": half_up(score.delta),
+                "baselineMean": round_half_up_or_none(score.baseline_mean),
+                "candidateMean": round_half_up_or_none(score.candidate_mean),
+                "delta": round_half_up(score.delta),
                 "status": score.change.value,
                 "significant": score.significant,
             }
@@ -127,4 +127,4 @@ def case_tree(item: ItemChange) -> dict[str, Any]:
 def interval_tree(metric: MetricChange) -> list[float] | None:
     """Return the interval of a change as two numbers."""
     found = metric.interval
-    return None if found is None else [half_up(found.low), half_up(found.high)]
+    return None if found is None else [round_half_up(found.low), round_half_up(found.high)]

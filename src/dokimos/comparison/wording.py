@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dokimos.comparison.diff import PASS_RATE, Change, MetricChange, RunComparison, title
-from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
+from dokimos.core.number_format import UNKNOWN, format_or_unknown, format_score, percent, round_half_up
 
 
 def points(share: float) -> str:
     """Write a difference of rates or scores in points of a hundred."""
-    return f"{half_up(share * 100, 1):g} points"
+    return f"{round_half_up(share * 100, 1):g} points"
 
 
 def signed_points(share: float) -> str:
     """Write a change in points, with its sign."""
-    return f"{half_up(share * 100, 1):+g} pts"
+    return f"{round_half_up(share * 100, 1):+g} pts"
 
 
 def signed(value: float) -> str:
     """Write a change of a score, with its sign."""
-    return f"{'+' if value >= 0 else '-'}{score(abs(value))}"
+    return f"{'+' if value >= 0 else '-'}{format_score(abs(value))}"
 
 
 def p_text(p: float) -> str:
     """Write a p-value with its sign, so that a small one does not become zero."""
-    return "< 0.0001" if p < 0.0001 else f"= {half_up(p, 4):g}"
+    return "< 0.0001" if p < 0.0001 else f"= {round_half_up(p, 4):g}"
 
 
 def share(value: float) -> str:
     """Write a share in whole percent."""
-    return f"{half_up(value * 100, 1):g} %"
+    return f"{round_half_up(value * 100, 1):g} %"
 
 
 def level(metric: MetricChange, value: float | None) -> str:
     """Write the mean of a metric: a rate in percent, a score with two decimals."""
-    return known(percent if metric.name == PASS_RATE else score, value)
+    return format_or_unknown(percent if metric.name == PASS_RATE else format_score, value)
 
 
 def change(metric: MetricChange) -> str:

@@ -37,14 +37,14 @@ _MISNAMED_ARGUMENTS: Final = frozenset({"params", "parameters", "kwargs", "input
 """Keys that are easily written for "arguments". Ignored, they would expect a call with any arguments."""
 
 
-class _Told:
+class _ArgumentsText:
     """Holds the text that the arguments of a call were read from, which is no field of it."""
 
     __slots__ = ("_text",)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall(_Told):
+class ToolCall(_ArgumentsText):
     """One call of a tool, with its result as text where it is known.
 
     Example:
@@ -118,12 +118,17 @@ class ToolCall(_Told):
         if cls is not ToolCall or not named or (result is not None and type(result) is not str):
             return cls(name, parsed, result=result, metadata=metadata or {})  # which says what is wrong
         # Filled while it is open, which is much faster. The parsed map is nobody else's and needs no copy.
-        call: Any = _OpenCall()
-        call.name, call.arguments, call.result, call._text = name, parsed, result, arguments
-        call.metadata = {} if metadata is None else metadata
-        call.__class__ = cls
-        told: ToolCall = call
-        return told
+        open_call: Any = _OpenCall()
+        open_call.name, open_call.arguments, open_call.result, open_call._text = (
+            name,
+            parsed,
+            result,
+            arguments,
+        )
+        open_call.metadata = {} if metadata is None else metadata
+        open_call.__class__ = cls
+        call: ToolCall = open_call
+        return call
 
     def has_same_arguments_text(self, other: ToolCall) -> bool:
         """Say whether the arguments of both were read from the same text; False says nothing."""
@@ -169,7 +174,7 @@ class ToolCall(_Told):
         return convert(self.arguments, target, what=f"arguments of tool {self.name!r}")
 
 
-class _OpenCall(_Told):
+class _OpenCall(_ArgumentsText):
     """A call that can still be written to."""
 
     __slots__ = ("arguments", "metadata", "name", "result")
@@ -304,7 +309,7 @@ class AgentTrace:
     def __post_init__(self) -> None:
         for name in ("tool_calls", "reasoning_steps", "errors"):
             if type(given := getattr(self, name)) is not tuple:
-                object.__setattr__(self, name, _listed(name, given))
+                object.__setattr__(self, name, _require_list(name, given))
         for call in self.tool_calls:
             if type(call) is not ToolCall:
                 object.__setattr__(self, "tool_calls", tuple(map(_as_tool_call, self.tool_calls)))
@@ -318,9 +323,9 @@ class AgentTrace:
         is the text of the last assistant message, if it comes after the last tool call. Raises `ValueError`,
         naming the message.
         """
-        from dokimos.messages.conversations import trace_of_messages
+        from dokimos.messages.conversations import parse_trace
 
-        return trace_of_messages(messages)
+        return parse_trace(messages)
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -396,7 +401,7 @@ def _check_name(what: str, name: Any) -> None:
         raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
 
 
-def _listed(name: str, given: Any) -> tuple[Any, ...]:
+def _require_list(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str):
         hint = f"; write AgentTrace(final_response={quote(given)})" if name == "tool_calls" else ""
         raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quote(given)}{hint}.")

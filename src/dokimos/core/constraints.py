@@ -128,29 +128,29 @@ _SENTENCES: Final = {
 }
 
 
-class _Known(dict[str, Any]):
+class _FaultContext(dict[str, Any]):
     def __missing__(self, key: str) -> str:
         return f"its {key.replace('_', ' ')}"
 
 
-def requirement(fault: Mapping[str, Any], bounds: Bounds | None = None) -> str:
+def describe_requirement(fault: Mapping[str, Any], bounds: Bounds | None = None) -> str:
     """Return what a value has to be: `must be 0 to 1`, `must be a whole number`.
 
     Args:
         fault: The kind of fault and its context, as pydantic tells them: `type`, `ctx`, `msg`.
         bounds: All limits of a number, where they are known; else the one that it oversteps is told.
     """
-    kind, context = str(fault["type"]), _Known(fault.get("ctx") or {})
+    kind, context = str(fault["type"]), _FaultContext(fault.get("ctx") or {})
     if kind in _BOUND_OF:
         bound = _BOUND_OF[kind]
-        return f"must be {range_in_words(bounds or {bound: context[bound]})}"
+        return f"must be {describe_range(bounds or {bound: context[bound]})}"
     if kind in ("value_error", "assertion_error"):
         return str(context["error"]) or "is not as it has to be"
     sentence = _SENTENCES.get(kind)
     return str(fault["msg"]) if sentence is None else sentence.format_map(context)
 
 
-def range_in_words(bounds: Bounds) -> str:
+def describe_range(bounds: Bounds) -> str:
     """Return limits of a number in words: `0 to 1`, `more than 0`, `at least 1`."""
     low = _limit(bounds, "ge", "at least ") or _limit(bounds, "gt", "more than ")
     high = _limit(bounds, "le", "at most ") or _limit(bounds, "lt", "less than ")
@@ -165,7 +165,7 @@ def _limit(bounds: Bounds, name: str, words: str) -> str:
     return f"{words}{bounds[name]:g}" if name in bounds else ""
 
 
-def bounds_in(annotation: Any, fault: Mapping[str, Any]) -> Bounds | None:
+def collect_bounds(annotation: Any, fault: Mapping[str, Any]) -> Bounds | None:
     """Return all limits that stand beside the one a number oversteps, somewhere in the type of a field."""
     bound = _BOUND_OF.get(str(fault["type"]))
     if bound is None:

@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     id: str | None = None
 
 
-class Found(NamedTuple):
+class ContextsEntry(NamedTuple):
     """A value that may hold contexts, and where it is."""
 
     place: str
@@ -63,7 +63,7 @@ def find_contexts(
     names: Sequence[str] = OF_ANSWERS,
     *,
     texts: bool = True,
-) -> Found | None:
+) -> ContextsEntry | None:
     """Return where the contexts of a case are, None where it has none.
 
     What the application gave comes before the metadata (columns of the data set) and the inputs; within each,
@@ -80,11 +80,11 @@ def find_contexts(
         for name in names:
             value = held.get(name)
             if value is not None and not (texts and name == RETRIEVED and are_ids(value)):
-                return Found(place, name, value)
+                return ContextsEntry(place, name, value)
     return None
 
 
-def chunks_of(found: Found) -> tuple[Chunk, ...]:
+def chunks_of(found: ContextsEntry) -> tuple[Chunk, ...]:
     """Return the chunks of contexts: a text, a document, or a list of such.
 
     Documents are maps with `text`, `content` or `page_content`, and objects of frameworks with such an
@@ -96,16 +96,16 @@ def chunks_of(found: Found) -> tuple[Chunk, ...]:
     return tuple(_chunk(item, found) for item in items_of(found))
 
 
-def items_of(found: Found) -> list[Any]:
+def items_of(found: ContextsEntry) -> list[Any]:
     """Return the items of contexts as they are, lists in lists as one list.
 
     Raises:
         EvaluationError: where they are neither text, nor a document, nor a list.
     """
-    value = as_list(found.value)
+    value = parse_list(found.value)
     if isinstance(value, list | tuple | set | frozenset) or _is_sequence(value):
-        return [*_flattened(value)]
-    if isinstance(value, str) or _has_text(unscored(value)) or _is_only_about(value):
+        return [*_flatten(value)]
+    if isinstance(value, str) or _has_text(strip_score(value)) or _is_only_about(value):
         return [value]
     raise EvaluationError(
         f"{found.path!r} must be a text, a document or a list of these, not {type(value).__name__}: "
@@ -119,7 +119,7 @@ def are_ids(value: Any) -> bool:
     return bool(items) and all(_is_id(item) for item in items)
 
 
-def as_list(value: Any) -> Any:
+def parse_list(value: Any) -> Any:
     """Return the list that a text holds as JSON, as in the cell of a table; any other value as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
@@ -150,7 +150,7 @@ def document_id(document: Any) -> str | None:
     return str(named) if isinstance(named, str | int) else None
 
 
-def unscored(document: Any) -> Any:
+def strip_score(document: Any) -> Any:
     """Return the document inside a pair of document and score, or inside a node that has a score."""
     if isinstance(document, tuple | list) and len(document) == 2 and _is_score(document[1]):
         document = document[0]
@@ -158,8 +158,8 @@ def unscored(document: Any) -> Any:
     return document if inner is None or not _has_text(inner) else inner
 
 
-def _chunk(item: Any, found: Found) -> Chunk:
-    document = unscored(item)
+def _chunk(item: Any, found: ContextsEntry) -> Chunk:
+    document = strip_score(item)
     text, named = document_text(document), document_id(document)
     if text is None and named is not None and _is_only_about(document):
         raise EvaluationError(
@@ -169,9 +169,9 @@ def _chunk(item: Any, found: Found) -> Chunk:
     return Chunk(text if text is not None else text_form(document) or "", named)
 
 
-def _flattened(values: Any) -> Iterator[Any]:
+def _flatten(values: Any) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, list | tuple) and unscored(value) is value:
+        if isinstance(value, list | tuple) and strip_score(value) is value:
             yield from value
         else:
             yield value

@@ -139,9 +139,9 @@ class ConversationTrajectory:
         answer, by id, or without an id to the only open call of the turn that they can belong to. A message
         that only calls tools becomes one with the assistant's next. Raises `ValueError`, naming the message.
         """
-        from dokimos.messages.conversations import conversation_of_messages
+        from dokimos.messages.conversations import parse_conversation
 
-        return cls(conversation_of_messages(messages), scenario, metadata=metadata)
+        return cls(parse_conversation(messages), scenario, metadata=metadata)
 
     def with_message(self, message: Message) -> ConversationTrajectory:
         """Return the conversation with one more message."""
@@ -229,9 +229,9 @@ class ConversationTrajectory:
         result, which is empty where it is not known. "anthropic", "gemini" and "bedrock" take system messages
         elsewhere: see `system_prompt`. Raises `ValueError` for another form.
         """
-        from dokimos.messages.formats import messages_in
+        from dokimos.messages.formats import format_messages
 
-        return messages_in(form, self.messages)
+        return format_messages(form, self.messages)
 
     @property
     def error(self) -> str | None:
@@ -283,7 +283,7 @@ class ConversationTrajectory:
         return tuple(message for message in self.messages if message.role is role)
 
 
-def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
+def parse_trajectory(value: Any, *, key: str) -> ConversationTrajectory:
     """Read a conversation: as it is, as its JSON form, or as a list of messages.
 
     Raises:
@@ -293,7 +293,7 @@ def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
         return value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = {"messages": value}
-    if not _is_told(value):
+    if not _looks_like_conversation(value):
         raise EvaluationError(
             f"{key!r} must be a conversation, its JSON form or a list of messages, not {quote(value)}."
         )
@@ -304,7 +304,7 @@ def trajectory_from(value: Any, *, key: str) -> ConversationTrajectory:
     return replace(read, metadata=value.get("metadata") or {})
 
 
-def _is_told(value: Any) -> TypeGuard[Mapping[str, Any]]:
+def _looks_like_conversation(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Say whether a value looks like the JSON form of a conversation, which leaves out what is empty."""
     if not isinstance(value, Mapping) or not isinstance(value.get("messages", []), Sequence):
         return False

@@ -19,7 +19,7 @@ from typing import (
     is_typeddict,
 )
 
-from dokimos.core.constraints import requirement
+from dokimos.core.constraints import describe_requirement
 from dokimos.core.jsonable import jsonable
 from dokimos.errors import TypeConversionError
 
@@ -43,7 +43,7 @@ def convert(value: Any, target: type[T], *, what: str, key: str | None = None) -
     if _is_instance(value, target):
         return cast("T", value)
     try:
-        return cast("T", _validated(value, target))
+        return cast("T", _validate(value, target))
     except Exception as cause:
         place = what if key is None else f"{what} {key!r}"
         raise TypeConversionError(
@@ -84,7 +84,7 @@ def _is_instance(value: Any, target: Any) -> bool:
         return False
 
 
-def _validated(value: Any, target: Any) -> Any:
+def _validate(value: Any, target: Any) -> Any:
     if isinstance(value, bool) and target in (int, float):
         raise ValueError(f"a bool is not a number (got {value})")
     if target is str and isinstance(value, int | float) and not isinstance(value, bool):
@@ -113,7 +113,7 @@ def _original_if_same(value: Any, converted: Any) -> Any:
 def adapter(target: Any) -> TypeAdapter[Any]:
     """Return what reads values as a `target`; the same one each time."""
     try:
-        return _cached_adapter(target)
+        return _build_adapter(target)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
@@ -123,24 +123,24 @@ def adapter(target: Any) -> TypeAdapter[Any]:
 def _new_adapter(target: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(_with_readable_typed_dicts(target))
+    return TypeAdapter(_replace_typed_dicts(target))
 
 
 @lru_cache(maxsize=256)
-def _cached_adapter(target: Any) -> TypeAdapter[Any]:
+def _build_adapter(target: Any) -> TypeAdapter[Any]:
     return _new_adapter(target)
 
 
-def _with_readable_typed_dicts(target: Any) -> Any:
+def _replace_typed_dicts(target: Any) -> Any:
     """Rebuild `typing.TypedDict`s, which pydantic reads only from Python 3.12 on, as typing_extensions'."""
     if sys.version_info >= (3, 12):
         return target
     if is_typeddict(target):
-        return _rebuilt_typed_dict(target)
+        return _rebuild_typed_dict(target)
     origin, arguments = get_origin(target), get_args(target)
     if origin is None or not any(map(_mentions_typed_dict, arguments)):
         return target
-    rebuilt = tuple(_with_readable_typed_dicts(argument) for argument in arguments)
+    rebuilt = tuple(_replace_typed_dicts(argument) for argument in arguments)
     if origin is types.UnionType:
         from typing import Union
 
@@ -152,13 +152,11 @@ def _mentions_typed_dict(target: Any) -> bool:
     return is_typeddict(target) or any(map(_mentions_typed_dict, get_args(target)))
 
 
-def _rebuilt_typed_dict(target: Any) -> Any:
+def _rebuild_typed_dict(target: Any) -> Any:
     from typing_extensions import TypedDict
 
     fields = {
-        name: (Required if name in target.__required_keys__ else NotRequired)[
-            _with_readable_typed_dicts(hint)
-        ]
+        name: (Required if name in target.__required_keys__ else NotRequired)[_replace_typed_dicts(hint)]
         for name, hint in get_type_hints(target).items()
     }
     return TypedDict(target.__name__, fields)  # type: ignore[operator] # known only when it runs
@@ -177,7 +175,7 @@ def _explain_one(error: dict[str, Any]) -> str:
     found = repr(error.get("input"))
     if len(found) > 80:
         found = f"{found[:77]}..."
-    return f"{path + ': ' if path else ''}{requirement(error)} (got {found})"
+    return f"{path + ': ' if path else ''}{describe_requirement(error)} (got {found})"
 
 
 def _first(items: Iterable[Any], count: int) -> Iterable[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import percent
+from dokimos.core.number_format import percent
 from dokimos.core.text import pluralize
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class ErrorDetail:
         return str((files or self.frames)[-1])
 
 
-def with_place(text: str, detail: ErrorDetail | None) -> str:
+def append_place(text: str, detail: ErrorDetail | None) -> str:
     """Return a text about an error, with the place in brackets where it is known."""
     place = "" if detail is None else detail.place
     return f"{text} ({place})" if place else text

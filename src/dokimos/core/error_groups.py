@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.item_result import ItemResult
 
 TASK = "task"
@@ -25,10 +25,10 @@ class ErrorGroup:
 
     @property
     def located_text(self) -> str:
-        return with_place(self.text, self.detail)
+        return append_place(self.text, self.detail)
 
 
-def key_of_error(text: str, detail: ErrorDetail | None) -> Hashable:
+def error_key(text: str, detail: ErrorDetail | None) -> Hashable:
     """Return what errors of one kind have in common: type and place, else the text."""
     place = "" if detail is None else detail.place
     return text if detail is None or not place else (detail.type, place)
@@ -39,7 +39,7 @@ def group_errors(items: Iterable[ItemResult]) -> tuple[ErrorGroup, ...]:
     found: dict[Hashable, tuple[str, str, ErrorDetail | None, list[str]]] = {}
     for item in items:
         for source, text, detail in _errors_of(item):
-            group = found.setdefault((source, key_of_error(text, detail)), (source, text, detail, []))
+            group = found.setdefault((source, error_key(text, detail)), (source, text, detail, []))
             group[3].append(item.key)
     groups = [ErrorGroup(source, text, detail, tuple(keys)) for source, text, detail, keys in found.values()]
     return tuple(sorted(groups, key=lambda group: -len(group.keys)))

@@ -7,11 +7,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.error_detail import ErrorDetail
+from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_init
+from dokimos.core.printable import Printable
 from dokimos.core.score_range import ScoreRange, describe_range, is_score_range, share_of
-from dokimos.core.views import Printable
 
 ErrorKind: TypeAlias = Literal["contested", "unreadable", "unavailable"]
 DEFAULT_THRESHOLD = 0.5
@@ -23,7 +23,7 @@ HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
 """Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Score:
     """What the author of an evaluator returns: a value and a sentence that explains it.
@@ -45,7 +45,7 @@ class Score:
     __pydantic_config__ = WIRE_CONFIG
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class EvalResult(Printable):
     """What one evaluator said about one case: a score, an error or the reason for not scoring it.
@@ -200,7 +200,7 @@ def flatten(results: Iterable[EvalResult]) -> tuple[EvalResult, ...]:
     return tuple([part for result in results for part in result.parts or (result,)])
 
 
-def by_evaluator(results: Iterable[EvalResult]) -> dict[str, tuple[EvalResult, ...]]:
+def group_by_evaluator(results: Iterable[EvalResult]) -> dict[str, tuple[EvalResult, ...]]:
     """Return results by the evaluator that gave them: one, or one for each of its scores."""
     found: dict[str, tuple[EvalResult, ...]] = {}
     for result in results:

@@ -10,9 +10,9 @@ from dokimos.core.convert import convert_entry
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import INPUT, OUTPUT, input_of, value_of
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.printable import Printable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.type_parameters import DefaultsToAny, In, In_co, Out, Out_co
-from dokimos.core.views import Printable
 from dokimos.errors import TypeConversionError
 
 T = TypeVar("T")
@@ -61,9 +61,9 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
 
     def __post_init__(self) -> None:
         for name in ("inputs", "expected_outputs", "metadata"):
-            object.__setattr__(self, name, _copied(name, getattr(self, name)))
+            object.__setattr__(self, name, _copy_content(name, getattr(self, name)))
         if self.actual_outputs is not None:
-            object.__setattr__(self, "actual_outputs", _copied("actual_outputs", self.actual_outputs))
+            object.__setattr__(self, "actual_outputs", _copy_content("actual_outputs", self.actual_outputs))
         if self.id is not None and not isinstance(self.id, str):
             raise TypeError(f"The id of an Example must be text, not {self.id!r:.80}.")
 
@@ -136,7 +136,7 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
         )
 
 
-def with_types(example: Example, input: type[Any], output: type[Any] | None) -> Example[Any, Any]:
+def convert_types(example: Example, input: type[Any], output: type[Any] | None) -> Example[Any, Any]:
     """Return an example with its input, and its expected output, converted to types.
 
     Raises:
@@ -155,7 +155,7 @@ def with_types(example: Example, input: type[Any], output: type[Any] | None) -> 
     return replace(example, inputs={INPUT: found}, expected_outputs=expected_outputs)
 
 
-def _copied(name: str, content: Any) -> dict[str, Any]:
+def _copy_content(name: str, content: Any) -> dict[str, Any]:
     try:
         return dict(content)
     except (TypeError, ValueError):

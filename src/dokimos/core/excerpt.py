@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-from dokimos.runtime.secrets import secret_redactor
+from dokimos.runtime.redaction import secret_redactor
 from dokimos.runtime.terminal_text import escape_control_characters
 
 _ROOM: Final = 72
@@ -21,7 +21,7 @@ _SECRET: Final = re.compile(
 """A key or password and what is said of it; a variable may be shown."""
 
 
-def excerpt(text: str, line: int, column: int) -> str:
+def format_excerpt(text: str, line: int, column: int) -> str:
     """Return a line of a text and a caret below a column of it; nothing where there is no such line.
 
     Keys and passwords in it are not shown, nor is anything that would act on a terminal.
@@ -37,14 +37,14 @@ def excerpt(text: str, line: int, column: int) -> str:
     whole = lines[line - 1].rstrip("\r")
     if not whole.strip():
         return ""
-    shown, start = _window(_masked(whole), column - 1)
+    shown, start = _window(_mask_secrets(whole), column - 1)
     gutter = f"{line:>6} | "
     before = escape_control_characters(shown[: max(column - 1 - start, 0)])
     caret = " " * (len(gutter) - 2) + "| " + " " * sum(map(_width, before)) + "^"
     return f"{gutter}{escape_control_characters(shown)}\n{caret}"
 
 
-def with_excerpt(message: str, text: str, at: int, line: int) -> str:
+def append_excerpt(message: str, text: str, at: int, line: int) -> str:
     """Return a message with the line of a position in a text, or in the piece of one that is in memory.
 
     Args:
@@ -56,11 +56,11 @@ def with_excerpt(message: str, text: str, at: int, line: int) -> str:
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     whole = text[start:] if end < 0 else text[start:end]
-    shown = excerpt("\n" * (line - 1) + whole, line, at - start + 1)
+    shown = format_excerpt("\n" * (line - 1) + whole, line, at - start + 1)
     return f"{message}\n{shown}" if shown else message
 
 
-def _masked(line: str) -> str:
+def _mask_secrets(line: str) -> str:
     """Return a line with as many stars as its secrets are long, so that columns stay where they are."""
     hidden = _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), line.replace("\t", " "))
     return hidden if secret_redactor()(hidden) == hidden else "*" * len(hidden)

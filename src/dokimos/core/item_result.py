@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
+from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.outcome import SUCCESS, Outcome, decide_outcome, find_culprits
-from dokimos.core.quick_init import quick_init
+from dokimos.core.outcome import SUCCESS, Outcome, derive_outcome, find_culprits
+from dokimos.core.printable import Printable
 from dokimos.core.summary import RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.views import Printable
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemResult(Printable):
     """What one run found for one example.
@@ -57,7 +57,7 @@ class ItemResult(Printable):
 
     @property
     def outcome(self) -> Outcome:
-        return decide_outcome(self.error, self.eval_results)
+        return derive_outcome(self.error, self.eval_results)
 
     @property
     def success(self) -> bool | None:
@@ -83,9 +83,9 @@ class ItemResult(Printable):
     @property
     def located_errors(self) -> tuple[str, ...]:
         """Why the item is errored, each error with its place in the user's code where that is known."""
-        task = () if self.error is None else (with_place(self.error, self.error_detail),)
+        task = () if self.error is None else (append_place(self.error, self.error_detail),)
         failed = (result for result in self.culprits if result.error is not None)
-        return task + tuple(with_place(result.error_text, result.error_detail) for result in failed)
+        return task + tuple(append_place(result.error_text, result.error_detail) for result in failed)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -12,30 +12,30 @@ _parser: Callable[[str], Any] | None = None
 def parse_object(text: str) -> dict[str, Any] | None:
     """Return the object that a JSON text holds, {} for blank text, None for anything else."""
     try:
-        value = (_parser or _loaded_parser())(text)
+        value = (_parser or _load_parser())(text)
     except (ValueError, TypeError):
-        value = _parsed_slowly(text)
+        value = _parse_with_stdlib(text)
     return value if type(value) is dict else None
 
 
-def structured(value: Any) -> Any:
+def parse_if_container(value: Any) -> Any:
     """Return JSON text of a map or a list as what it holds, and anything else as it is."""
     if type(value) is not str or value.lstrip()[:1] not in ("{", "["):
         return value
-    return unquoted(value)
+    return parse_if_json(value)
 
 
-def unquoted(value: Any) -> Any:
+def parse_if_json(value: Any) -> Any:
     """Return JSON text of any kind as what it holds: a map, a list, a text in quotes, a number."""
     if type(value) is not str:
         return value
     try:
-        return (_parser or _loaded_parser())(value)
+        return (_parser or _load_parser())(value)
     except (ValueError, TypeError) as error:
-        return _with_half_pairs(value, value) if _has_half_pairs(error) else value
+        return _parse_surrogates(value, value) if _has_half_pairs(error) else value
 
 
-def _loaded_parser() -> Callable[[str], Any]:
+def _load_parser() -> Callable[[str], Any]:
     """Load the parser that pydantic brings, which is three times as fast as the standard library's."""
     global _parser
     from pydantic_core import from_json
@@ -49,12 +49,12 @@ def _has_half_pairs(error: Exception) -> bool:
     return isinstance(error, TypeError) or "hex escape" in str(error)
 
 
-def _parsed_slowly(text: str) -> Any:
+def _parse_with_stdlib(text: str) -> Any:
     """Read what the fast parser refuses; None where it is no JSON."""
-    return _with_half_pairs(text, None) if text.strip() else {}
+    return _parse_surrogates(text, None) if text.strip() else {}
 
 
-def _with_half_pairs(text: str, otherwise: Any) -> Any:
+def _parse_surrogates(text: str, otherwise: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

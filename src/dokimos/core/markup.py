@@ -99,12 +99,12 @@ def join(*content: Content) -> Html:
     return Html("".join(map(_markup_of, content)))
 
 
-def foreign(text: str) -> Html:
+def isolate_text(text: str) -> Html:
     """Return a text that is not ours: kept from turning round what stands beside it."""
     return Html(f"<bdi>{_UNSAFE_ISOLATED.sub(_escape, text)}</bdi>")
 
 
-def preformatted(text: Content, **attributes: Attribute) -> Html:
+def render_preformatted(text: Content, **attributes: Attribute) -> Html:
     """Return a foreign text with its line breaks; its style isolates its direction."""
     content = Html(_UNSAFE_ISOLATED.sub(_escape, text)) if isinstance(text, str) else text
     # A parser drops the first line break in it.

@@ -107,7 +107,7 @@ def complement(share: float) -> float:
     return (UNIT - units_of(share)) / UNIT
 
 
-def place_between(zero: float, one: float, number: float) -> float:
+def relative_position(zero: float, one: float, number: float) -> float:
     """Return how far a number between two others is on the way: 0 at `zero`, 1 at `one`."""
     start = units_of(zero)
     return abs(units_of(number) - start) / abs(units_of(one) - start)

@@ -27,7 +27,7 @@ SUCCESS: Final = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.ERRORED: 
 """The verdict on an item; None for outcomes that are not listed."""
 
 
-def decide_outcome(error: str | None, results: Sequence[EvalResult]) -> Outcome:
+def derive_outcome(error: str | None, results: Sequence[EvalResult]) -> Outcome:
     """Return what became of an item, given its task's error and what its evaluators found.
 
     One verdict is enough for an item to be judged: an error beside it is a warning, unless the result says
@@ -66,7 +66,7 @@ def _weigh(result: EvalResult) -> int:
 def find_culprits(error: str | None, results: Sequence[EvalResult]) -> tuple[EvalResult, ...]:
     """Return the results that keep an item from passing: verdicts against it, and errors that count."""
     culprits = tuple(result for result in results if result.fails_item)
-    if culprits or decide_outcome(error, results) is not Outcome.ERRORED:
+    if culprits or derive_outcome(error, results) is not Outcome.ERRORED:
         return culprits
     erring = tuple(result for result in results if result.error is not None)
     return tuple(result for result in erring if result.is_verdict_meant) or erring

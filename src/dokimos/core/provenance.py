@@ -52,7 +52,7 @@ class EvaluatorInfo:
         )
 
 
-def with_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[EvaluatorInfo, ...]:
+def expand_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[EvaluatorInfo, ...]:
     """Describe each of several scores in the place of the evaluator that gave them.
 
     Args:
@@ -69,11 +69,11 @@ def with_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[
     for info in known.values():
         if info.name not in keys or info.name in names:
             found.append(info)
-        found += map(info.part, _in_declared_order(keys.get(info.name, ()), info))
+        found += map(info.part, _sort_by_declaration(keys.get(info.name, ()), info))
     return tuple(found)
 
 
-def _in_declared_order(keys: Collection[str], info: EvaluatorInfo) -> list[str]:
+def _sort_by_declaration(keys: Collection[str], info: EvaluatorInfo) -> list[str]:
     declared = [key for key in info.thresholds or () if key in keys]
     return list(dict.fromkeys([*declared, *keys]))
 

@@ -64,24 +64,24 @@ def _outcomes(items: Iterable[ItemResult], evaluator: str | None) -> list[list[b
     """Return for each item whether its attempts passed."""
     by_index: dict[int, list[bool]] = {}
     for item in items:
-        passed = _passed(item, evaluator)
+        passed = _has_passed(item, evaluator)
         if passed is not None:
             by_index.setdefault(item.index, []).append(passed)
     return list(by_index.values())
 
 
-def _passed(item: ItemResult, evaluator: str | None) -> bool | None:
+def _has_passed(item: ItemResult, evaluator: str | None) -> bool | None:
     if evaluator is None:
         return item.success
     if item.error is not None:
         return False
     result = item.result(evaluator)
     if result is None:
-        return False if _errored_as_a_whole(item, evaluator.rpartition(".")[0]) else None
+        return False if _has_errored(item, evaluator.rpartition(".")[0]) else None
     return False if result.error is not None else result.success
 
 
-def _errored_as_a_whole(item: ItemResult, evaluator: str) -> bool:
+def _has_errored(item: ItemResult, evaluator: str) -> bool:
     """Say whether an evaluator of several scores gave none of them."""
     given = [result for result in item.eval_results if result.evaluator == evaluator]
     return bool(given) and all(result.error is not None for result in given)

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
+from dokimos.core.broken_metrics import describe_broken_metrics
 from dokimos.core.data_frames import frame_of
 from dokimos.core.endings import describe_failure
 from dokimos.core.eval_result import (
@@ -27,13 +28,12 @@ from dokimos.core.item_result import ItemResult, RunResult
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.means import UNIT, mean_of_ratios
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.provenance import EvaluatorInfo, Provenance, with_parts
+from dokimos.core.printable import Printable
+from dokimos.core.provenance import EvaluatorInfo, Provenance, expand_parts
 from dokimos.core.repeats import pass_at_k, pass_hat_k
 from dokimos.core.rows import rows_of
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange
 from dokimos.core.summary import EvaluatorSummary, RunSummary
-from dokimos.core.unjudged import describe_unjudged
-from dokimos.core.views import Printable
 from dokimos.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ExperimentResult(Printable):
         object.__setattr__(self, "status", RunStatus(self.status))
         names = dict.fromkeys(found.name for run in self.runs for found in run.summary.evaluators)
         if any("." in name for name in names):
-            object.__setattr__(self, "evaluators", with_parts(self.evaluators, names))
+            object.__setattr__(self, "evaluators", expand_parts(self.evaluators, names))
 
     def raise_for_status(self) -> None:
         """Raise unless the run came to its end and at least one item was not errored.
@@ -132,7 +132,7 @@ class ExperimentResult(Printable):
     @property
     def notices(self) -> tuple[str, ...]:
         """The warnings, and a sentence for each metric that errored too often or lacked data always."""
-        return (*self.warnings, *describe_unjudged(self))
+        return (*self.warnings, *describe_broken_metrics(self))
 
     @property
     def lower_is_better(self) -> frozenset[str]:

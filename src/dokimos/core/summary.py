@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import one_line, usd
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import UNIT, square_units_of, units_of
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.number_format import to_single_line, usd
 from dokimos.core.outcome import Outcome
 from dokimos.core.score_range import ScoreRange, share_of
 
@@ -152,7 +152,9 @@ MOST_LABELS: Final = 8
 
 def describe_labels(labels: Mapping[str, int], most: int = MOST_LABELS) -> str:
     """Write the counts of labels in one line: `answer 88, refusal 12 and 3 more labels`; "" without any."""
-    named = ", ".join(f"{one_line(label, 40)} {count:,}" for label, count in islice(labels.items(), most))
+    named = ", ".join(
+        f"{to_single_line(label, 40)} {count:,}" for label, count in islice(labels.items(), most)
+    )
     more = len(labels) - most
     return named + (f" and {more:,} more label{'' if more == 1 else 's'}" if more > 0 else "")
 

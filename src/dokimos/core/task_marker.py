@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Taken: TypeAlias = Literal["example", "input"]
+TaskArgument: TypeAlias = Literal["example", "input"]
 
 _ATTRIBUTE: Final = "__dokimos_takes__"
 
@@ -18,7 +18,7 @@ _ATTRIBUTE: Final = "__dokimos_takes__"
 class _Mark:
     """Compared by identity: `functools.wraps` copies it, and a copy says nothing of the wrapper."""
 
-    taken: Taken
+    taken: TaskArgument
 
 
 def takes_example(task: F) -> F:
@@ -63,7 +63,7 @@ def takes_input(task: F) -> F:
     return _mark(task, "input")
 
 
-def taken_by(task: Any) -> Taken | None:
+def find_mark(task: Any) -> TaskArgument | None:
     """Return what a task says that it takes, itself or as the function inside a partial; None for nothing."""
     while True:
         mark = getattr(task, _ATTRIBUTE, None)
@@ -77,7 +77,7 @@ def taken_by(task: Any) -> Taken | None:
         return mark.taken if isinstance(mark, _Mark) else None
 
 
-def _mark(task: F, taken: Taken) -> F:
+def _mark(task: F, taken: TaskArgument) -> F:
     if not callable(task):
         raise TypeError(f"takes_{taken}() marks a task, which is a callable, not {task!r:.80}.")
     try:

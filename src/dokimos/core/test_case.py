@@ -7,21 +7,21 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.contexts import OF_ANSWERS, Found, chunks_of, find_contexts
+from dokimos.core.contexts import OF_ANSWERS, ContextsEntry, chunks_of, find_contexts
 from dokimos.core.convert import convert_entry
+from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, input_of, outputs_of, value_of
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_init
+from dokimos.core.printable import Printable
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.core.type_parameters import DefaultsToAny, In, In_co, Out, Out_co
-from dokimos.core.views import Printable
 from dokimos.errors import MissingInputError
 
 T = TypeVar("T")
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     """One case to be scored.
@@ -142,7 +142,7 @@ class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
         found = self.find_contexts()
         return None if found is None else tuple(chunk.text for chunk in chunks_of(found))
 
-    def find_contexts(self, names: Sequence[str] = OF_ANSWERS, *, texts: bool = True) -> Found | None:
+    def find_contexts(self, names: Sequence[str] = OF_ANSWERS, *, texts: bool = True) -> ContextsEntry | None:
         """Return what was retrieved as it is, and where it is: under the first of the names that is there."""
         return find_contexts(self.actual_outputs, self.metadata, self.inputs, names, texts=texts)
 

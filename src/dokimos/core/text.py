@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dokimos.core.jsonable import jsonable
-from dokimos.runtime.secrets import Redactor, secret_redactor
+from dokimos.runtime.redaction import Redactor, secret_redactor
 
 LONGEST_ERROR = 2000
 _MOST_SEARCHED = 50 * LONGEST_ERROR
@@ -39,7 +39,7 @@ def quote(value: Any, limit: int = 80) -> str:
 
 def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
     """Return the first values, quoted and joined by commas, and how many more there are."""
-    shown = ", ".join(
+    text = ", ".join(
         [
             repr(value)
             if type(value) is str and len(value) <= _LONGEST_LISTED
@@ -47,7 +47,7 @@ def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
             for value in values[:limit]
         ]
     )
-    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+    return text if len(values) <= limit else f"{text} and {len(values) - limit} more"
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
@@ -70,12 +70,12 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def error_message(error: BaseException, clean: Redactor) -> str:
+def error_message(error: BaseException, redact: Redactor) -> str:
     """Return the text of an exception without the keys that are known, cut where it is very long."""
-    told = plain_message(error)
-    message = clean(told[:_MOST_SEARCHED])
+    text = plain_message(error)
+    message = redact(text[:_MOST_SEARCHED])
     if len(message) > LONGEST_ERROR:
-        message = f"{message[:LONGEST_ERROR]}… ({len(told)} characters)"
+        message = f"{message[:LONGEST_ERROR]}… ({len(text)} characters)"
     return message
 
 
@@ -88,5 +88,5 @@ def plain_message(error: BaseException) -> str:
 
 
 def _halves(text: str, limit: int) -> tuple[str, str]:
-    kept = max(limit - 1, 2)
-    return text[: (kept + 1) // 2], text[len(text) - kept // 2 :]
+    length = max(limit - 1, 2)
+    return text[: (length + 1) // 2], text[len(text) - length // 2 :]

@@ -6,12 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dokimos.core.error_detail import ErrorDetail, Frame, with_place
-from dokimos.core.figures import cut
-from dokimos.core.frames import Origin, Step, origin_of, short_path, source_line, steps_of, working_directory
+from dokimos.core.error_detail import ErrorDetail, Frame, append_place
+from dokimos.core.number_format import truncate_middle
 from dokimos.core.text import LONGEST_ERROR, error_message, error_text
+from dokimos.core.traceback_entries import (
+    CodeOrigin,
+    TracebackEntry,
+    clip_source_line,
+    find_code_origin,
+    read_traceback,
+    shorten_path,
+    working_directory,
+)
 from dokimos.errors import DokimosError
-from dokimos.runtime.secrets import secret_redactor
+from dokimos.runtime.redaction import secret_redactor
 
 MOST_FRAMES: Final = 20
 LONGEST_TRACEBACK: Final = 20_000
@@ -27,7 +35,7 @@ _CAUSE: Final = "\nThe above exception was the direct cause of the following exc
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _HEAD: Final = "Traceback (most recent call last):\n"
 
-_shared: Final[dict[Any, Any]] = {}
+_interned: Final[dict[Any, Any]] = {}
 """What several errors have in common: ten thousand items with one bug have one traceback in memory."""
 
 
@@ -45,7 +53,7 @@ def describe_exception(error: BaseException) -> ErrorDetail | None:
 
 def located_error_text(error: BaseException) -> str:
     """Return `Type: message (app.py:41 in answer)`, without the place where it is not known."""
-    return with_place(error_text(error), describe_exception(error))
+    return append_place(error_text(error), describe_exception(error))
 
 
 class _Description:
@@ -54,145 +62,147 @@ class _Description:
     def __init__(self, error: BaseException) -> None:
         self._error = error
         self._directory = working_directory()
-        self._clean = secret_redactor()
-        self._known: dict[int, list[Step]] = {}
+        self._redact = secret_redactor()
+        self._entries_by_id: dict[int, list[TracebackEntry]] = {}
 
     def detail(self) -> ErrorDetail | None:
-        steps = self._users_steps(self._error, set())
-        if not steps and isinstance(self._error, DokimosError):
+        entries = self._user_entries(self._error, set())
+        if not entries and isinstance(self._error, DokimosError):
             return None
-        steps = steps or _called_library(self._steps(self._error))
-        frames = [step.frame for step in steps] + self._uncompiled()
-        found = tuple(self._cleaned(frame) for frame in _without_repeats(frames)[-MOST_FRAMES:])
-        text = self._clean("".join(self._chain(self._error, set())))
+        entries = entries or _select_called_library(self._entries(self._error))
+        frames = [entry.frame for entry in entries] + self._find_syntax_error_frame()
+        found = tuple(self._redact_frame(frame) for frame in _drop_repeats(frames)[-MOST_FRAMES:])
+        text = self._redact("".join(self._format_chain(self._error, set())))
         return ErrorDetail(
             _type_name(self._error),
-            error_message(self._error, self._clean),
-            _share(found),
-            _share(cut(text.rstrip("\n"), LONGEST_TRACEBACK)),
+            error_message(self._error, self._redact),
+            _intern(found),
+            _intern(truncate_middle(text.rstrip("\n"), LONGEST_TRACEBACK)),
         )
 
-    def _steps(self, error: BaseException) -> list[Step]:
-        found = self._known.get(id(error))
+    def _entries(self, error: BaseException) -> list[TracebackEntry]:
+        found = self._entries_by_id.get(id(error))
         if found is None:
-            found = self._known[id(error)] = steps_of(error.__traceback__, self._directory)
+            found = self._entries_by_id[id(error)] = read_traceback(error.__traceback__, self._directory)
         return found
 
-    def _users_steps(self, error: BaseException, seen: set[int]) -> list[Step]:
+    def _user_entries(self, error: BaseException, seen: set[int]) -> list[TracebackEntry]:
         """Return the user's frames of an exception and of what its group holds, else of what is behind it."""
         if id(error) in seen or len(seen) >= MOST_EXCEPTIONS:
             return []
         seen.add(id(error))
-        steps = [step for step in self._steps(error) if step.origin is Origin.USERS]
+        entries = [entry for entry in self._entries(error) if entry.origin is CodeOrigin.USERS]
         if isinstance(error, BaseExceptionGroup):
-            members = (self._users_steps(member, seen) for member in error.exceptions)
-            return steps + next(filter(None, members), [])
-        behind = None if steps else _behind(error)
-        return steps if behind is None else self._users_steps(behind, seen)
+            members = (self._user_entries(member, seen) for member in error.exceptions)
+            return entries + next(filter(None, members), [])
+        previous = None if entries else _find_previous_error(error)
+        return entries if previous is None else self._user_entries(previous, seen)
 
-    def _uncompiled(self) -> list[Frame]:
+    def _find_syntax_error_frame(self) -> list[Frame]:
         """Return the place that a SyntaxError names: a file of the user's that could not be compiled."""
         error = self._error
         if not isinstance(error, SyntaxError) or not error.filename or error.filename.startswith("<"):
             return []
-        if origin_of(error.filename) is not Origin.USERS:
+        if find_code_origin(error.filename) is not CodeOrigin.USERS:
             return []
-        file = short_path(error.filename, self._directory)
-        return [Frame(file, error.lineno, "", source_line(error.text or ""))]
+        file = shorten_path(error.filename, self._directory)
+        return [Frame(file, error.lineno, "", clip_source_line(error.text or ""))]
 
-    def _cleaned(self, frame: Frame) -> Frame:
-        file, source = self._clean(frame.file), self._clean(frame.source)
+    def _redact_frame(self, frame: Frame) -> Frame:
+        file, source = self._redact(frame.file), self._redact(frame.source)
         same = file == frame.file and source == frame.source
         return frame if same else replace(frame, file=file, source=source)
 
-    def _chain(self, error: BaseException, seen: set[int]) -> Iterator[str]:
+    def _format_chain(self, error: BaseException, seen: set[int]) -> Iterator[str]:
         """Yield the pieces of a traceback as Python prints it: what is behind an exception comes first."""
         links: list[tuple[BaseException, str]] = []
         found: BaseException | None = error
-        joint = ""
+        separator = ""
         while found is not None and id(found) not in seen and len(seen) < MOST_EXCEPTIONS:
             seen.add(id(found))
-            links.append((found, joint))
-            joint = _CONTEXT if found.__cause__ is None else _CAUSE
-            found = _behind(found)
-        for link, joint in reversed(links):
-            yield from self._alone(link)
+            links.append((found, separator))
+            separator = _CONTEXT if found.__cause__ is None else _CAUSE
+            found = _find_previous_error(found)
+        for link, separator in reversed(links):
+            yield from self._format_error(link)
             if isinstance(link, BaseExceptionGroup):
-                yield from self._members(link, seen)
-            yield joint
+                yield from self._format_group(link, seen)
+            yield separator
 
-    def _alone(self, error: BaseException) -> Iterator[str]:
-        steps = _from_outside(self._steps(error))
-        if steps:
+    def _format_error(self, error: BaseException) -> Iterator[str]:
+        entries = _skip_own_entries(self._entries(error))
+        if entries:
             yield _HEAD
-            yield from _stack(steps)
+            yield from _format_stack(entries)
         if isinstance(error, SyntaxError):
-            yield from self._syntax(error)
+            yield from self._format_syntax_error(error)
         else:
-            message = error_message(error, self._clean)
+            message = error_message(error, self._redact)
             yield f"{_type_name(error)}: {message}\n" if message else f"{_type_name(error)}\n"
         notes = getattr(error, "__notes__", None)
         if isinstance(notes, Sequence):
             texts = (note for note in notes if isinstance(note, str))
-            yield from (f"{self._clean(note[:LONGEST_TRACEBACK])[:LONGEST_ERROR]}\n" for note in texts)
+            yield from (f"{self._redact(note[:LONGEST_TRACEBACK])[:LONGEST_ERROR]}\n" for note in texts)
 
-    def _syntax(self, error: SyntaxError) -> Iterator[str]:
+    def _format_syntax_error(self, error: SyntaxError) -> Iterator[str]:
         from traceback import format_exception_only
 
         file = error.filename or "<string>"
         for line in format_exception_only(error):
-            yield line.replace(f'"{file}"', f'"{short_path(file, self._directory)}"')
+            yield line.replace(f'"{file}"', f'"{shorten_path(file, self._directory)}"')
 
-    def _members(self, group: BaseExceptionGroup[BaseException], seen: set[int]) -> Iterator[str]:
+    def _format_group(self, group: BaseExceptionGroup[BaseException], seen: set[int]) -> Iterator[str]:
         for number, member in enumerate(group.exceptions, 1):
             if len(seen) >= MOST_EXCEPTIONS:
                 yield f"  | ... and {len(group.exceptions) - number + 1} more\n"
                 return
             yield f"  +---------------- {number} ----------------\n"
-            for line in "".join(self._chain(member, seen)).splitlines():
+            for line in "".join(self._format_chain(member, seen)).splitlines():
                 yield f"  | {line}\n"
 
 
-def _behind(error: BaseException) -> BaseException | None:
+def _find_previous_error(error: BaseException) -> BaseException | None:
     """Return what a traceback shows above an exception."""
     if error.__cause__ is not None:  # not by its truth: an exception may have a length
         return error.__cause__
     return None if error.__suppress_context__ else error.__context__
 
 
-def _called_library(steps: list[Step]) -> list[Step]:
+def _select_called_library(entries: list[TracebackEntry]) -> list[TracebackEntry]:
     """Return the innermost frame of the package that was called, rather than of what that called in turn."""
-    foreign = [step for step in steps if step.origin is not Origin.OURS and step.package != "importlib"]
-    called = [step for step in foreign if step.origin is Origin.LIBRARY] or foreign
-    return [step for step in called if step.package == called[0].package][-1:]
+    foreign = [
+        entry for entry in entries if entry.origin is not CodeOrigin.OURS and entry.package != "importlib"
+    ]
+    called = [entry for entry in foreign if entry.origin is CodeOrigin.LIBRARY] or foreign
+    return [entry for entry in called if entry.package == called[0].package][-1:]
 
 
-def _without_repeats(frames: list[Frame]) -> list[Frame]:
-    return [frame for place, frame in enumerate(frames) if place == 0 or frame is not frames[place - 1]]
+def _drop_repeats(frames: list[Frame]) -> list[Frame]:
+    return [frame for index, frame in enumerate(frames) if index == 0 or frame is not frames[index - 1]]
 
 
-def _from_outside(steps: list[Step]) -> list[Step]:
+def _skip_own_entries(entries: list[TracebackEntry]) -> list[TracebackEntry]:
     """Leave out how dokimos came to call what failed."""
-    for wanted in ((Origin.USERS, Origin.LIBRARY), (Origin.STANDARD,)):
-        for place, step in enumerate(steps):
-            if step.origin in wanted:
-                return steps[place:]
-    return steps
+    for origins in ((CodeOrigin.USERS, CodeOrigin.LIBRARY), (CodeOrigin.STANDARD,)):
+        for index, entry in enumerate(entries):
+            if entry.origin in origins:
+                return entries[index:]
+    return entries
 
 
-def _stack(steps: list[Step]) -> Iterator[str]:
-    runs: list[list[Step]] = []
-    for step in steps:
-        if runs and runs[-1][0] is step:
-            runs[-1].append(step)
+def _format_stack(entries: list[TracebackEntry]) -> Iterator[str]:
+    runs: list[list[TracebackEntry]] = []
+    for entry in entries:
+        if runs and runs[-1][0] is entry:
+            runs[-1].append(entry)
         else:
-            runs.append([step])
-    for place, run in enumerate(runs):
-        if _EDGE <= place < len(runs) - _EDGE:
-            if place == _EDGE:
+            runs.append([entry])
+    for index, run in enumerate(runs):
+        if _EDGE <= index < len(runs) - _EDGE:
+            if index == _EDGE:
                 yield f"  [{sum(map(len, runs[_EDGE:-_EDGE]))} frames are not shown]\n"
             continue
-        yield from (step.text for step in run[:_REPEATS])
+        yield from (entry.text for entry in run[:_REPEATS])
         if len(run) > _REPEATS:
             yield f"  [Previous line repeated {len(run) - _REPEATS} more times]\n"
 
@@ -203,8 +213,8 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
-def _share(value: Any) -> Any:
+def _intern(value: Any) -> Any:
     """Return an equal value that an earlier error has, if there is one."""
-    if len(_shared) >= _MOST_SHARED:
-        _shared.clear()
-    return _shared.setdefault(value, value)
+    if len(_interned) >= _MOST_SHARED:
+        _interned.clear()
+    return _interned.setdefault(value, value)

@@ -193,12 +193,12 @@ def _loader_class() -> Any:
             return _TAG + ("seq" if kind is yaml.SequenceNode else "map")
 
     for tag in _TYPES:
-        Loader.add_constructor(tag, lambda loader, node: _constructed(node))
+        Loader.add_constructor(tag, lambda loader, node: _construct(node))
     Loader.add_constructor(MERGE, lambda loader, node: node.value)
     return Loader
 
 
-def _constructed(node: Any) -> Any:
+def _construct(node: Any) -> Any:
     from yaml.constructor import ConstructorError
 
     try:

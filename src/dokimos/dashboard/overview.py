@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.core.jsonable import JsonValue, jsonable
+from dokimos.core.number_format import round_half_up, round_half_up_or_none
 from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult
@@ -51,13 +51,13 @@ def build_overview(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> dic
         "model": str(result.metadata.get("model") or summary.metrics.model or ""),
         "commit": (source.git_commit or "")[:10],
         "evaluators": _evaluators(result),
-        "cost": half_up_or_none(summary.metrics.cost_usd),
+        "cost": round_half_up_or_none(summary.metrics.cost_usd),
         "priced": summary.priced,
         "tokenized": summary.tokenized,
         "tokens": summary.metrics.tokens,
         "judging": judge_cost(summary),
-        "latency": half_up_or_none(summary.metrics.latency_ms),
-        "p95": half_up_or_none(summary.latency_p95_ms),
+        "latency": round_half_up_or_none(summary.metrics.latency_ms),
+        "p95": round_half_up_or_none(summary.latency_p95_ms),
         "tags": _tag_rates(items),
         "warnings": result.notices,
         "skipped": result.metadata.get("skipped") or {},
@@ -83,7 +83,12 @@ def drop_since(before: Verdicts, now: Verdicts) -> dict[str, JsonValue] | None:
     if not judged or worse - better <= NOTABLE_DROP * len(judged):
         return None
     drop = (worse - better) / len(judged)
-    return {"drop": half_up(drop), "worse": worse, "better": better, "p": half_up(mcnemar_p(worse, better))}
+    return {
+        "drop": round_half_up(drop),
+        "worse": worse,
+        "better": better,
+        "p": round_half_up(mcnemar_p(worse, better)),
+    }
 
 
 def kind_of(name: str, info: EvaluatorInfo | None) -> str:
@@ -103,7 +108,7 @@ def kind_of(name: str, info: EvaluatorInfo | None) -> str:
 
 def _counts(result: ExperimentResult) -> dict[str, Any]:
     interval = pass_interval(result)
-    span = None if interval is None else [half_up(interval.low), half_up(interval.high)]
+    span = None if interval is None else [round_half_up(interval.low), round_half_up(interval.high)]
     return {
         "total": result.total_count,
         "passed": result.pass_count,
@@ -112,7 +117,7 @@ def _counts(result: ExperimentResult) -> dict[str, Any]:
         "informational": result.informational_count,
         "unjudged": result.not_judged_count,
         "warned": result.summary.warned,
-        "rate": half_up_or_none(result.pass_rate),
+        "rate": round_half_up_or_none(result.pass_rate),
         "interval": span,
     }
 
@@ -136,7 +141,7 @@ def _evaluator(
         "kind": kind_of(found.name, info),
         "lower": info is not None and info.lower_is_better,
         "threshold": None if info is None else info.threshold,
-        "mean": half_up_or_none(result.average_score(found.name)),
+        "mean": round_half_up_or_none(result.average_score(found.name)),
         "passed": found.passed,
         "judged": found.judged,
         "decides": found.decides,
@@ -171,4 +176,4 @@ def _seconds(started: str | None, ended: str | None) -> float | None:
         took = datetime.datetime.fromisoformat(ended) - datetime.datetime.fromisoformat(started)
     except (ValueError, TypeError):
         return None
-    return half_up(took.total_seconds(), 3)
+    return round_half_up(took.total_seconds(), 3)

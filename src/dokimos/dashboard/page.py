@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from dokimos.core.figures import UNKNOWN, known, percent
 from dokimos.core.jsonable import JsonValue
-from dokimos.core.markup import Html, data_element, foreign, join, tag, text_element
+from dokimos.core.markup import Html, data_element, isolate_text, join, tag, text_element
+from dokimos.core.number_format import UNKNOWN, format_or_unknown, percent
 from dokimos.dashboard.overview import Verdicts, drop_since
 from dokimos.dashboard.run_pack import PackedRun, pack_run
 from dokimos.errors import DokimosError
@@ -94,9 +94,9 @@ class Collection:
     def _rows(self) -> Iterator[Html]:
         for run in reversed(self._overviews):
             rate = run["rate"]
-            shown = known(percent, rate) if isinstance(rate, float | int) else UNKNOWN
+            shown = format_or_unknown(percent, rate) if isinstance(rate, float | int) else UNKNOWN
             cells = (str(run["started"])[:16], str(run["name"]), str(run["id"]), shown)
-            yield tag("tr", [tag("td", foreign(cell)) for cell in cells])
+            yield tag("tr", [tag("td", isolate_text(cell)) for cell in cells])
 
 
 def _compress(tree: JsonValue) -> str:

@@ -82,7 +82,7 @@ class ColumnMap:
     def apply(self, row: Mapping[str, Any], line: int | None = None) -> dict[str, Any]:
         """Return the row with its columns under the names that they stand for."""
         others = {name: value for name, value in row.items() if name not in self.targets}
-        aside = self._replaced(others, row)
+        aside = self._find_replaced(others, row)
         renamed = {WIRE_NAMES.get(k, k): v for k, v in others.items() if k not in aside}
         sections = self._sections_of(renamed, row, line)
         for source, (section, key) in self.targets.items():
@@ -98,7 +98,7 @@ class ColumnMap:
             whole["metadata"] = {**metadata, **{name: row[name] for name in aside}}
         return whole
 
-    def _replaced(self, others: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+    def _find_replaced(self, others: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
         """Return what has one of our names but is not ours, since the user has named another column."""
         written = {target for source, target in self.targets.items() if source in row}
         return [name for name in others if _REPLACEABLE.get(WIRE_NAMES.get(name, name)) in written]
@@ -138,7 +138,7 @@ class ColumnMap:
 def suggestion(names: Iterable[str], *, missing_input: bool = True) -> str:
     """Say which `columns=` would probably help for a table with these column names."""
     found = [str(name) for name in names]
-    guess = guessed_columns(found)
+    guess = guess_columns(found)
     listed = ", ".join(map(repr, found)) or "none"
     if missing_input and "input" not in guess.values():
         return f"It has: {listed}. Say which one is the input with columns={{'NAME': 'input'}}."
@@ -146,7 +146,7 @@ def suggestion(names: Iterable[str], *, missing_input: bool = True) -> str:
     return f"It has: {listed}. Pass columns={guess!r} ({flags})."
 
 
-def guessed_columns(names: Iterable[str]) -> dict[str, str]:
+def guess_columns(names: Iterable[str]) -> dict[str, str]:
     """Map the names that people commonly use to ours."""
     by_alias: dict[str, str] = {}
     for name in names:

@@ -12,10 +12,10 @@ from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.datasets import limits
 from dokimos.datasets.columns import suggestion, target_of
 from dokimos.datasets.json_format import loads
-from dokimos.datasets.limits import bounded_lines
+from dokimos.datasets.limits import read_bounded_lines
+from dokimos.datasets.misspelled_names import UnknownNames, metrics_in
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
-from dokimos.datasets.unknown_names import UnknownNames, metrics_in
 from dokimos.errors import DatasetError
 
 Target: TypeAlias = tuple[str, str | None]
@@ -42,7 +42,9 @@ def read_csv(
         lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         try:
             yield from _examples(
-                _Records(bounded_lines(lines, source.label), delimiter, source.label), source.label, columns
+                _Records(read_bounded_lines(lines, source.label), delimiter, source.label),
+                source.label,
+                columns,
             )
         except UnicodeDecodeError:
             raise source.utf8_error() from None
@@ -76,7 +78,7 @@ def _row(cells: list[str], targets: list[Target | None], label: str | None, line
         elif name in ("id", "actualError"):
             row[name] = cell
         elif cell:
-            value = _parsed(cell, name, label, line)
+            value = _parse_cell(cell, name, label, line)
             if value is cell:
                 row.setdefault("metadata", {})[name] = cell
             else:
@@ -84,7 +86,7 @@ def _row(cells: list[str], targets: list[Target | None], label: str | None, line
     return row
 
 
-def _parsed(cell: str, name: str, label: str | None, line: int) -> Any:
+def _parse_cell(cell: str, name: str, label: str | None, line: int) -> Any:
     try:
         return metrics_in(cell) if name == "metrics" else loads(cell)
     except ValueError as error:
@@ -106,7 +108,7 @@ class _Header:
         """Return the target of each column; None for one without a name."""
         names = [name.strip() for name in self.names]
         lowered = [name.lower() for name in names]
-        mapped = self._mapped(names, lowered)
+        mapped = self._map_columns(names, lowered)
         by_user = frozenset(mapped.values())
         expected = None
         if ("expectedOutputs", OUTPUT) not in by_user:
@@ -133,7 +135,7 @@ class _Header:
         is_taken = target in by_user and target[0] in ("actualOutputs", "actualError", "metrics")
         return ("metadata", name) if is_taken else target
 
-    def _mapped(self, names: list[str], lowered: list[str]) -> dict[int, Target]:
+    def _map_columns(self, names: list[str], lowered: list[str]) -> dict[int, Target]:
         mapped: dict[int, Target] = {}
         for source, target in self.columns.items():
             column = source.strip()
@@ -142,7 +144,7 @@ class _Header:
             elif column.lower() in lowered:
                 mapped[lowered.index(column.lower())] = target_of(source, target)
             else:
-                hint = self._other_delimiter() or f"There are: {self._listed()}."
+                hint = self._other_delimiter() or f"There are: {self._describe_columns()}."
                 self._fail(f"columns= names {source!r}, which is no column. {hint}")
         return mapped
 
@@ -171,7 +173,7 @@ class _Header:
             f"delimiter={found!r}), or save it with commas."
         )
 
-    def _listed(self) -> str:
+    def _describe_columns(self) -> str:
         return ", ".join(repr(name.strip()) for name in self.names)
 
     def _fail(self, message: str) -> None:
@@ -209,7 +211,7 @@ class _Records:
         while True:
             start = self._start_of_cell(line, at)
             if line.startswith('"', start):
-                cell, line, at = self._quoted(line, start + 1)
+                cell, line, at = self._read_quoted(line, start + 1)
                 cells.append(cell)
             else:
                 end = line.find(self._delimiter, at)
@@ -225,7 +227,7 @@ class _Records:
             at += 1
         return at
 
-    def _quoted(self, line: str, at: int) -> tuple[str, str, int]:
+    def _read_quoted(self, line: str, at: int) -> tuple[str, str, int]:
         """Read on from behind an opening quote, over as many lines as it takes.
 
         Return the cell, the line on which it ended and the position of the delimiter or end behind it.
@@ -239,7 +241,7 @@ class _Records:
                 parts.append(line[at:])
                 size += len(parts[-1])
                 if size > limits.LONGEST:
-                    raise limits.too_long("The quoted cell that begins here", self._label, opened)
+                    raise limits.line_too_long("The quoted cell that begins here", self._label, opened)
                 line, at = self._next_line(opened), 0
             elif line.startswith('"', quote + 1):
                 parts.append(line[at : quote + 1])

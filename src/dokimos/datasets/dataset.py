@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any, Generic, overload
 
 from dokimos.core import checks
-from dokimos.core.example import Example, with_types
+from dokimos.core.example import Example, convert_types
+from dokimos.core.printable import Printable
 from dokimos.core.text import quote
 from dokimos.core.type_parameters import In, In_co, Out, Out_co
-from dokimos.core.views import Printable
 from dokimos.datasets.fingerprint import BATCH, Fingerprint, IdCounter
 from dokimos.datasets.rows import duplicate_id
 from dokimos.errors import ConfigurationError, DatasetError
@@ -48,8 +48,8 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
     ) -> None:
         if not isinstance(examples, Iterable):
             raise ConfigurationError(f"A Dataset holds Examples, not {type(examples).__name__}.")
-        checks.text("name", name)
-        checks.text("description", description)
+        checks.require_text("name", name)
+        checks.require_text("description", description)
         examples = tuple(examples)
         for index, example in enumerate(examples):
             if not isinstance(example, Example):
@@ -113,7 +113,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
             raise ConfigurationError(
                 f"sample(n) needs n in 0..{len(self)}, the size of {self.name!r}, not {n!r:.80}."
             )
-        return self._at(_shuffled(len(self), seed)[:n])
+        return self._at(_shuffle(len(self), seed)[:n])
 
     def split(
         self, parts: float | int | Sequence[float] | Sequence[int], seed: int = 0
@@ -124,7 +124,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         for each element: shares that add up to 1, or counts that add up to `len(self)`.
         """
         sizes = _sizes(parts, len(self))
-        order = _shuffled(len(self), seed)
+        order = _shuffle(len(self), seed)
         pieces = []
         for number, size in enumerate(sizes, 1):
             chosen, order = order[:size], order[size:]
@@ -144,7 +144,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
         Raises:
             TypeConversionError: naming the first example that cannot be converted, and why.
         """
-        return self._with(with_types(example, input, output) for example in self.examples)
+        return self._with(convert_types(example, input, output) for example in self.examples)
 
     @classmethod
     def load(cls, uri: Location, columns: Columns | None = None) -> Dataset:
@@ -295,8 +295,8 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
             raise ConfigurationError(
                 f"A DatasetStream takes a function that returns the examples, not {type(read).__name__}."
             )
-        self.name = checks.text("name", name)
-        self.description = checks.text("description", description)
+        self.name = checks.require_text("name", name)
+        self.description = checks.require_text("description", description)
         self.fingerprint: str | None = None
         """Like `Dataset.fingerprint`; None until one iteration has come to the end."""
         self.waits = waits
@@ -355,7 +355,7 @@ def _twice(name: str, id: str, first: int, second: int) -> str:
     )
 
 
-def _shuffled(count: int, seed: int) -> list[int]:
+def _shuffle(count: int, seed: int) -> list[int]:
     """Positions in an order that depends on the seed alone: `random()` is the same in every Python."""
     if not checks.is_count(seed):
         raise ConfigurationError(f"seed must be a whole number, not {seed!r:.80}.")
@@ -372,7 +372,7 @@ def _sizes(parts: float | int | Sequence[float] | Sequence[int], count: int) -> 
         raise ConfigurationError(f"split() takes shares and whole numbers, not {parts!r:.80}.")
     sizes = [_size(part, count) for part in parts]
     if all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-9:
-        return _filled(list(parts), count)
+        return _partition(list(parts), count)
     if sum(sizes) != count or any(isinstance(part, float) for part in parts):
         raise ConfigurationError(
             f"split({list(parts)}) must be shares that add up to 1 or counts that add up to {count}."
@@ -390,7 +390,7 @@ def _size(part: float, count: int) -> int:
     return part
 
 
-def _filled(shares: list[float], count: int) -> list[int]:
+def _partition(shares: list[float], count: int) -> list[int]:
     """Round the borders instead of the parts, so that every example is in one of them."""
     borders = [round(sum(shares[:end]) * count) for end in range(len(shares))] + [count]
     return [end - start for start, end in pairwise(borders)]

@@ -84,7 +84,7 @@ class Fingerprint:
                 and example.actual_error is None
             ):
                 self._texts += (input, output)
-                self._rest.append((len(input), len(output), example.id, _ordered(example.metadata)))
+                self._rest.append((len(input), len(output), example.id, _order_keys(example.metadata)))
             else:
                 self._rest.append(_content(example))
             if len(self._rest) == BATCH:
@@ -103,7 +103,7 @@ class Fingerprint:
         try:
             return texts + marshal.dumps(self._rest, 2)
         except ValueError:  # subclasses of plain types
-            return texts + marshal.dumps(_sorted_tree(jsonable(self._rest)), 2)
+            return texts + marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
 
 
 class IdCounter:
@@ -150,26 +150,26 @@ def _content(example: Example) -> tuple[Any, ...]:
     actual, error = example.actual_outputs, example.actual_error
     content = (
         example.id,
-        _ordered(example.metadata),
-        _ordered(example.inputs),
-        _ordered(example.expected_outputs),
-        None if actual is None else _ordered(actual),
-        _sorted_tree(jsonable(example.metrics)),
+        _order_keys(example.metadata),
+        _order_keys(example.inputs),
+        _order_keys(example.expected_outputs),
+        None if actual is None else _order_keys(actual),
+        _sort_tree(jsonable(example.metrics)),
     )
     return content if error is None else (*content, error)
 
 
-def _ordered(content: Mapping[str, Any]) -> Any:
+def _order_keys(content: Mapping[str, Any]) -> Any:
     """Return the map in a form in which the order of its keys does not show."""
     for value in content.values():
         if type(value) not in _SCALARS:
-            return _sorted_tree(jsonable(content))
+            return _sort_tree(jsonable(content))
     if len(content) < 2:
         return tuple(content.items())
     try:
         names, values = _key_order(tuple(content))
     except TypeError:  # keys of several types
-        return _sorted_tree(jsonable(content))
+        return _sort_tree(jsonable(content))
     return names, values(content)
 
 
@@ -180,9 +180,9 @@ def _key_order(keys: tuple[str, ...]) -> tuple[str, itemgetter[Any]]:
     return repr(ordered), itemgetter(*ordered)
 
 
-def _sorted_tree(tree: Any) -> Any:
+def _sort_tree(tree: Any) -> Any:
     if type(tree) is dict:
-        return {key: _sorted_tree(tree[key]) for key in sorted(tree)}
+        return {key: _sort_tree(tree[key]) for key in sorted(tree)}
     if type(tree) is list:
-        return [_sorted_tree(element) for element in tree]
+        return [_sort_tree(element) for element in tree]
     return tree

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias, cast
 
 from dokimos.core.example import Example
-from dokimos.core.excerpt import with_excerpt
-from dokimos.core.json_faults import describe_json_fault
+from dokimos.core.excerpt import append_excerpt
+from dokimos.core.json_errors import describe_json_error
 from dokimos.datasets import limits
-from dokimos.datasets.limits import bounded_lines
+from dokimos.datasets.limits import read_bounded_lines
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source, bad_utf8
 from dokimos.errors import DatasetError
@@ -67,12 +67,12 @@ def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
     found = False
     read = rows.read
     with source.open() as stream:
-        for number, raw in enumerate(bounded_lines(stream, source.label), 1):
+        for number, raw in enumerate(read_bounded_lines(stream, source.label), 1):
             try:
                 text = raw.decode().strip(_SPACE)
                 value, end = _scan(text, 0)
             except (ValueError, StopIteration, RecursionError) as error:
-                value = _second_look(raw, error, source.label, number)
+                value = _parse_again(raw, error, source.label, number)
                 if value is _BLANK:
                     continue
             else:
@@ -114,7 +114,7 @@ def _document(cursor: _Cursor, rows: RowReader, head: Head) -> Iterator[Example]
                 cursor.fail('"examples" must be an array of objects.')
             yield from _elements(cursor, rows)
         else:
-            _note(head, key, cursor)
+            _record_member(head, key, cursor)
         if cursor.take(",}") == "}":
             break
     else:
@@ -135,7 +135,7 @@ def _member_name(cursor: _Cursor, seen: set[str]) -> str:
     return key
 
 
-def _note(head: Head, key: str, cursor: _Cursor) -> None:
+def _record_member(head: Head, key: str, cursor: _Cursor) -> None:
     value, line = cursor.value()
     if key not in ("name", "description"):
         return
@@ -214,7 +214,7 @@ class _Cursor:
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         place = self._at if at is None else at
         line = self._line + self._text.count("\n", self._at, place)
-        shown = with_excerpt(message, self._text, place, line)
+        shown = append_excerpt(message, self._text, place, line)
         raise DatasetError(shown, path=self.label, line=line)
 
     def _advance(self, to: int) -> None:
@@ -224,7 +224,7 @@ class _Cursor:
     def _read_on(self) -> None:
         rest = self._text[self._at :]
         if len(rest) > limits.LONGEST:
-            raise limits.too_long("The value that begins here", self.label, self._line)
+            raise limits.line_too_long("The value that begins here", self.label, self._line)
         try:
             # Doubling keeps the time linear for a value that is longer than one piece.
             piece = self._stream.read(max(_CHUNK, len(rest)))
@@ -249,7 +249,7 @@ class _Cursor:
 _BLANK: Final = object()
 
 
-def _second_look(raw: bytes, error: Exception, label: str | None, number: int) -> Any:
+def _parse_again(raw: bytes, error: Exception, label: str | None, number: int) -> Any:
     """Read a line that did not parse once more: it may be blank or start with a byte order mark."""
     if isinstance(error, UnicodeDecodeError):
         raise bad_utf8(error, label, number) from None
@@ -260,7 +260,7 @@ def _second_look(raw: bytes, error: Exception, label: str | None, number: int) -
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as again:
         message, at = _explain(again, text, 0)
-        shown = with_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
+        shown = append_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
         raise DatasetError(shown, path=label, line=number) from None
     if end != len(text):
         _trailing(label, number)
@@ -274,11 +274,11 @@ def _trailing(label: str | None, number: int) -> NoReturn:
 def _explain(error: Exception, text: str, start: int) -> tuple[str, int]:
     """Return a message and the position of the fault."""
     if isinstance(error, json.JSONDecodeError):
-        return f"Not valid JSON: {describe_json_fault(error)}.", error.pos
+        return f"Not valid JSON: {describe_json_error(error)}.", error.pos
     if isinstance(error, StopIteration):
         at = cast("int", error.value)
         return (
-            f"Not valid JSON: {describe_json_fault(json.JSONDecodeError('Expecting value', text, at))}.",
+            f"Not valid JSON: {describe_json_error(json.JSONDecodeError('Expecting value', text, at))}.",
             at,
         )
     if isinstance(error, RecursionError):

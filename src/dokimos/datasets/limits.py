@@ -17,16 +17,16 @@ LARGEST_RATIO: Final = 200
 """How many times as large it may become beyond that: text becomes 3 to 20 times as large, a bomb 1,000."""
 
 
-def bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
+def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
     """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
     longest = LONGEST
     for number, line in enumerate(iter(partial(stream.readline, longest + 1), stream.read(0)), 1):
         if len(line) > longest:
-            raise too_long("The line", label, number)
+            raise line_too_long("The line", label, number)
         yield line
 
 
-def too_long(what: str, label: str | None, line: int) -> DatasetError:
+def line_too_long(what: str, label: str | None, line: int) -> DatasetError:
     """Return the error about something that is longer than we read at once."""
     return DatasetError(
         f"{what} is longer than {_megabytes(LONGEST)}, so this is hardly a data set. Keep such a value in a "
@@ -36,9 +36,9 @@ def too_long(what: str, label: str | None, line: int) -> DatasetError:
     )
 
 
-def unpacked(packed: BinaryIO, unzipped: Any, label: str | None) -> BinaryIO:
+def open_gzip(packed: BinaryIO, unzipped: Any, label: str | None) -> BinaryIO:
     """Return a reader of gzip data that refuses a bomb: little data that becomes very much."""
-    return io.BufferedReader(_Unpacked(packed, unzipped, label), 1 << 18)
+    return io.BufferedReader(_GzipReader(packed, unzipped, label), 1 << 18)
 
 
 def check_parquet(metadata: Any, label: str | None) -> None:
@@ -51,7 +51,7 @@ def check_parquet(metadata: Any, label: str | None) -> None:
         raise _bomb("Parquet data", size, packed, label, None)
 
 
-class _Unpacked(io.RawIOBase):
+class _GzipReader(io.RawIOBase):
     def __init__(self, packed: BinaryIO, unzipped: Any, label: str | None) -> None:
         self._packed = packed
         self._unzipped = unzipped

@@ -11,7 +11,7 @@ from dokimos.datasets.columns import check_columns
 from dokimos.datasets.csv_format import read_csv
 from dokimos.datasets.json_format import Head, read_json, read_jsonl
 from dokimos.datasets.rows import RowReader
-from dokimos.datasets.source import FileFormat, Source, known_format, sniff
+from dokimos.datasets.source import FileFormat, Source, find_format, sniff
 from dokimos.datasets.tables import read_parquet
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def stream_file(path: Location, columns: Columns = None) -> DatasetStream:
 
 def _format(path: Location, source: Source) -> FileFormat:
     """Return what the extension says; a pipe, such as `/dev/fd/63`, mostly has none."""
-    known = known_format(os.fspath(path))
+    known = find_format(os.fspath(path))
     if known is not None:
         return known
     return "json" if os.path.isfile(path) else sniff(source)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, cast
 from urllib.parse import unquote
 
 from dokimos.datasets import loaders
-from dokimos.datasets.source import Source, format_of, sniff, standard_input, stem
+from dokimos.datasets.source import Source, format_or_json, sniff, standard_input, stem
 from dokimos.errors import ConfigurationError, DatasetError
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class PackageResolver:
         return _scheme(uri) == "package"
 
     def load(self, uri: str, columns: Mapping[str, str] | None = None) -> Dataset:
-        return loaders.load_source(_package_source(uri), format_of(uri), columns)
+        return loaders.load_source(_package_source(uri), format_or_json(uri), columns)
 
     def stream(self, uri: str, columns: Mapping[str, str] | None = None) -> DatasetStream:
-        return loaders.stream_source(_package_source(uri), format_of(uri), columns)
+        return loaders.stream_source(_package_source(uri), format_or_json(uri), columns)
 
 
 class StandardInputResolver:

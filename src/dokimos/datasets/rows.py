@@ -10,9 +10,9 @@ from typing import Any, Final, NoReturn, cast
 from dokimos.core.example import Example
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.views import Printable
+from dokimos.core.printable import Printable
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, suggestion
-from dokimos.datasets.unknown_names import UnknownNames, are_metrics
+from dokimos.datasets.misspelled_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
 
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
@@ -80,7 +80,7 @@ class RowReader:
     def _in_our_names(self, row: Any, line: int | None) -> dict[str, Any]:
         """Rename what `columns` or snake_case call otherwise."""
         if type(row) is not dict:
-            self._fail(f"Expected an object with an input, found {_described(row)}.", line)
+            self._fail(f"Expected an object with an input, found {_describe(row)}.", line)
         if self._columns is not None:
             row = self._columns.apply(row, line)
         return row if _SNAKE_NAMES.isdisjoint(row) else self._in_wire_names(row, line)
@@ -142,7 +142,7 @@ class RowReader:
         if value is None:
             return {}
         if type(value) is not dict:
-            self._fail(f"{name!r} must be an object, not {_described(value)}.", line)
+            self._fail(f"{name!r} must be an object, not {_describe(value)}.", line)
         return value
 
     def _id(self, id: Any, line: int | None) -> str | None:
@@ -150,7 +150,7 @@ class RowReader:
             return None
         if type(id) is int:
             return str(id)
-        self._fail(f"'id' must be a text or a whole number, not {_described(id)}.", line)
+        self._fail(f"'id' must be a text or a whole number, not {_describe(id)}.", line)
 
     def _metrics(self, metrics: Any, line: int | None) -> CallMetrics | None:
         from dokimos.core.wire import from_json
@@ -166,7 +166,7 @@ class RowReader:
         """Why nothing was recorded; an empty text, as in a table, means that nothing failed."""
         if error is None or isinstance(error, str):
             return error or None
-        self._fail(f"'actualError' must be a text, not {_described(error)}.", line)
+        self._fail(f"'actualError' must be a text, not {_describe(error)}.", line)
 
     def _fail(self, message: str, line: int | None) -> NoReturn:
         raise DatasetError(message, path=self.label, line=line)
@@ -181,7 +181,7 @@ def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
     return None
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     kinds = {
         dict: "an object",
         list: "an array",

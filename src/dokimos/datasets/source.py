@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
-from dokimos.datasets.limits import bounded_lines, unpacked
+from dokimos.datasets.limits import open_gzip, read_bounded_lines
 from dokimos.datasets.spool import Spool
 from dokimos.errors import ConfigurationError, DatasetError
 from dokimos.runtime.opened_files import files_read
@@ -57,7 +57,7 @@ class Source:
             return cls(
                 str(path), stem(file.name), Spool(lambda: file.open("rb", buffering=0), ours=True).open, True
             )
-        files_read.note_data(file)
+        files_read.record_data(file)
         return cls(str(path), stem(file.name), lambda: file.open("rb", buffering=1 << 18))
 
     @classmethod
@@ -76,7 +76,7 @@ class Source:
                     yield stream
                     return
                 with gzip.open(buffered) as unzipped:
-                    yield unpacked(stream, unzipped, self.label)
+                    yield open_gzip(stream, unzipped, self.label)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DatasetError(f"Damaged gzip data: {error}", path=self.label) from error
         except OSError as error:
@@ -85,7 +85,7 @@ class Source:
     def utf8_error(self) -> DatasetError:
         """Say where the first byte is that is not UTF-8."""
         with self.open() as stream:
-            for number, line in enumerate(bounded_lines(stream, self.label), 1):
+            for number, line in enumerate(read_bounded_lines(stream, self.label), 1):
                 try:
                     line.decode()
                 except UnicodeDecodeError as error:
@@ -110,12 +110,12 @@ def stem(file_name: str) -> str:
     return os.path.splitext(name)[0] if extension.lower() == ".gz" else name
 
 
-def format_of(file_name: str) -> FileFormat:
+def format_or_json(file_name: str) -> FileFormat:
     """Return the format that the extension says, `.gz` left aside; JSON for an unknown one."""
-    return known_format(file_name) or "json"
+    return find_format(file_name) or "json"
 
 
-def known_format(file_name: str) -> FileFormat | None:
+def find_format(file_name: str) -> FileFormat | None:
     """Return the format that the extension says, `.gz` left aside."""
     lowered = file_name.lower().removesuffix(".gz")
     return _FORMATS.get(os.path.splitext(lowered)[1])
@@ -171,7 +171,7 @@ def _require_file(path: Path) -> None:
         return
     if path.is_dir():
         raise DatasetError("This is a folder; name a file in it.", path=path)
-    files_read.note_missing(path)
+    files_read.record_missing(path)
     raise DatasetError(f"No such file.{_nearest(path)}", path=path)
 
 

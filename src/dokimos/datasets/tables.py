@@ -11,9 +11,9 @@ from dokimos.core.extras import require
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.limits import check_parquet
+from dokimos.datasets.misspelled_names import metrics_in
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
-from dokimos.datasets.unknown_names import metrics_in
 from dokimos.errors import DatasetError
 
 _MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metrics")
@@ -69,11 +69,11 @@ def _examples(rows: Iterable[Any], label: str | None, columns: Mapping[str, str]
             message = f"Expected a mapping of column names to values, found a {type(row).__name__}."
             raise DatasetError(message, path=label, line=number)
         cells = {name: _cell(value) for name, value in row.items()}
-        renamed = _renamed(cells, column_map, label, number)
+        renamed = _rename(cells, column_map, label, number)
         yield reader.read(_with_maps(renamed, label, number), number)
 
 
-def _renamed(
+def _rename(
     cells: dict[str, Any], columns: ColumnMap | None, label: str | None, number: int
 ) -> dict[str, Any]:
     """Bring our own names to one spelling; two spellings of one are left for the reader to refuse."""

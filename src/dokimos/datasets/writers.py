@@ -17,7 +17,7 @@ from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.datasets.csv_format import check_delimiter
-from dokimos.datasets.source import FileFormat, known_format
+from dokimos.datasets.source import FileFormat, find_format
 from dokimos.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _PARQUET_MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata"
 
 def save(dataset: Dataset, path: Location) -> None:
     """Write in the format of the extension. Raises `DatasetError` for an unknown one."""
-    format = known_format(os.fspath(path))
+    format = find_format(os.fspath(path))
     if format is None:
         known = ".json, .jsonl, .csv, .tsv, each with or without .gz, or .parquet"
         raise DatasetError(f"Cannot tell the format from the extension; use {known}.", path=str(path))
@@ -105,10 +105,10 @@ _WRITERS: Final[dict[FileFormat, Callable[[Any, Location], None]]] = {
 
 
 def _json(example: Example) -> str:
-    return json.dumps(_shortened(jsonable(example)), ensure_ascii=False, allow_nan=False)
+    return json.dumps(_shorten_tree(jsonable(example)), ensure_ascii=False, allow_nan=False)
 
 
-def _shortened(tree: dict[str, Any]) -> dict[str, Any]:
+def _shorten_tree(tree: dict[str, Any]) -> dict[str, Any]:
     """Use the short form for a single conventional key; the inputs always show up."""
     row: dict[str, Any] = {"id": tree["id"]} if "id" in tree else {}
     tree.setdefault("inputs", {})
@@ -124,7 +124,7 @@ def _shortened(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(example: Example) -> dict[str, str]:
-    row = _shortened(jsonable(example))
+    row = _shorten_tree(jsonable(example))
     for plural, short, key in _SHORT:
         if short in row and not _is_whole(row[short]):
             row[plural] = {key: row.pop(short)}
@@ -174,10 +174,10 @@ def _cell(value: Any) -> str | None:
 
 
 def _record(cells: Iterable[str | None], delimiter: str) -> str:
-    return delimiter.join(_quoted(cell, delimiter) for cell in cells) + "\n"
+    return delimiter.join(_quote_cell(cell, delimiter) for cell in cells) + "\n"
 
 
-def _quoted(cell: str | None, delimiter: str) -> str:
+def _quote_cell(cell: str | None, delimiter: str) -> str:
     if cell is None:
         return ""
     plain = cell and cell == cell.strip() and not any(char in cell for char in (delimiter, '"', "\r", "\n"))

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, Generic, Self, SupportsFloat, SupportsI
 
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.eval_result import with_cost
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.provenance import EvaluatorInfo
-from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, Score
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
 from dokimos.core.test_case import EvalTestCase
@@ -39,7 +39,7 @@ ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-_new_result: Final = quick_maker(EvalResult)
+_new_result: Final = fast_factory(EvalResult)
 
 COMMON_FIELDS: Final = (
     "name",
@@ -217,13 +217,13 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             return await self._scored(case)
         import asyncio
 
-        from dokimos.runtime.reply_time import counting_extra_time
-        from dokimos.runtime.scoring_threads import call_serially, call_within, within
+        from dokimos.runtime.scoring_threads import await_within, call_serially, call_within
+        from dokimos.runtime.time_limits import count_extra_time
 
         try:
             if self.is_async and limit is not None:
-                with counting_extra_time() as extra:
-                    return await within(limit, asyncio.create_task(self._scored(case)), extra)
+                with count_extra_time() as extra:
+                    return await await_within(limit, asyncio.create_task(self._scored(case)), extra)
             if self.serial:
                 return await call_serially(self._owner(), limit, self.evaluate, case)
             if scope.threads is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import UNKNOWN, one_line, percent, score
+from dokimos.core.number_format import UNKNOWN, format_score, percent, to_single_line
 from dokimos.core.text import pluralize
 from dokimos.evaluators.labelled_verdicts import AgreementFigure, LabelledVerdict
 from dokimos.runtime.terminal_text import escape_control_characters
@@ -35,8 +35,8 @@ def _figures(found: Calibration) -> Iterator[str]:
     yield f"| Figure | Value | {found.confidence * 100:g} % interval |"
     yield "|---|---|---|"
     yield _row("Agreement", found.agreement, percent)
-    yield _row("Cohen's kappa", found.kappa, score)
-    yield _row(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, score)
+    yield _row("Cohen's kappa", found.kappa, format_score)
+    yield _row(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, format_score)
     yield _row("Sensitivity: passes that the judge passes", found.sensitivity, percent)
     yield _row("Specificity: fails that the judge fails", found.specificity, percent) + "\n"
 
@@ -82,7 +82,7 @@ def _disagreement(row: LabelledVerdict) -> str:
         _plain(row.key),
         words[row.label],
         words[row.verdict],
-        UNKNOWN if row.score is None else score(row.score),
+        UNKNOWN if row.score is None else format_score(row.score),
         _plain(row.reason),
     )
     return f"| {' | '.join(cells)} |"
@@ -95,4 +95,4 @@ def _errors(found: Calibration) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Foreign text on one line, with nothing in it that Markdown or HTML would read."""
-    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", escape_control_characters(one_line(text, 200)))
+    return re.sub(r"([\\`*_\[\]<>|~&!#$])", r"\\\1", escape_control_characters(to_single_line(text, 200)))

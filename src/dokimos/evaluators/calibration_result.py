@@ -10,10 +10,10 @@ from typing import Any, Final, TypedDict, Unpack
 from dokimos.core.checks import is_number
 from dokimos.core.means import complement
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.printable import Printable
 from dokimos.core.results import DEFAULT_THRESHOLD
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, check_score_range, share_of, width_of
 from dokimos.core.text import pluralize
-from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.calibration_report import markdown
 from dokimos.evaluators.labelled_verdicts import AgreementFigure, Confusion, LabelledVerdict, ThresholdAdvice

@@ -42,7 +42,7 @@ def part_of(case: EvalTestCase, path: str) -> Any:
 def relevant_items(case: EvalTestCase, key: str = RELEVANT) -> Any:
     """Return the relevant items: of the expected outputs, else of the metadata (a column of the data set)."""
     value = case.expected_outputs.get(key)
-    return contexts.as_list(case.metadata.get(key) if value is None else value)
+    return contexts.parse_list(case.metadata.get(key) if value is None else value)
 
 
 def _reader(path: str) -> Callable[[EvalTestCase], Any]:

@@ -18,7 +18,7 @@ from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.import_string import import_object
 from dokimos.evaluators.score_values import is_number_like, label_instead, score_instead
-from dokimos.runtime.calling import is_async
+from dokimos.runtime.user_calls import is_async
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from dokimos.core.means import place_between
+from dokimos.core.means import relative_position
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import quote
@@ -94,7 +94,7 @@ class Numeric(Evaluator):
             number = float(body)
         except ValueError:
             raise ValueError(original) from None
-        return place_between(0, 100, number) if percent and math.isfinite(number) else number
+        return relative_position(0, 100, number) if percent and math.isfinite(number) else number
 
     def _strip_separators(self, body: str, original: str) -> str:
         if not _ANY_SEPARATOR.search(body):

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
-from dokimos.core.constraints import requirement
+from dokimos.core.constraints import describe_requirement
 from dokimos.core.jsonable import jsonable
 from dokimos.core.text import quote
 from dokimos.core.yaml_scalars import read_boolean
@@ -237,7 +237,7 @@ def _message(detail: Mapping[str, Any]) -> str:
     where = "".join(f"[{index}]" for index in indexes)
     if detail["type"] == "missing":
         where += f".{detail['loc'][-1]}"
-    return f"{where}: {requirement(detail)}" if where else requirement(detail)
+    return f"{where}: {describe_requirement(detail)}" if where else describe_requirement(detail)
 
 
 def _wants_text(details: list[Any]) -> bool:

@@ -18,9 +18,9 @@ def thread_advice(error: BaseException) -> str:
     """Return what to do about an error that says that something was used in the wrong thread, else ""."""
     if not any(_WRONG_THREAD.search(plain_message(one)) for one in error_chain(error)):
         return ""
-    from dokimos.runtime.concurrency import in_our_thread
+    from dokimos.runtime.concurrency import is_worker_thread
 
-    if not in_our_thread():
+    if not is_worker_thread():
         return ""
     return (
         ". Sync evaluators run in threads: blocking=False keeps this one in the thread of the run, "

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.frames import short_path
 from dokimos.core.text import format_list, plain_message
+from dokimos.core.traceback_entries import shorten_path
 from dokimos.experiment.task import NO_OUTPUT, unwrap
 from dokimos.experiment.task_arguments import ArgumentForm, TaskArguments, format_header
 
@@ -44,7 +44,7 @@ def _advice_on_return(task: object) -> str | None:
     code = getattr(inspect.unwrap(function) if function else None, "__code__", None)
     if code is None:
         return None
-    place = f"{short_path(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+    place = f"{shorten_path(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
     return f"Does {code.co_name} ({place}) lack a return?"
 
 

@@ -113,7 +113,7 @@ def scale_mean(values: Sequence[float], times: int) -> Range | None:
 
 
 def _mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    from dokimos.stats.student import t_quantile
+    from dokimos.stats.student_t import t_quantile
 
     count, mean = len(values), exact_mean(values)
     if count == 1:

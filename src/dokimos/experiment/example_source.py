@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.quick_init import quick_maker
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.text import pluralize
 from dokimos.core.tracebacks import located_error_text
 from dokimos.datasets.dataset import Dataset, DatasetStream
@@ -38,7 +38,7 @@ class SourcedExample:
         return canonical_json(redact_example(self.example, redact))
 
 
-_new_sourced: Final = quick_maker(SourcedExample)
+_new_sourced: Final = fast_factory(SourcedExample)
 
 
 class ExampleSource:

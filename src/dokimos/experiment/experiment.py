@@ -81,11 +81,11 @@ class Experiment:
             "dataset": _as_dataset(dataset),
             "task": _as_task(task),
             "evaluators": _as_evaluators(evaluators),
-            "name": checks.text("name", name),
-            "description": checks.text("description", description),
-            "metadata": checks.mapping("metadata", metadata),
-            "runs": checks.positive("runs", runs),
-            "parallelism": checks.positive("parallelism", parallelism),
+            "name": checks.require_text("name", name),
+            "description": checks.require_text("description", description),
+            "metadata": checks.require_mapping("metadata", metadata),
+            "runs": checks.require_positive("runs", runs),
+            "parallelism": checks.require_positive("parallelism", parallelism),
             "reporters": _as_reporters(reporters),
             "prices": _as_prices(prices),
             "options": with_keywords(_as_options(options), keywords),
@@ -154,7 +154,7 @@ class Experiment:
 
         options = with_keywords(RunOptions(), keywords)
         chosen = _as_evaluators(evaluators)
-        parallelism = checks.positive("parallelism", parallelism)
+        parallelism = checks.require_positive("parallelism", parallelism)
         if not isinstance(result, ExperimentResult):
             raise ConfigurationError(f"rescore() takes an ExperimentResult, not {type(result).__name__}.")
         return run_sync(rescore_async(result, chosen, parallelism=parallelism, options=options))

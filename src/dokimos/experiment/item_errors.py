@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from dokimos.core.error_detail import ErrorDetail, with_place
-from dokimos.core.error_groups import key_of_error
-from dokimos.core.figures import one_line
+from dokimos.core.error_detail import ErrorDetail, append_place
+from dokimos.core.error_groups import error_key
 from dokimos.core.means import UNIT, units_of
+from dokimos.core.number_format import to_single_line
 from dokimos.core.results import ItemResult, RunResult, RunStatus
 from dokimos.core.summary import Tally
 from dokimos.core.text import error_text
@@ -44,7 +44,7 @@ def describe_error(error: BaseException) -> str:
 
 def describe_located_error(error: BaseException) -> str:
     """Return what `describe_error` does, with the place in the user's code where it is known."""
-    return with_place(describe_error(error), ErrorDetail.of(error))
+    return append_place(describe_error(error), ErrorDetail.of(error))
 
 
 def status_of(runs: Sequence[RunResult]) -> RunStatus:
@@ -78,12 +78,12 @@ class CommonErrors:
         return f"The most common error ({times}): {self._texts[kind]}"
 
     def _count(self, source: str, error: str, detail: ErrorDetail | None) -> None:
-        kind = (source, key_of_error(error, detail))
+        kind = (source, error_key(error, detail))
         with self._lock:
             if kind not in self._texts:
                 if len(self._texts) >= MOST_KINDS:
                     return
-                self._texts[kind] = with_place(one_line(source + error, LONGEST_SHOWN), detail)
+                self._texts[kind] = append_place(to_single_line(source + error, LONGEST_SHOWN), detail)
             self._counts[kind] += 1
 
 

@@ -16,8 +16,8 @@ from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.judges.judge_calls import CallStore
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.judges.run_scope import RunScope
+from dokimos.runtime.redaction import Redactor, secret_redactor
 from dokimos.runtime.scoring_threads import ThreadLimit
-from dokimos.runtime.secrets import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.core.metrics import CallMetrics

@@ -9,8 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from dokimos.core.figures import duration
 from dokimos.core.markup import tag
+from dokimos.core.number_format import duration
 from dokimos.core.text import pluralize
 from dokimos.experiment.pace import Pace
 from dokimos.reporting.notebook import notebook

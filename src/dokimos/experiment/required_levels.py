@@ -8,9 +8,9 @@ from decimal import Decimal
 from math import isfinite
 
 from dokimos.core.means import UNIT, mean_of_ratios, units_of
+from dokimos.core.proportions import parse_proportion
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, describe_range
-from dokimos.core.shares import parse_share
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.item_errors import CHOICE
@@ -172,7 +172,7 @@ def parse_levels(specs: Sequence[str], option: str = "--fail-under") -> list[Req
 
 def _parse_level(spec: str, option: str) -> RequiredLevel:
     name, equals, level = spec.rpartition("=")
-    number = parse_share(level)
+    number = parse_proportion(level)
     if number is None and equals:
         number = _parse_number(level)
     if number is None:

@@ -49,7 +49,7 @@ class EarlierRun:
     def mark_files_as_read(self) -> None:
         """Count what it had read as read by this run, which takes its outputs and may not call the task."""
         if self.record is not None:
-            files_read.note_earlier(self.record.code, self.record.programs)
+            files_read.record_earlier(self.record.code, self.record.programs)
 
     def why_not(self, task: str, *, target: str | None = None, is_asked: bool = False) -> str | None:
         """Say why its outputs cannot stand for those of a task now, None where they can.

@@ -92,10 +92,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
-            checks.flag(name, getattr(self, name))
-        checks.flag("progress", self.progress, or_none=True)
-        checks.path("run_dir", self.run_dir, "a folder")
-        checks.path("resume", self.resume, "a run id or a run folder")
+            checks.require_flag(name, getattr(self, name))
+        checks.require_flag("progress", self.progress, or_none=True)
+        checks.require_path("run_dir", self.run_dir, "a folder")
+        checks.require_path("resume", self.resume, "a run id or a run folder")
         _check_amounts(self)
         _check_calls(self)
         _check_max_errors(self.max_errors)
@@ -158,13 +158,13 @@ def _check_amounts(options: RunOptions) -> None:
 def _check_calls(options: RunOptions) -> None:
     if options.budget is not None and not isinstance(options.budget, Budget):
         raise ConfigurationError(f"budget must be a Budget(max_cost_usd=...), not {options.budget!r}.")
-    checks.path("cassette", options.cassette, "a file")
+    checks.require_path("cassette", options.cassette, "a file")
     if options.cassette_mode not in (None, *get_args(CassetteMode)):
         raise ConfigurationError(
             f"cassette_mode must be record, replay or auto, not {options.cassette_mode!r}."
         )
     if not isinstance(options.cache, bool):
-        checks.path("cache", options.cache, "True, False or a file", or_none=False)
+        checks.require_path("cache", options.cache, "True, False or a file", or_none=False)
 
 
 def _check_max_errors(limit: int | float | None) -> None:

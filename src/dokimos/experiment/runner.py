@@ -9,9 +9,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.eval_result import by_evaluator
+from dokimos.core.eval_result import group_by_evaluator
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.provenance import EvaluatorInfo, Provenance
-from dokimos.core.quick_init import quick_maker
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.summary import Tally
 from dokimos.core.test_case import EvalTestCase
@@ -49,8 +49,8 @@ from dokimos.experiment.workers import abandon, wait_for_workers
 from dokimos.judges.run_scope import enter_scope
 from dokimos.reporting.protocol import ReportedStatus
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.garbage import collecting_seldom
-from dokimos.runtime.interrupts import undisturbed
+from dokimos.runtime.garbage_collection import collecting_seldom
+from dokimos.runtime.interrupts import defer_interrupts
 from dokimos.runtime.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop breathe this often."""
 
 
-_new_case: Final[Callable[..., EvalTestCase]] = quick_maker(EvalTestCase)
-_new_item: Final = quick_maker(ItemResult)
+_new_case: Final[Callable[..., EvalTestCase]] = fast_factory(EvalTestCase)
+_new_item: Final = fast_factory(ItemResult)
 
 
 class Runner:
@@ -161,7 +161,7 @@ class Runner:
         """Let go of everything and return the result; another call returns the same one."""
         self._reporters.close(self.options.auto_close_reporters)
         provenance = self._record.provenance()
-        with undisturbed(), self._finishing:
+        with defer_interrupts(), self._finishing:
             if self.result is None:
                 self.result = self._finished(status, broken_by, provenance)
             return self.result
@@ -354,7 +354,7 @@ class _Pass:
             except EvaluationError as error:
                 return build_choice_error(error, sink)
             self.runner._note_infos(evaluators)
-        known = by_evaluator(earlier.values()) if earlier else {}
+        known = group_by_evaluator(earlier.values()) if earlier else {}
         wanted = evaluators if not earlier else [e for e in evaluators if e.name not in known]
         if self.runner._inline:
             fresh = evaluate_inline(wanted, case, sink)
@@ -362,7 +362,7 @@ class _Pass:
             fresh = await evaluate_all(wanted, case, sink)
         if not earlier:
             return fresh
-        known |= by_evaluator(fresh)
+        known |= group_by_evaluator(fresh)
         return tuple(result for e in evaluators for result in known[e.name])
 
     def _done(self, item: ItemResult) -> None:

@@ -15,14 +15,14 @@ from dokimos.core.agent import AgentTrace
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_maker
 from dokimos.core.task_result import TaskResult
 from dokimos.core.type_parameters import In, Out
-from dokimos.runtime.calling import is_pending, resolve
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.stuck_calls import where_thread_works
+from dokimos.runtime.stuck_calls import locate_running_thread
+from dokimos.runtime.user_calls import await_value, is_awaitable
 
 TaskOutput: TypeAlias = (
     Out
@@ -49,8 +49,8 @@ Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping o
 chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
 """
 
-_new_result: Final = quick_maker(TaskResult)
-_new_metrics: Final = quick_maker(CallMetrics)
+_new_result: Final = fast_factory(TaskResult)
+_new_metrics: Final = fast_factory(CallMetrics)
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ def _is_async(task: object) -> bool:
 
 def where_task_works(example: object) -> TracebackType | None:
     """Return where the thread is that is calling a sync task with this very object, None if none is."""
-    return where_thread_works(_call_measured, example=example)
+    return locate_running_thread(_call_measured, example=example)
 
 
 def _call_measured(
@@ -144,7 +144,7 @@ def _call_measured(
     value = call(example)
     if type(value) is str:
         return returned(_normalize_output(value, None, start=start))
-    if is_pending(value) or isinstance(value, AsyncIterator):
+    if is_awaitable(value) or isinstance(value, AsyncIterator):
         return _Awaiting(value, start)
     if isinstance(value, Iterator):
         return returned(_normalize_output(*_join_chunks(value, start), start=start))
@@ -155,8 +155,8 @@ async def _finish(value: object, start: float) -> TaskResult:
     first_chunk_ms = None
     if type(value) is CoroutineType:
         value = await value
-    if type(value) not in (str, dict) and is_pending(value):
-        value = await resolve(value)
+    if type(value) not in (str, dict) and is_awaitable(value):
+        value = await await_value(value)
     if type(value) is not str and isinstance(value, AsyncIterator):
         value, first_chunk_ms = await _join_async_chunks(value, start)
     return _normalize_output(value, first_chunk_ms, start=start)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.error_detail import ErrorDetail
 from dokimos.core.metrics import CallMetrics, PriceTable
-from dokimos.core.task_progress import tracked_progress
+from dokimos.core.task_progress import track_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import pluralize
 from dokimos.core.tracebacks import describe_exception, located_error_text
@@ -25,8 +25,8 @@ from dokimos.experiment.item_errors import CommonErrors, describe_error
 from dokimos.experiment.task import NO_OUTPUT, prepare, where_task_works
 from dokimos.experiment.task_arguments import TaskArguments, example_arguments, input_arguments
 from dokimos.judges.budget import TASK
-from dokimos.runtime.reply_time import counting_extra_time, wait_in_time
-from dokimos.runtime.stuck_calls import where_coroutine_waits
+from dokimos.runtime.stuck_calls import locate_waiting_coroutine
+from dokimos.runtime.time_limits import count_extra_time, wait_with_limit
 
 if TYPE_CHECKING:
     from dokimos.core.example import Example
@@ -189,16 +189,16 @@ class TaskCaller:
         self, seconds: float, example: Example, returned: _Return, abandoned: list[TaskResult]
     ) -> TaskOutcome:
         """Wait for a call so long; what one has done that is given up is put into `abandoned`."""
-        with counting_extra_time() as extra, tracked_progress() as progress:
+        with count_extra_time() as extra, track_progress() as progress:
             call = asyncio.create_task(_convert_system_exit(self._task.run(example, returned)))
         try:
-            await wait_in_time(call, seconds, extra)
+            await wait_with_limit(call, seconds, extra)
         except asyncio.CancelledError:
             cancel_without_waiting(call)
             raise
         if call.done() or not returned.claim():
             return await call
-        where = where_task_works(example) or where_coroutine_waits(call.get_coro())
+        where = where_task_works(example) or locate_waiting_coroutine(call.get_coro())
         abandoned += [done for done in [progress.so_far()] if done is not None]
         # Not awaited: a call that swallows its cancellation must not keep the worker.
         cancel_without_waiting(call)

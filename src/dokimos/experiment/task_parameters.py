@@ -12,7 +12,7 @@ from inspect import Parameter
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.task_marker import Taken, taken_by
+from dokimos.core.task_marker import TaskArgument, find_mark
 from dokimos.experiment.annotations import annotation_names
 
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -30,7 +30,7 @@ class Parameters:
 
     all: tuple[Parameter, ...] = ()
     """In order; without `*args` and `**kwargs`."""
-    taken: Taken | None = None
+    taken: TaskArgument | None = None
     """What the callable is marked to take, or the function in its wrapper."""
     is_known: bool = True
     """False for a callable without a readable signature, or with one that says nothing."""
@@ -94,9 +94,9 @@ def read_parameters(task: Callable[..., Any]) -> Parameters:
     wraps are read, as far inside as there is one.
     """
     current: Any = task
-    taken: Taken | None = None
+    taken: TaskArgument | None = None
     for depth in range(_MOST_LAYERS):
-        taken = taken or taken_by(current)
+        taken = taken or find_mark(current)
         found = _signature(current)
         if found is not None and not _takes_anything(found):
             return replace(_parameters(current, found), taken=taken, is_wrapped=depth > 0)

@@ -75,7 +75,7 @@ def export(result: ExperimentResult, path: str | Path, *, format: str | None = N
         ...     export(result, Path(folder) / "report.html").name
         'report.html'
     """
-    checks.path("path", path, "the file to write", or_none=False)
+    checks.require_path("path", path, "the file to write", or_none=False)
     path = Path(path)
     chosen = exporter_for(path) if format is None else exporter(format)
     return write_report(path, chosen.render(_require_result(result)))

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
-from dokimos.core.figures import half_up
 from dokimos.core.keys import OUTPUT
+from dokimos.core.number_format import round_half_up
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.core.text import join_statements
 from dokimos.exporters.item_runs import render_expected, render_inputs, render_value
@@ -93,7 +93,7 @@ def _row(item: ItemResult, names: Mapping[str, bool]) -> list[str]:
 def _score_cells(found: EvalResult | None) -> list[str]:
     if found is None:
         return ["", ""]
-    return ["" if found.score is None else str(half_up(found.score)), _flag(found.success)]
+    return ["" if found.score is None else str(round_half_up(found.score)), _flag(found.success)]
 
 
 def _flag(value: bool | None) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from dokimos.core import figures
-from dokimos.core.figures import UNKNOWN, known
-from dokimos.core.markup import Content, Html, data_element, foreign, join, tag
+from dokimos.core import number_format
+from dokimos.core.markup import Content, Html, data_element, isolate_text, join, tag
+from dokimos.core.number_format import UNKNOWN, format_or_unknown
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, judge_cost
@@ -77,17 +77,17 @@ def _header(result: ExperimentResult, summary: RunSummary) -> Html:
     source = result.provenance
     model = result.metadata.get("model") or summary.metrics.model
     parts: list[Content] = [
-        f"{figures.count(result.total_count)} items",
+        f"{number_format.format_count(result.total_count)} items",
         f"{result.run_count} runs" if result.run_count > 1 else "1 run",
-        None if not model else foreign(figures.one_line(str(model), 120)),
-        None if not source.dataset_name else join("dataset ", foreign(source.dataset_name)),
+        None if not model else isolate_text(number_format.to_single_line(str(model), 120)),
+        None if not source.dataset_name else join("dataset ", isolate_text(source.dataset_name)),
         None if not source.started_at else tag("time", source.started_at[:16].replace("T", " ")),
     ]
     facts = [part for part in parts if part is not None]
     return tag(
         "header",
-        tag("h1", foreign(result.name)),
-        tag("p", foreign(result.description), class_="description") if result.description else None,
+        tag("h1", isolate_text(result.name)),
+        tag("p", isolate_text(result.description), class_="description") if result.description else None,
         tag("p", [(" · " if index else None, part) for index, part in enumerate(facts)], class_="facts"),
         _status(result),
         _verdict(result),
@@ -117,8 +117,12 @@ def _verdict_line(result: ExperimentResult) -> Html:
     return tag(
         "p",
         (tag("b", "✓"), " ") if whole else None,
-        f"{figures.percent(result.pass_rate)} passed ",
-        tag("span", f"({figures.count(passed)}/{figures.count(judged)}{mean})", class_="of"),
+        f"{number_format.percent(result.pass_rate)} passed ",
+        tag(
+            "span",
+            f"({number_format.format_count(passed)}/{number_format.format_count(judged)}{mean})",
+            class_="of",
+        ),
         class_="verdict pass" if whole else "verdict",
     )
 
@@ -132,7 +136,7 @@ def _outcomes(result: ExperimentResult) -> Html:
         ("none", "– not judged", result.not_judged_count),
     )
     words = [
-        tag("li", tag("b", figures.count(count)), f" {label}", class_=kind)
+        tag("li", tag("b", number_format.format_count(count)), f" {label}", class_=kind)
         for kind, label, count in counts
         if count
     ]
@@ -150,25 +154,29 @@ def _rate_card(result: ExperimentResult) -> Html:
     interval = pass_interval(result)
     if result.pass_rate is None or interval is None:
         return card("Pass rate", UNKNOWN, "not judged")
-    judged = figures.count(result.pass_count + result.fail_count)
+    judged = number_format.format_count(result.pass_count + result.fail_count)
     spread = f"n = {judged} · 95 % interval {_span(interval)}"
-    return card("Pass rate", figures.percent(result.pass_rate), spread, rate_bar(result.pass_rate, interval))
+    return card(
+        "Pass rate", number_format.percent(result.pass_rate), spread, rate_bar(result.pass_rate, interval)
+    )
 
 
 def _span(interval: Interval) -> str:
-    low, high = figures.percent(interval.low), figures.percent(interval.high)
+    low, high = number_format.percent(interval.low), number_format.percent(interval.high)
     return f"{low.removesuffix(' %')} to {high}"
 
 
 def _error_card(result: ExperimentResult, summary: RunSummary) -> Html:
-    share = known(figures.percent, result.error_count / result.total_count if result.total_count else None)
+    share = format_or_unknown(
+        number_format.percent, result.error_count / result.total_count if result.total_count else None
+    )
     parts = [f"{share} of items"]
     skipped = sum(found.skipped for found in summary.evaluators)
     runs = " in all runs" if result.run_count > 1 else ""
     for count, what in ((summary.warned, "warnings"), (skipped, "skipped scores")):
         if count:
             parts.append(f"{count:,} {what}{runs}")
-    return card("Errors", figures.count(result.error_count), " · ".join(parts))
+    return card("Errors", number_format.format_count(result.error_count), " · ".join(parts))
 
 
 def _cost_card(summary: RunSummary) -> Html:
@@ -181,14 +189,16 @@ def _cost_card(summary: RunSummary) -> Html:
     coverage = (
         f"{summary.priced:,}/{summary.tokenized:,} priced" if summary.tokenized else "as the task reported"
     )
-    return card("Cost", figures.usd(metrics.cost_usd), f"{coverage}{tokens}")
+    return card("Cost", number_format.usd(metrics.cost_usd), f"{coverage}{tokens}")
 
 
 def _latency_card(summary: RunSummary) -> Html:
     if summary.metrics.latency_ms is None:
         return card("Latency, median", UNKNOWN, "not measured")
-    p95 = known(figures.duration, summary.latency_p95_ms)
-    return card("Latency, median", figures.duration(summary.metrics.latency_ms), f"95th percentile {p95}")
+    p95 = format_or_unknown(number_format.duration, summary.latency_p95_ms)
+    return card(
+        "Latency, median", number_format.duration(summary.metrics.latency_ms), f"95th percentile {p95}"
+    )
 
 
 def _first(worst: list[ItemRuns], items: tuple[ItemRuns, ...]) -> Html | None:
@@ -210,9 +220,9 @@ def _first_row(item: ItemRuns, why: str, index: int) -> Html:
         "li",
         tag("span", sign, class_=f"sign {item.outcome}"),
         " ",
-        tag("span", foreign(item.key), class_="key", data_place=index),
+        tag("span", isolate_text(item.key), class_="key", data_place=index),
         " ",
-        tag("span", foreign(why), class_="reason"),
+        tag("span", isolate_text(why), class_="reason"),
     )
 
 
@@ -243,9 +253,9 @@ def _static_items(worst: list[ItemRuns]) -> Html:
         tag(
             "tr",
             tag("td", str(item.outcome)),
-            tag("td", foreign(item.key)),
-            tag("td", foreign(figures.one_line(render_inputs(item) or "", 200))),
-            tag("td", foreign(_why(item))),
+            tag("td", isolate_text(item.key)),
+            tag("td", isolate_text(number_format.to_single_line(render_inputs(item) or "", 200))),
+            tag("td", isolate_text(_why(item))),
         )
         for item in listed
     ]
@@ -259,16 +269,16 @@ def _static_items(worst: list[ItemRuns]) -> Html:
 def _why(item: ItemRuns) -> str:
     first = item.first_bad
     if item.outcome is Outcome.ERRORED:
-        return figures.one_line(join_statements(first.located_errors), 300)
-    scores = ((one, f"{one.name} {known(figures.score, one.score)}") for one in first.culprits)
+        return number_format.to_single_line(join_statements(first.located_errors), 300)
+    scores = ((one, f"{one.name} {number_format.format_score(one.score)}") for one in first.culprits)
     reasons = [f"{score}: {one.reason}" if one.reason else score for one, score in scores]
-    return figures.one_line(join_statements(reasons), 300)
+    return number_format.to_single_line(join_statements(reasons), 300)
 
 
 def _provenance(result: ExperimentResult) -> Html:
     metadata = {f"metadata: {key}": str(value) for key, value in result.metadata.items()}
     rows = [
-        (tag("dt", foreign(label)), tag("dd", foreign(fact)))
+        (tag("dt", isolate_text(label)), tag("dd", isolate_text(fact)))
         for label, fact in {"Status": str(result.status), **facts(result), **metadata}.items()
     ]
     return tag("section", tag("h2", "Where this comes from"), tag("dl", rows), class_="provenance")

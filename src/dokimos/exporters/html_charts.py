@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dokimos.core.figures import UNKNOWN
 from dokimos.core.markup import Html, tag
+from dokimos.core.number_format import UNKNOWN
 from dokimos.core.score_range import USUAL_RANGE, share_of
 from dokimos.core.summary import HISTOGRAM_BINS, EvaluatorSummary
 from dokimos.stats.intervals import Interval

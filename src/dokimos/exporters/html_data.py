@@ -7,14 +7,14 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dokimos.core import figures
+from dokimos.core import number_format
 from dokimos.core.agent import ToolCall
 from dokimos.core.conversation import arguments_text
 from dokimos.core.error_detail import ErrorDetail
-from dokimos.core.figures import half_up
 from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.keys import TOOL_CALLS
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.number_format import round_half_up
 from dokimos.core.outcome import Outcome
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
@@ -124,7 +124,7 @@ class Packer:
         if metrics is None:
             return []
         rounded = [
-            half_up(value) if value is not None and math.isfinite(value) else None
+            round_half_up(value) if value is not None and math.isfinite(value) else None
             for value in (metrics.latency_ms, metrics.first_chunk_ms, metrics.cost_usd)
         ]
         return [*rounded, metrics.tokens_in, metrics.tokens_out, self._optional(metrics.model)]
@@ -132,7 +132,7 @@ class Packer:
     def _evaluation(self, found: EvalResult, is_culprit: bool) -> list[JsonValue]:
         return [
             self._evaluators[found.name],
-            found.score if found.score is None else half_up(found.score),
+            found.score if found.score is None else round_half_up(found.score),
             _SUCCESS[found.success],
             found.threshold,
             self._optional(found.reason or None),
@@ -162,7 +162,7 @@ class Packer:
         return self._strings.setdefault(self._clean(text), len(self._strings))
 
     def _clean(self, text: str) -> str:
-        return str(jsonable(figures.cut(text, self._longest)))
+        return str(jsonable(number_format.truncate_middle(text, self._longest)))
 
 
 def _tool_calls(item: ItemResult) -> tuple[ToolCall, ...]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from dokimos.core import figures
-from dokimos.core.figures import UNKNOWN, known
+from dokimos.core import number_format
 from dokimos.core.jsonable import jsonable
-from dokimos.core.markup import Content, Html, foreign, join, preformatted, tag
+from dokimos.core.markup import Content, Html, isolate_text, join, render_preformatted, tag
+from dokimos.core.number_format import UNKNOWN, format_or_unknown
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import describe_range
@@ -114,8 +114,8 @@ def _evaluator_row(
     lower = info is not None and info.lower_is_better
     cells: list[Content] = [
         tag("th", _name(index, found, info), scope="row", data_sort=found.name.lower()),
-        number_cell(mean, known(figures.score, mean)),
-        number_cell(spread, known(figures.score, spread)) if columns.spread else None,
+        number_cell(mean, number_format.format_score(mean)),
+        number_cell(spread, number_format.format_score(spread)) if columns.spread else None,
         _verdict_cells(found) if columns.verdicts else None,
         _error_cell(found.errors) if columns.errors else None,
         _render_skips(found.skipped) if columns.skipped else None,
@@ -127,7 +127,7 @@ def _evaluator_row(
 def _verdict_cells(found: EvaluatorSummary) -> Html:
     passed = f"{found.passed:,}/{found.judged:,}" if found.judged else UNKNOWN
     return join(
-        number_cell(found.pass_rate, known(figures.percent, found.pass_rate)),
+        number_cell(found.pass_rate, format_or_unknown(number_format.percent, found.pass_rate)),
         number_cell(found.passed, passed),
     )
 
@@ -142,15 +142,15 @@ def _name(index: int, found: EvaluatorSummary, info: EvaluatorInfo | None) -> Ht
     parameters = {} if info is None else dict(info.parameters)
     judge = parameters.pop(_JUDGE, None)
     return join(
-        tag("span", foreign(found.name), class_="name", data_place=index),
+        tag("span", isolate_text(found.name), class_="name", data_place=index),
         tag(
             "span",
-            (foreign(_model_of(judge)), " · ") if judge is not None else None,
+            (isolate_text(_model_of(judge)), " · ") if judge is not None else None,
             _rule(threshold, lower=lower, decides=found.decides),
             _range_note(found),
             class_="rule",
         ),
-        tag("span", foreign(describe_labels(found.labels)), class_="rule") if found.labels else None,
+        tag("span", isolate_text(describe_labels(found.labels)), class_="rule") if found.labels else None,
         _parameters(parameters, judge),
     )
 
@@ -159,7 +159,7 @@ def _model_of(judge: object) -> str:
     """The model of a judge, as the reader knows it; what it is else, where it is not one of ours."""
     text = str(judge)
     known_form = _MODEL.match(text)
-    return figures.one_line(known_form["model"] if known_form else text, _SHORT)
+    return number_format.to_single_line(known_form["model"] if known_form else text, _SHORT)
 
 
 def _parameters(parameters: dict[str, Any], judge: object) -> Html | None:
@@ -168,14 +168,14 @@ def _parameters(parameters: dict[str, Any], judge: object) -> Html | None:
         return None
     short = " · ".join(f"{key}: {_as_text(value)}" for key, value in parameters.items())
     if len(short) <= _SHORT and "\n" not in short and judge is None:
-        return tag("span", foreign(short), class_="rule")
+        return tag("span", isolate_text(short), class_="rule")
     whole = {**({} if judge is None else {_JUDGE: judge}), **parameters}
     text = "\n".join(f"{key}: {_as_text(value)}" for key, value in whole.items())
-    title = figures.one_line(short, _SHORT) or "how it asks"
+    title = number_format.to_single_line(short, _SHORT) or "how it asks"
     return tag(
         "details",
-        tag("summary", foreign(title), class_="rule"),
-        preformatted(figures.cut(text, 4_000), class_="text"),
+        tag("summary", isolate_text(title), class_="rule"),
+        render_preformatted(number_format.truncate_middle(text, 4_000), class_="text"),
         class_="parameters",
     )
 
@@ -192,12 +192,14 @@ def _rule(threshold: float | None, *, lower: bool, decides: bool) -> str:
     if threshold is None:
         rule = "a yes or no of its own" if decides else "informs only"
         return f"{rule} · lower is better" if lower else rule
-    limit = figures.score(threshold)
+    limit = number_format.format_score(threshold)
     return f"at most {limit} · lower is better" if lower else f"at least {limit}"
 
 
 def _error_cell(count: float) -> Html:
-    return number_cell(count, f"{figures.count(count)} !" if count else UNKNOWN, "error" if count else "")
+    return number_cell(
+        count, f"{number_format.format_count(count)} !" if count else UNKNOWN, "error" if count else ""
+    )
 
 
 def breakdowns(result: ExperimentResult, keys: tuple[str, ...]) -> Html | None:
@@ -218,7 +220,7 @@ def _breakdown(title: str, column: str, parts: list[tuple[str, ExperimentResult]
             "thead",
             tag(
                 "tr",
-                head_cell(foreign(column)),
+                head_cell(isolate_text(column)),
                 head_cell("Judged", "num"),
                 head_cell("Pass rate", "num"),
                 head_cell("95 % interval", "plain"),
@@ -230,7 +232,7 @@ def _breakdown(title: str, column: str, parts: list[tuple[str, ExperimentResult]
     )
     return tag(
         "details",
-        tag("summary", foreign(title)),
+        tag("summary", isolate_text(title)),
         tag("div", table, class_="scroll"),
         class_="breakdown",
         open=True,
@@ -243,9 +245,9 @@ def _breakdown_row(label: str, part: ExperimentResult, *, errors: bool) -> Html:
     bar = None if rate is None or interval is None else rate_bar(rate, interval)
     return tag(
         "tr",
-        tag("th", foreign(label), scope="row", data_sort=label.lower()),
-        number_cell(judged, figures.count(judged)),
-        number_cell(rate, known(figures.percent, rate)),
+        tag("th", isolate_text(label), scope="row", data_sort=label.lower()),
+        number_cell(judged, number_format.format_count(judged)),
+        number_cell(rate, format_or_unknown(number_format.percent, rate)),
         tag("td", bar, class_="bar"),
         _error_cell(part.error_count) if errors else None,
     )

@@ -7,7 +7,16 @@ import hashlib
 from importlib.resources import files
 from typing import Final
 
-from dokimos.core.markup import Content, Html, document, foreign, join, script_element, style_element, tag
+from dokimos.core.markup import (
+    Content,
+    Html,
+    document,
+    isolate_text,
+    join,
+    script_element,
+    style_element,
+    tag,
+)
 
 LIST_SCRIPTS: Final = ("report_parts.js", "report_text.js", "report_list.js")
 """What a page with a list of items builds on."""
@@ -95,5 +104,5 @@ def notices(texts: tuple[str, ...] | list[str]) -> Html | None:
     """Return the warnings, None where there are none."""
     if not texts:
         return None
-    lines = [tag("li", foreign(text)) for text in texts]
+    lines = [tag("li", isolate_text(text)) for text in texts]
     return tag("section", tag("h2", "Warnings"), tag("ul", lines), class_="warnings")

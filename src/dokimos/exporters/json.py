@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import stdev
 from typing import Any, ClassVar, Final
 
-from dokimos.core.figures import half_up, half_up_or_none
 from dokimos.core.jsonable import JsonValue, with_escapes
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
+from dokimos.core.number_format import round_half_up, round_half_up_or_none
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import RunSummary
@@ -130,20 +130,22 @@ def _summary(result: ExperimentResult) -> dict[str, JsonValue]:
         "informationalCount": _round_count(result.informational_count),
         "notJudgedCount": _round_count(result.not_judged_count),
         "warningCount": summary.warned,
-        "passRate": half_up_or_none(result.pass_rate),
-        "passRateInterval": None if interval is None else [half_up(interval.low), half_up(interval.high)],
+        "passRate": round_half_up_or_none(result.pass_rate),
+        "passRateInterval": None
+        if interval is None
+        else [round_half_up(interval.low), round_half_up(interval.high)],
         "runCount": result.run_count,
         "runs": [_run(run.index, run.summary) for run in result.runs],
         "cost": {
-            "totalUsd": half_up_or_none(summary.metrics.cost_usd),
+            "totalUsd": round_half_up_or_none(summary.metrics.cost_usd),
             "priced": summary.priced,
             "tokenized": summary.tokenized,
         },
         "judge": _judge(summary),
         "tokens": {"in": summary.metrics.tokens_in, "out": summary.metrics.tokens_out},
         "latencyMs": {
-            "median": half_up_or_none(summary.metrics.latency_ms),
-            "p95": half_up_or_none(summary.latency_p95_ms),
+            "median": round_half_up_or_none(summary.metrics.latency_ms),
+            "p95": round_half_up_or_none(summary.latency_p95_ms),
         },
         "evaluators": {
             name: _evaluator(name, result, summary, infos.get(name)) for name in result.evaluator_names
@@ -154,12 +156,12 @@ def _summary(result: ExperimentResult) -> dict[str, JsonValue]:
 def _judge(summary: RunSummary) -> dict[str, JsonValue]:
     judging = summary.judging
     return {
-        "totalUsd": half_up_or_none(judging.metrics.cost_usd),
+        "totalUsd": round_half_up_or_none(judging.metrics.cost_usd),
         "priced": judging.priced,
         "tokenized": judging.tokenized,
         "tokens": {"in": judging.metrics.tokens_in, "out": judging.metrics.tokens_out},
         "evaluators": {
-            found.name: half_up_or_none(found.metrics.cost_usd)
+            found.name: round_half_up_or_none(found.metrics.cost_usd)
             for found in summary.evaluators
             if found.tokenized or found.metrics.cost_usd is not None
         },
@@ -167,7 +169,7 @@ def _judge(summary: RunSummary) -> dict[str, JsonValue]:
 
 
 def _round_count(value: float) -> float:
-    return value if isinstance(value, int) else half_up(value)
+    return value if isinstance(value, int) else round_half_up(value)
 
 
 def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
@@ -179,8 +181,8 @@ def _run(index: int, summary: RunSummary) -> dict[str, JsonValue]:
         "errorCount": summary.errored,
         "informationalCount": summary.informational,
         "notJudgedCount": summary.not_judged,
-        "passRate": half_up_or_none(summary.pass_rate),
-        "evaluators": {found.name: half_up_or_none(found.mean) for found in summary.evaluators},
+        "passRate": round_half_up_or_none(summary.pass_rate),
+        "evaluators": {found.name: round_half_up_or_none(found.mean) for found in summary.evaluators},
     }
 
 
@@ -190,9 +192,9 @@ def _evaluator(
     found = summary.evaluator(name)
     assert found is not None, "names come from the summaries"
     tree: dict[str, JsonValue] = {
-        "averageScore": half_up_or_none(result.average_score(name)),
-        "stdDev": half_up(result.score_std_dev(name)),
-        "passRate": half_up_or_none(found.pass_rate),
+        "averageScore": round_half_up_or_none(result.average_score(name)),
+        "stdDev": round_half_up(result.score_std_dev(name)),
+        "passRate": round_half_up_or_none(found.pass_rate),
         "scored": found.scored,
         "passCount": found.passed,
         "failCount": found.failed,
@@ -261,12 +263,12 @@ def _evaluation(name: str, runs: tuple[EvalResult | None, ...]) -> dict[str, Jso
     scores = [r.score for r in results if r.score is not None]
     tree: dict[str, Any] = {
         "evaluator": name,
-        "averageScore": half_up(exact_mean(scores)) if scores else None,
+        "averageScore": round_half_up(exact_mean(scores)) if scores else None,
     }
     if len(runs) == 1:
         tree["score"] = results[0].score
     else:
-        tree["stdDev"] = half_up(stdev(scores)) if len(scores) > 1 else 0.0
+        tree["stdDev"] = round_half_up(stdev(scores)) if len(scores) > 1 else 0.0
         tree["scores"] = [None if r is None else r.score for r in runs]
         if any(r.label for r in results):
             tree["labels"] = [None if r is None else r.label for r in runs]

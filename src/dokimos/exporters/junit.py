@@ -6,11 +6,11 @@ import re
 from typing import ClassVar, Final
 from xml.etree import ElementTree as ET
 
-from dokimos.core import figures
-from dokimos.core.error_detail import with_place
+from dokimos.core import number_format
+from dokimos.core.error_detail import append_place
 from dokimos.core.error_groups import errors_of
-from dokimos.core.figures import known
 from dokimos.core.keys import OUTPUT
+from dokimos.core.number_format import format_or_unknown
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.summary import judge_cost
@@ -74,8 +74,8 @@ def _properties(run: RunResult, result: ExperimentResult) -> ET.Element:
     source = result.provenance
     facts: dict[str, str | None] = {
         "status": str(result.status),
-        "pass rate": known(figures.percent, run.pass_rate),
-        "cost": known(figures.usd, run.summary.metrics.cost_usd),
+        "pass rate": format_or_unknown(number_format.percent, run.pass_rate),
+        "cost": format_or_unknown(number_format.usd, run.summary.metrics.cost_usd),
         "judge cost": judge_cost(run.summary),
         "run id": source.run_id,
         "dokimos version": source.dokimos_version,
@@ -84,7 +84,7 @@ def _properties(run: RunResult, result: ExperimentResult) -> ET.Element:
         "dataset fingerprint": source.dataset_fingerprint,
     }
     for found in run.summary.evaluators:
-        facts[f"average score: {found.name}"] = known(figures.score, found.mean)
+        facts[f"average score: {found.name}"] = number_format.format_score(found.mean)
     properties = ET.Element("properties")
     for key, value in facts.items():
         if value is not None:
@@ -96,7 +96,7 @@ def _case(item: ItemResult, experiment: str) -> ET.Element:
     case = ET.Element(
         "testcase",
         {
-            "name": _clean(figures.one_line(item.key, MAX_NAME)),
+            "name": _clean(number_format.to_single_line(item.key, MAX_NAME)),
             "classname": _clean(experiment),
             "time": _seconds(_latency(item)),
         },
@@ -110,7 +110,7 @@ def _add_outcome(case: ET.Element, item: ItemResult) -> None:
     match item.outcome:
         case Outcome.ERRORED:
             errors = errors_of(item)
-            message = "\n".join(with_place(text, detail) for text, detail in errors)
+            message = "\n".join(append_place(text, detail) for text, detail in errors)
             tracebacks = [detail.traceback for _, detail in errors if detail is not None and detail.traceback]
             _add_problem(case, "error", message, "\n\n".join([message, *dict.fromkeys(tracebacks)]))
         case Outcome.FAILED:
@@ -122,13 +122,16 @@ def _add_outcome(case: ET.Element, item: ItemResult) -> None:
 
 
 def _add_problem(case: ET.Element, kind: str, text: str, body: str | None = None) -> None:
-    attributes = {"type": f"evaluation.{kind}", "message": _clean(figures.one_line(text, MAX_MESSAGE))}
-    ET.SubElement(case, kind, attributes).text = _clean(figures.cut(body or text, MAX_TEXT))
+    attributes = {
+        "type": f"evaluation.{kind}",
+        "message": _clean(number_format.to_single_line(text, MAX_MESSAGE)),
+    }
+    ET.SubElement(case, kind, attributes).text = _clean(number_format.truncate_middle(body or text, MAX_TEXT))
 
 
 def _reasons(item: ItemResult) -> list[str]:
     return [
-        f"{r.name} {known(figures.score, r.score)}: {r.reason or 'below what was asked for'}"
+        f"{r.name} {number_format.format_score(r.score)}: {r.reason or 'below what was asked for'}"
         for r in item.eval_results
         if r.success is False
     ]
@@ -136,7 +139,7 @@ def _reasons(item: ItemResult) -> list[str]:
 
 def _why_not_judged(item: ItemResult) -> str:
     skipped = [f"{r.name}: {r.skipped}" for r in item.eval_results if r.skipped]
-    return figures.one_line(
+    return number_format.to_single_line(
         join_statements(["Nothing judged this item.", *skipped, *item.warnings]), MAX_MESSAGE
     )
 
@@ -148,11 +151,11 @@ def _details(item: ItemResult) -> str:
         f"actual: {render_value(item.actual_outputs, OUTPUT)}",
     ]
     lines += [
-        " ".join(filter(None, (f"{r.name}:", known(figures.score, r.score), r.label, r.reason)))
+        " ".join(filter(None, (f"{r.name}:", number_format.format_score(r.score), r.label, r.reason)))
         for r in item.eval_results
     ]
     lines += [f"warning: {text}" for text in item.warnings]
-    return figures.cut("\n".join(lines), MAX_TEXT)
+    return number_format.truncate_middle("\n".join(lines), MAX_TEXT)
 
 
 def _latency(item: ItemResult) -> float:

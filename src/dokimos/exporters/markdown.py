@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import ClassVar, Final, TypeVar
 
-from dokimos.core import figures
+from dokimos.core import number_format
 from dokimos.core.error_detail import ErrorDetail
-from dokimos.core.error_groups import errors_of, key_of_error
-from dokimos.core.figures import known
+from dokimos.core.error_groups import error_key, errors_of
 from dokimos.core.keys import OUTPUT
+from dokimos.core.number_format import format_or_unknown
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, RunStatus
 from dokimos.core.summary import RunSummary, describe_labels, judge_cost
@@ -94,29 +94,30 @@ def _verdict(result: ExperimentResult) -> str:
     if result.pass_rate is None or interval is None:
         return "not judged"
     passed, judged = result.pass_count, result.pass_count + result.fail_count
-    spread = f"95 % interval {figures.percent(interval.low)} to {figures.percent(interval.high)}"
-    return f"{figures.percent(result.pass_rate)} ({figures.count(passed)}/{figures.count(judged)}), {spread}"
+    spread = f"95 % interval {number_format.percent(interval.low)} to {number_format.percent(interval.high)}"
+    counts = f"{number_format.format_count(passed)}/{number_format.format_count(judged)}"
+    return f"{number_format.percent(result.pass_rate)} ({counts}), {spread}"
 
 
 def _counts(result: ExperimentResult) -> str:
     failed = result.fail_count - result.error_count
     runs = "1 run" if result.run_count == 1 else f"{result.run_count} runs"
     parts = [
-        f"{figures.count(result.total_count)} in {runs}",
-        f"{figures.count(result.pass_count)} passed",
-        f"{figures.count(failed)} failed",
-        f"{figures.count(result.error_count)} errored",
-        f"{figures.count(result.not_judged_count)} not judged",
+        f"{number_format.format_count(result.total_count)} in {runs}",
+        f"{number_format.format_count(result.pass_count)} passed",
+        f"{number_format.format_count(failed)} failed",
+        f"{number_format.format_count(result.error_count)} errored",
+        f"{number_format.format_count(result.not_judged_count)} not judged",
     ]
     if result.informational_count:
-        parts.insert(-1, f"{figures.count(result.informational_count)} informational")
+        parts.insert(-1, f"{number_format.format_count(result.informational_count)} informational")
     return " · ".join(parts)
 
 
 def _cost(summary: RunSummary) -> str:
     if summary.metrics.cost_usd is None:
         return "unpriced"
-    amount = figures.usd(summary.metrics.cost_usd)
+    amount = number_format.usd(summary.metrics.cost_usd)
     if summary.priced < summary.tokenized:
         return f"{amount} ({summary.priced:,}/{summary.tokenized:,} priced)"
     return amount
@@ -130,8 +131,8 @@ def _judge_cost(summary: RunSummary) -> str:
 def _latency(summary: RunSummary) -> str:
     if summary.metrics.latency_ms is None:
         return "not measured"
-    p95 = known(figures.duration, summary.latency_p95_ms)
-    return f"median {figures.duration(summary.metrics.latency_ms)}, p95 {p95}"
+    p95 = format_or_unknown(number_format.duration, summary.latency_p95_ms)
+    return f"median {number_format.duration(summary.metrics.latency_ms)}, p95 {p95}"
 
 
 def _evaluators(result: ExperimentResult) -> Iterator[str]:
@@ -165,10 +166,12 @@ def _evaluator_row(name: str, result: ExperimentResult, summary: RunSummary) -> 
     assert found is not None, "names come from the summaries"
     cells = [
         plain(name, MAX_HEADING),
-        known(figures.score, result.average_score(name)),
-        figures.score(result.score_std_dev(name)) if result.run_count > 1 else figures.UNKNOWN,
-        known(figures.percent, found.pass_rate),
-        f"{found.passed:,}/{found.judged:,}" if found.judged else figures.UNKNOWN,
+        number_format.format_score(result.average_score(name)),
+        number_format.format_score(result.score_std_dev(name))
+        if result.run_count > 1
+        else number_format.UNKNOWN,
+        format_or_unknown(number_format.percent, found.pass_rate),
+        f"{found.passed:,}/{found.judged:,}" if found.judged else number_format.UNKNOWN,
         f"{found.errors:,}",
         f"{found.skipped:,}",
     ]
@@ -182,9 +185,9 @@ def _runs(result: ExperimentResult) -> Iterator[str]:
     yield table_row(["Run", "Pass Rate", "Passed", "Errors", *(plain(n, 40) for n in result.evaluator_names)])
     yield "|---|" + "---:|" * (3 + len(result.evaluator_names))
     for run in result.runs:
-        scores = [known(figures.score, run.average_score(name)) for name in result.evaluator_names]
+        scores = [number_format.format_score(run.average_score(name)) for name in result.evaluator_names]
         passed = f"{run.pass_count:,}/{run.summary.judged:,}"
-        rate = known(figures.percent, run.pass_rate)
+        rate = format_or_unknown(number_format.percent, run.pass_rate)
         yield table_row([str(run.index + 1), rate, passed, f"{run.error_count:,}", *scores])
     yield ""
 
@@ -195,9 +198,9 @@ def _tags(result: ExperimentResult, items: tuple[ItemRuns, ...]) -> Iterator[str
         yield table_row(["Value", "Items", "Pass Rate", "Errors"])
         yield "|---|---:|---:|---:|"
         for tag, part in by_tag(result, key).items():
-            rate = known(figures.percent, part.pass_rate)
-            cells = [plain(tag, MAX_HEADING), figures.count(part.total_count), rate]
-            yield table_row([*cells, figures.count(part.error_count)])
+            rate = format_or_unknown(number_format.percent, part.pass_rate)
+            cells = [plain(tag, MAX_HEADING), number_format.format_count(part.total_count), rate]
+            yield table_row([*cells, number_format.format_count(part.error_count)])
         yield ""
 
 
@@ -234,7 +237,7 @@ def _group_by_error(items: list[ItemRuns]) -> list[list[ItemRuns]]:
     """Group the items that have the same errors from the same locations."""
     groups: dict[Hashable, list[ItemRuns]] = {}
     for item in items:
-        error_key = tuple(key_of_error(text, detail) for text, detail in errors_of(item.first_bad))
+        error_key = tuple(error_key(text, detail) for text, detail in errors_of(item.first_bad))
         groups.setdefault(error_key, []).append(item)
     return list(groups.values())
 
@@ -271,15 +274,15 @@ def _evaluation(found: EvalResult) -> str:
         return f"**{name}:** (SKIPPED): {plain(found.skipped, MAX_REASON)}\n"
     verdict = {True: " (PASS)", False: " (FAIL)", None: ""}[found.success]
     reason = f": {plain(found.reason, MAX_REASON)}" if found.reason else ""
-    return f"**{name}:** {known(figures.score, found.score)}{verdict}{reason}\n"
+    return f"**{name}:** {number_format.format_score(found.score)}{verdict}{reason}\n"
 
 
 def _value(label: str, text: str | None) -> list[str]:
     if text is None:
-        return [f"**{label}:** {figures.UNKNOWN}\n"]
+        return [f"**{label}:** {number_format.UNKNOWN}\n"]
     if len(text) <= 120 and text.strip() and "\n" not in text:
         return [f"**{label}:** {code(text)}\n"]
-    return [f"**{label}:**\n", fence_text(figures.cut(text, MAX_TEXT)), ""]
+    return [f"**{label}:**\n", fence_text(number_format.truncate_middle(text, MAX_TEXT)), ""]
 
 
 def _provenance(result: ExperimentResult) -> Iterator[str]:
@@ -296,7 +299,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 def plain(text: str, limit: int) -> str:
     """Return foreign text as running text on one line: nothing in it is markup, a link or a mention."""
-    line = escape_control_characters(figures.one_line(text, limit))
+    line = escape_control_characters(number_format.to_single_line(text, limit))
     if _LINKED.search(line):
         return code(line)
     return _BLOCK_START.sub(r"\1\\\2", _PUNCTUATION.sub(r"\\\1", line))
@@ -304,7 +307,7 @@ def plain(text: str, limit: int) -> str:
 
 def code(text: str) -> str:
     """Return foreign text as a code span."""
-    line = escape_control_characters(figures.one_line(text, MAX_REASON))
+    line = escape_control_characters(number_format.to_single_line(text, MAX_REASON))
     ticks = _fence_for(line, least=1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"

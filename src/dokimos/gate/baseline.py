@@ -15,8 +15,8 @@ from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.warnings import short_input
 from dokimos.core.checks import is_number
-from dokimos.core.figures import half_up
 from dokimos.core.means import exact_mean
+from dokimos.core.number_format import round_half_up
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, is_score_range
 from dokimos.core.text import format_list, pluralize
@@ -166,10 +166,10 @@ def _scores_tree(item: ItemSnapshot, name: str) -> dict[str, Any]:
     return _without_none(
         {
             "name": name,
-            "score": half_up(exact_mean(scores)),
+            "score": round_half_up(exact_mean(scores)),
             "threshold": item.thresholds.get(name),
             "pass": 2 * sum(passes) >= len(passes),
-            "scores": [half_up(score) for score in scores] if len(scores) > 1 else None,
+            "scores": [round_half_up(score) for score in scores] if len(scores) > 1 else None,
         }
     )
 

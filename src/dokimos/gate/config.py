@@ -78,8 +78,8 @@ class GateConfig:
 
     def __post_init__(self) -> None:
         for name in ("bootstrap_passes", "fail_on_regression", "fail_on_removed_items", "allow_errors"):
-            checks.flag(name, getattr(self, name))
-        checks.flag("update_baseline", self.update_baseline)
+            checks.require_flag(name, getattr(self, name))
+        checks.require_flag("update_baseline", self.update_baseline)
         check_amount("severity_margin", self.severity_margin)
         check_choice("severity", self.severity, get_args(Severity))
         check_choice("on_removed_evaluator", self.on_removed_evaluator, get_args(RemovedEvaluator))

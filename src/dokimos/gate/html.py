@@ -15,8 +15,8 @@ from dokimos.comparison.html import (
     sides_section,
 )
 from dokimos.comparison.wording import change, evidence_sentence, interval_with_note, level
-from dokimos.core.figures import percent
-from dokimos.core.markup import Content, Html, foreign, preformatted, tag
+from dokimos.core.markup import Content, Html, isolate_text, render_preformatted, tag
+from dokimos.core.number_format import percent
 from dokimos.core.text import pluralize
 from dokimos.exporters.html_page import asset, card, cards, head_cell, notices, page
 from dokimos.gate.config import Severity
@@ -91,7 +91,7 @@ def _header(verdict: GateVerdict) -> Html:
         words += ", and one is required"
     return tag(
         "header",
-        tag("h1", foreign(verdict.name)),
+        tag("h1", isolate_text(verdict.name)),
         tag("p", _facts(verdict), class_="facts"),
         tag(
             "p",
@@ -100,14 +100,14 @@ def _header(verdict: GateVerdict) -> Html:
             tag("span", _move(verdict), class_="of"),
             class_=f"verdict {kind}",
         ),
-        tag("p", foreign(verdict.note), class_="description") if verdict.note else None,
+        tag("p", isolate_text(verdict.note), class_="description") if verdict.note else None,
     )
 
 
 def _facts(verdict: GateVerdict) -> Content:
     comparison = verdict.comparison
     paired = "" if comparison is None else f" · paired by {comparison.pairing.value.replace('_', ' ')}"
-    baseline: Content = ("baseline ", foreign(_baseline(verdict))) if verdict.baseline else "no baseline"
+    baseline: Content = ("baseline ", isolate_text(_baseline(verdict))) if verdict.baseline else "no baseline"
     return ("Regression gate · ", baseline, paired)
 
 
@@ -161,7 +161,7 @@ def _guard_row(one: Fired) -> Html:
         sign, kind = "? cannot tell", "unjudged"
     else:
         sign, kind = ("✗ fails", "failed") if one.fails else ("! reported", "errored")
-    return _row(one.guard, sign, kind, foreign(one.reason))
+    return _row(one.guard, sign, kind, isolate_text(one.reason))
 
 
 def _quiet_row(guard: Guard, decision: Decision, severity: Severity) -> Html:
@@ -172,8 +172,8 @@ def _quiet_row(guard: Guard, decision: Decision, severity: Severity) -> Html:
     else:
         blind, why = decision.items_unseen, " ".join(decision.item_guard_notes)
     if blind:
-        return _row(guard, "– could not fire", "unjudged", foreign(why))
-    return _row(guard, "✓ quiet", "passed", foreign(f"{_QUIET[guard]} {why}".rstrip()))
+        return _row(guard, "– could not fire", "unjudged", isolate_text(why))
+    return _row(guard, "✓ quiet", "passed", isolate_text(f"{_QUIET[guard]} {why}".rstrip()))
 
 
 def _blindness(comparison: RunComparison) -> tuple[bool, str]:
@@ -206,7 +206,9 @@ def _steps(verdict: GateVerdict) -> Html | None:
     steps = list(_commands(verdict))
     if not steps:
         return None
-    content = [(tag("dt", what), tag("dd", preformatted(command, class_="text"))) for what, command in steps]
+    content = [
+        (tag("dt", what), tag("dd", render_preformatted(command, class_="text"))) for what, command in steps
+    ]
     return tag("section", tag("h2", "What to do"), tag("dl", content, class_="steps"))
 
 
@@ -241,7 +243,7 @@ def _rests_on(verdict: GateVerdict) -> Html | None:
     sentences = [f"Guard 2 for {sentence}" for sentence in verdict.item_guards]
     if comparison.leading is not None:
         sentences.insert(0, evidence_sentence(comparison.leading, len(comparison.metrics)))
-    lines = [tag("li", foreign(sentence)) for sentence in sentences]
+    lines = [tag("li", isolate_text(sentence)) for sentence in sentences]
     return tag("section", tag("h2", "What this rests on"), tag("ul", lines, class_="rests-on"))
 
 

@@ -13,7 +13,7 @@ from dokimos.comparison.detectable import smallest_p
 from dokimos.comparison.diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
-from dokimos.core.figures import score as score_text
+from dokimos.core.number_format import format_score as score_text
 from dokimos.core.score_range import share_of
 from dokimos.core.text import pluralize
 from dokimos.gate.config import GateConfig

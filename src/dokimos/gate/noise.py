@@ -10,10 +10,10 @@ from statistics import fmean, variance
 from typing import Any, Final, Self
 
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.core.figures import half_up
+from dokimos.core.number_format import round_half_up
+from dokimos.core.printable import Printable
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import share_of
-from dokimos.core.views import Printable
 from dokimos.errors import ConfigurationError
 from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Guard, decide
@@ -121,35 +121,38 @@ class NoiseReport(Printable):
             "severityMargin": self.severity_margin,
             "pairs": self.pairs,
             "guard1": {
-                "fireRate": half_up(self.guard1_rate),
-                "interval": [half_up(self.guard1_interval.low), half_up(self.guard1_interval.high)],
+                "fireRate": round_half_up(self.guard1_rate),
+                "interval": [
+                    round_half_up(self.guard1_interval.low),
+                    round_half_up(self.guard1_interval.high),
+                ],
             },
             "guard2": [
                 {
                     "repeats": one.repeats,
-                    "fireRate": half_up(one.fire_rate),
-                    "errorRate": half_up(one.error_rate),
-                    "margin": half_up(one.margin),
+                    "fireRate": round_half_up(one.fire_rate),
+                    "errorRate": round_half_up(one.error_rate),
+                    "margin": round_half_up(one.margin),
                 }
                 for one in self.guard2
             ],
-            "confirmedRate": None if self.confirmed_rate is None else half_up(self.confirmed_rate),
+            "confirmedRate": None if self.confirmed_rate is None else round_half_up(self.confirmed_rate),
             "evaluators": [
                 {
                     "evaluator": one.name,
                     "deterministic": one.deterministic,
-                    "deviation": half_up(one.deviation),
+                    "deviation": round_half_up(one.deviation),
                     "unstableItems": one.unstable_items,
                     "sameOutputs": one.own_doing,
                     "items": one.items,
-                    "spreads": {key: half_up(size) for key, size in one.spreads.items()},
+                    "spreads": {key: round_half_up(size) for key, size in one.spreads.items()},
                     "fingerprint": one.fingerprint or None,
                 }
                 for one in self.evaluators
             ],
-            "passFlips": half_up(self.pass_flips),
+            "passFlips": round_half_up(self.pass_flips),
             "errored": self.errored,
-            "proposed": {"severityMargin": half_up(self.margin), "repeats": self.repeats},
+            "proposed": {"severityMargin": round_half_up(self.margin), "repeats": self.repeats},
         }
 
 
@@ -235,7 +238,7 @@ class _Dealing:
             repeats=repeats,
             fire_rate=_share(_is_severe(max(falls, default=0.0), config.severity_margin) for falls in pairs),
             error_rate=_share(_ERRED in falls for falls in pairs),
-            margin=min(1.0, math.ceil(half_up(100 * percentile(worst, 1 - config.alpha))) / 100),
+            margin=min(1.0, math.ceil(round_half_up(100 * percentile(worst, 1 - config.alpha))) / 100),
         )
 
     def _falls(self, repeats: int) -> Iterator[float]:
@@ -295,7 +298,7 @@ class _Scores:
 
 
 def _is_severe(fall: float, margin: float) -> bool:
-    return fall == _ERRED or half_up(fall) > margin
+    return fall == _ERRED or round_half_up(fall) > margin
 
 
 def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dokimos.comparison.wording import share
-from dokimos.core.figures import percent, score
+from dokimos.core.number_format import format_score, percent
 from dokimos.core.text import pluralize
 from dokimos.gate.noise import NoiseReport
 from dokimos.reporting.blocks import Block, Detail, Line, View
@@ -37,7 +37,7 @@ def _evaluators_table(report: NoiseReport) -> Table:
     rows = [
         [
             one.name,
-            score(one.deviation),
+            format_score(one.deviation),
             f"{one.unstable_items} of {one.items}",
             f"{one.own_doing}" if one.own_doing else "",
         ]
@@ -56,7 +56,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
         f"(95 % interval {low} to {high}); it should stay below {share(report.alpha)}",
         fit="wrap",
     )
-    margin = score(report.severity_margin)
+    margin = format_score(report.severity_margin)
     yield Line(
         f"The documented guard 2 (any drop of a single item by more than {margin}) fired on", fit="wrap"
     )
@@ -64,7 +64,7 @@ def _guard_blocks(report: NoiseReport) -> Iterator[Block]:
         errors = f", on {percent(two.error_rate)} for an error" if two.error_rate else ""
         yield Line(
             f"  {percent(two.fire_rate)} with {pluralize(two.repeats, 'run')} on each side{errors}; "
-            f"{'scores alone need' if errors else 'it takes'} a margin of {score(two.margin)} "
+            f"{'scores alone need' if errors else 'it takes'} a margin of {format_score(two.margin)} "
             f"for {share(report.alpha)}",
             fit="wrap",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from dokimos.comparison.wording import p_text, points, share, signed, signed_points
-from dokimos.core.figures import UNKNOWN, half_up, known, percent, score
+from dokimos.core.number_format import UNKNOWN, format_or_unknown, format_score, percent, round_half_up
 from dokimos.errors import ConfigurationError
 from dokimos.exporters.markdown import code, fence_text, plain, table_row
 from dokimos.gate.places import file_stem
@@ -146,7 +146,7 @@ def _reasons(tree: Tree) -> Iterator[str]:
 def _movement(tree: Tree) -> Iterator[str]:
     before, now = tree.get("baselinePassRate"), tree.get("candidatePassRate")
     delta = tree.get("passRateDelta")
-    move = f"{known(percent, before)} → {known(percent, now)}"
+    move = f"{format_or_unknown(percent, before)} → {format_or_unknown(percent, now)}"
     move += "" if delta is None else f" ({signed_points(delta)})"
     unchanged = max(0, int(tree.get("unchangedCount") or 0) - int(tree.get("unchangedWithDropCount") or 0))
     rows = [
@@ -185,9 +185,9 @@ def _regressed(tree: Tree) -> Iterator[str]:
         yield table_row(
             [
                 plain(str(entry.get("evaluator", "")), _NAME),
-                known(score, entry.get("baselineMean")),
-                known(score, entry.get("candidateMean")),
-                known(signed, entry.get("delta")),
+                format_score(entry.get("baselineMean")),
+                format_score(entry.get("candidateMean")),
+                format_or_unknown(signed, entry.get("delta")),
                 _p(entry.get("pValue")),
                 _p(entry.get("adjustedPValue")),
             ]
@@ -242,11 +242,11 @@ def _case(case: Tree) -> str:
 
 def _drop(drop: Tree) -> str:
     name = plain(str(drop.get("evaluator", "")), _NAME)
-    move = f"{name} {known(score, drop.get('baselineMean'))} →"
+    move = f"{name} {format_score(drop.get('baselineMean'))} →"
     error, now = drop.get("error"), drop.get("candidateMean")
     if error is None:
-        return f"{move} {known(score, now)}"
-    also = "" if now is None else f"{score(now)} and "
+        return f"{move} {format_score(now)}"
+    also = "" if now is None else f"{format_score(now)} and "
     return f"{move} {also}error: {plain(str(error), 120)}"
 
 
@@ -285,4 +285,4 @@ def _nothing_seen(tree: Tree) -> str:
 
 
 def _pts(value: float) -> str:
-    return f"{half_up(value * 100, 1):+g}"
+    return f"{round_half_up(value * 100, 1):+g}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, TypeAlias
 
-from dokimos.core.figures import half_up
+from dokimos.core.number_format import round_half_up
 from dokimos.stats.intervals import beta_cdf
 
 Sides: TypeAlias = tuple[Sequence[float], Sequence[float]]
@@ -72,4 +72,4 @@ def _can_part(before: Sequence[float], now: Sequence[float], margin: float) -> b
     """
     ranked = sorted((*before, *now))
     worst, best = ranked[: len(now)], ranked[len(now) :]
-    return worst[-1] < best[0] and half_up(fmean(best) - fmean(worst)) > margin
+    return worst[-1] < best[0] and round_half_up(fmean(best) - fmean(worst)) > margin

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 from dokimos.comparison.diff import ItemChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.core.figures import half_up
-from dokimos.core.figures import score as score_text
 from dokimos.core.means import complement
+from dokimos.core.number_format import format_score as score_text
+from dokimos.core.number_format import round_half_up
 from dokimos.core.score_range import ScoreRange, share_of, width_of
 from dokimos.core.text import format_list, pluralize
 from dokimos.gate.config import GateConfig
@@ -205,14 +205,14 @@ class _Watch:
     def is_severe(self, score: ScoreChange, before: ItemSnapshot, now: ItemSnapshot) -> bool:
         name, margin = score.name, self.config.severity_margin
         more_errors = _has_more_errors(before, now, name)
-        if not more_errors and half_up(self.fall(score)) <= margin:
+        if not more_errors and round_half_up(self.fall(score)) <= margin:
             return False
         befores, nows = self.repeats(before, name), self.repeats(now, name)
         if self.config.severity == "calibrated":
             return exchange_p(befores, nows) <= (self.level.drop or 0.0)
         if self.config.severity != "confirmed" or self.is_deterministic(name) or score.candidate_mean is None:
             return True
-        return len(nows) > 1 and half_up(min(befores) - max(nows)) > margin
+        return len(nows) > 1 and round_half_up(min(befores) - max(nows)) > margin
 
     def is_deterministic(self, evaluator: str) -> bool:
         return self.candidate.evaluators.get(evaluator, EvaluatorFacts(name=evaluator)).deterministic
@@ -354,7 +354,7 @@ class _Judge:
 
     def margin(self, evaluator: str) -> float:
         """Return the margin in the unit of an evaluator's scores."""
-        return half_up(self.config.severity_margin * width_of(self.ranges.get(evaluator)))
+        return round_half_up(self.config.severity_margin * width_of(self.ranges.get(evaluator)))
 
     def scores(self, item: ItemChange, evaluator: str) -> tuple[Sequence[float], Sequence[float]]:
         assert item.baseline is not None, "what dropped was there before"
@@ -364,7 +364,7 @@ class _Judge:
     def fall(self, drop: Drop, score: float) -> float:
         """How much worse a score is than the baseline's mean."""
         fall = drop.baseline_mean - score
-        return half_up(-fall if drop.evaluator in self.lower_is_better else fall)
+        return round_half_up(-fall if drop.evaluator in self.lower_is_better else fall)
 
 
 def _has_more_errors(before: ItemSnapshot, now: ItemSnapshot, evaluator: str) -> bool:

@@ -12,8 +12,8 @@ from typing import Any, Final
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
 from dokimos.comparison.wording import evidence_sentence, level, points, signed_points
-from dokimos.core.figures import half_up, half_up_or_none
-from dokimos.core.views import Printable
+from dokimos.core.number_format import round_half_up, round_half_up_or_none
+from dokimos.core.printable import Printable
 from dokimos.gate.config import GateConfig, Severity
 from dokimos.gate.decision import Decision, Fired, Guard
 from dokimos.gate.severity import Drop
@@ -181,7 +181,7 @@ class GateVerdict(Printable):
         if self.decision is None:
             tree |= {
                 "pairing": "none",
-                "candidatePassRate": half_up_or_none(self.candidate_pass_rate),
+                "candidatePassRate": round_half_up_or_none(self.candidate_pass_rate),
                 "significant": False,
                 **dict.fromkeys(_COUNTS, 0),
                 "regressedEvaluators": [],
@@ -249,9 +249,9 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "severity": config.severity,
         "n": rate.n,
         "discordant": {"worse": rate.worse, "better": rate.better},
-        "effect": {"delta": half_up_or_none(rate.delta), "interval": interval_tree(rate)},
+        "effect": {"delta": round_half_up_or_none(rate.delta), "interval": interval_tree(rate)},
         "power": rate.config.power,
-        "minimumDetectableDrop": half_up_or_none(rate.detectable_drop),
+        "minimumDetectableDrop": round_half_up_or_none(rate.detectable_drop),
         "itemsForAnyDrop": _needed_for_any(rate),
         "itemsNeeded": _needed(decision, config),
         "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
@@ -274,8 +274,8 @@ def _unchanged_with_drop(decision: Decision) -> int:
 def _single_drop_tree(drop: Drop) -> dict[str, Any]:
     item = {"index": drop.key} if drop.dataset_item_id is None else {"datasetItemId": drop.dataset_item_id}
     means = {
-        "baselineMean": half_up(drop.baseline_mean),
-        "candidateMean": half_up(drop.candidate_mean or 0.0),
+        "baselineMean": round_half_up(drop.baseline_mean),
+        "candidateMean": round_half_up(drop.candidate_mean or 0.0),
     }
     cause = {"cause": drop.cause} if drop.cause else {}
     return {**item, "evaluator": drop.evaluator, **means, **cause}
@@ -295,11 +295,11 @@ def _needed(decision: Decision, config: GateConfig) -> int | None:
 def _regressed_tree(metric: MetricChange) -> dict[str, Any]:
     return {
         "evaluator": metric.name,
-        "baselineMean": half_up_or_none(metric.baseline_mean),
-        "candidateMean": half_up_or_none(metric.candidate_mean),
-        "delta": half_up_or_none(metric.delta),
-        "pValue": half_up(metric.p_value),
-        "adjustedPValue": half_up(metric.adjusted_p_value),
+        "baselineMean": round_half_up_or_none(metric.baseline_mean),
+        "candidateMean": round_half_up_or_none(metric.candidate_mean),
+        "delta": round_half_up_or_none(metric.delta),
+        "pValue": round_half_up(metric.p_value),
+        "adjustedPValue": round_half_up(metric.adjusted_p_value),
         "method": metric.method.value,
     }
 
@@ -347,9 +347,9 @@ class _Cases:
 def _drop_tree(score: ScoreChange, drop: Drop | None) -> dict[str, Any]:
     tree = {
         "evaluator": score.name,
-        "baselineMean": half_up_or_none(score.baseline_mean),
-        "candidateMean": half_up_or_none(score.candidate_mean),
-        "delta": None if score.candidate_mean is None else half_up(score.delta),
+        "baselineMean": round_half_up_or_none(score.baseline_mean),
+        "candidateMean": round_half_up_or_none(score.candidate_mean),
+        "delta": None if score.candidate_mean is None else round_half_up(score.delta),
         "error": None if drop is None else drop.error,
     }
     return {key: value for key, value in tree.items() if value is not None}

@@ -32,7 +32,7 @@ class Undecodable(Exception):
     """An answer is not compressed as it says."""
 
 
-def reply_limit(megabytes: float | None = None) -> int:
+def max_reply_bytes(megabytes: float | None = None) -> int:
     """Return the most bytes of an answer: as given, as the environment says, or 16 MB.
 
     Raises:

@@ -18,7 +18,7 @@ from enum import Enum, auto
 from typing import Final
 
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
-from dokimos.runtime.reply_time import give_extra_time
+from dokimos.runtime.time_limits import give_extra_time
 
 PATIENCE: Final = 120.0
 OPENING_TRIES: Final = 4

@@ -22,8 +22,9 @@ from urllib.parse import urljoin, urlsplit
 from dokimos.errors import JudgeUnavailableError
 from dokimos.http.answer import Answer, NoAnswer, Oversized, Unsendable
 from dokimos.http.backoff import rate_limit_pause, retry_after
-from dokimos.http.body import LIMIT_VARIABLE, reply_limit
+from dokimos.http.body import LIMIT_VARIABLE, max_reply_bytes
 from dokimos.http.breaker import Breaker, FailureKind, current_breakers
+from dokimos.http.credentials import Secret, redact, redact_credentials, redact_url
 from dokimos.http.refusal import (
     UNREADABLE,
     Complaint,
@@ -35,7 +36,6 @@ from dokimos.http.refusal import (
     parse_complaint,
 )
 from dokimos.http.retries import ATTEMPTS, Retries
-from dokimos.http.secret import Secret, redact, redact_credentials, redact_url
 from dokimos.http.throttle import Limits, Throttle
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Target:
     attempts: int = ATTEMPTS
     is_application: bool = False
     """Whether a 500 says that a request could not be done, and not that the server is failing."""
-    most_bytes: int = field(default_factory=reply_limit)
+    most_bytes: int = field(default_factory=max_reply_bytes)
     """The most bytes of an answer, decompressed."""
 
 

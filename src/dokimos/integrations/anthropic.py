@@ -25,8 +25,8 @@ from dokimos.integrations.tool_loop import (
     list_responses,
 )
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.messages.conversations import trace_of_messages
-from dokimos.runtime.calling import called
+from dokimos.messages.conversations import parse_trace
+from dokimos.runtime.user_calls import call_user_function
 
 __all__ = [
     "ToolLoop",
@@ -56,7 +56,7 @@ class Anthropic(ModelSDK):
         Results are matched to calls by id. Raises `ValueError` for anything that is not a message.
         """
         messages = (_with_role(to_plain(message)) for message in list_responses(result))
-        return trace_of_messages(messages, keep_ids=True)
+        return parse_trace(messages, keep_ids=True)
 
     def parse_response_usage(self, response: object) -> CallMetrics | None:
         """Return the usage of a response; tokens read from the cache or written to it were read too."""
@@ -99,7 +99,9 @@ class _MessagesApi:
         if loop.system:
             more["system"] = loop.system
         create = loop.client.messages.create
-        return await called(create, model=loop.model, messages=list(messages), **{**more, **loop.settings})
+        return await call_user_function(
+            create, model=loop.model, messages=list(messages), **{**more, **loop.settings}
+        )
 
     def parse_requests(self, response: Any) -> list[CallRequest]:
         blocks = [block for block in response.content if block.type == "tool_use"]

@@ -28,7 +28,7 @@ from dokimos.integrations.framework_objects import get
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_lists import add_offered_tools, describe_tools, merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 __all__ = [
     "as_application",
@@ -138,7 +138,7 @@ class CrewAI(Framework):
             return parse(_partial_output(metered)), metered.usage
 
         report_partial_run(read_progress)
-        metered = await called(meter_run, runner, lambda: runner.kickoff(inputs, **options))
+        metered = await call_user_function(meter_run, runner, lambda: runner.kickoff(inputs, **options))
         described = describe_tools(self.to_tool_definitions, runner)
         # Schemas of offered tools are deep in events, where CrewAI has values as Python prints them.
         tools = add_offered_tools(described, [ToolDefinition(name) for name in metered.tools])
@@ -223,7 +223,7 @@ def as_application(
 
 
 async def _call_model(llm: Any, messages: list[Mapping[str, Any]], options: RunOptions) -> AgentRun:
-    metered = await called(meter_run, llm, lambda: llm.call(messages, **options))
+    metered = await call_user_function(meter_run, llm, lambda: llm.call(messages, **options))
     if metered.error is not None:
         raise metered.error
     trace = AgentTrace((), text_form(metered.result))

@@ -23,7 +23,7 @@ from dokimos.integrations.framework_objects import get
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import add_offered_tools, define_tools, describe_tools, merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 __all__ = [
     "as_application",
@@ -233,7 +233,7 @@ def _collect_messages(steps: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 async def _call_run(runner: Any, *args: Any, **kwargs: Any) -> Any:
     """Run it on the event loop where it can, else in a thread."""
-    return await called(getattr(runner, "run_async", runner.run), *args, **kwargs)
+    return await call_user_function(getattr(runner, "run_async", runner.run), *args, **kwargs)
 
 
 class _StateRecorder:

@@ -17,7 +17,7 @@ from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
 from dokimos.integrations.framework_objects import get
 from dokimos.integrations.retrieved_documents import extract_texts
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 EXTRA: Final = "langchain"
 
@@ -112,7 +112,7 @@ def as_string_evaluator(ours: Evaluator) -> Any:
 
 
 async def _ask_strings(theirs: Any, case: EvalTestCase) -> Any:
-    return await called(
+    return await call_user_function(
         theirs.aevaluate_strings,
         prediction=case.actual_output or "",
         reference=case.expected_output if theirs.requires_reference else None,
@@ -132,7 +132,7 @@ async def _ask_function(theirs: Any, case: EvalTestCase) -> Any:
     parameters = inspect.signature(theirs).parameters
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
         given = {key: value for key, value in given.items() if key in parameters}
-    return await called(theirs, **given)
+    return await call_user_function(theirs, **given)
 
 
 def _score(result: Any) -> Score:

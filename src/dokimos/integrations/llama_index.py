@@ -18,7 +18,7 @@ from dokimos.core.extras import require
 from dokimos.core.json_object import parse_object
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import CONTEXTS, INPUT, OUTPUT
-from dokimos.core.means import place_between
+from dokimos.core.means import relative_position
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult
 from dokimos.core.test_case import EvalTestCase
@@ -308,4 +308,4 @@ def _parse_evaluation(result: Any, scale: tuple[float, float]) -> ScoreLike:
     if result.score is None:
         return parse_score(result.passing, result.feedback)
     low, high = scale
-    return parse_score(place_between(low, high, result.score), result.feedback, passing)
+    return parse_score(relative_position(low, high, result.score), result.feedback, passing)

@@ -21,8 +21,8 @@ from dokimos.integrations.tool_loop import CallOutcome, CallRequest, ModelApi, M
 from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider_schemas import ANSWER
-from dokimos.messages.conversations import trace_of_messages
-from dokimos.runtime.calling import called
+from dokimos.messages.conversations import parse_trace
+from dokimos.runtime.user_calls import call_user_function
 
 __all__ = [
     "ToolLoop",
@@ -58,7 +58,7 @@ class OpenAI(ModelSDK):
         results of tools as they were sent back. Results are matched to calls by id. Raises `ValueError` for
         anything that is not a message or an item.
         """
-        return trace_of_messages((to_plain(item) for item in _iterate_items(result)), keep_ids=True)
+        return parse_trace((to_plain(item) for item in _iterate_items(result)), keep_ids=True)
 
     def parse_response_usage(self, response: object) -> CallMetrics | None:
         usage = get(response, "usage")
@@ -108,7 +108,7 @@ class _ChatApi:
     async def send(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
         tools = {"tools": [tool.to_openai() for tool in loop.definitions]} if loop.tools else {}
         sent = [*_system(loop), *messages]
-        return await called(
+        return await call_user_function(
             loop.client.chat.completions.create, model=loop.model, messages=sent, **tools, **loop.settings
         )
 
@@ -138,7 +138,7 @@ class _ResponsesApi:
     async def send(self, loop: BaseLoop, messages: Sequence[Any]) -> Any:
         tools = {"tools": [tool.to_openai("responses") for tool in loop.definitions]} if loop.tools else {}
         sent = [*_system(loop), *messages]
-        return await called(
+        return await call_user_function(
             loop.client.responses.create, model=loop.model, input=sent, **tools, **loop.settings
         )
 

@@ -18,7 +18,7 @@ from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_sc
 from dokimos.integrations.framework_objects import get
 from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.integrations.token_usage import make_usage
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 EXTRA: Final = "pydantic-ai"
 
@@ -70,7 +70,7 @@ def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) 
     """
 
     async def ask(case: EvalTestCase) -> Score:
-        return _score(await called(theirs.evaluate_async, to_context(case)))
+        return _score(await call_user_function(theirs.evaluate_async, to_context(case)))
 
     called_ = name or type(theirs).__name__
     return ForeignEvaluator(name=called_, threshold=threshold, ask=ask)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dokimos.core.agent import AgentTrace
-from dokimos.core.contexts import document_text, unscored
+from dokimos.core.contexts import document_text, strip_score
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.integrations.framework_objects import get
 
@@ -16,12 +16,12 @@ _METADATA_FIELDS: Final = ("metadata", "meta")
 
 def extract_texts(documents: Iterable[Any] | None) -> list[str]:
     """Return the texts of retrieved documents, whichever framework's; with a score beside them or not."""
-    return [_document_text(unscored(document)) for document in documents or ()]
+    return [_document_text(strip_score(document)) for document in documents or ()]
 
 
 def extract_texts_with_metadata(documents: Iterable[Any] | None) -> list[dict[str, Any]]:
     """Return `{"text": ..., "metadata": {...}}` for each retrieved document."""
-    plain = (unscored(document) for document in documents or ())
+    plain = (strip_score(document) for document in documents or ())
     return [{"text": _document_text(each), "metadata": _document_metadata(each)} for each in plain]
 
 

@@ -24,7 +24,7 @@ from dokimos.integrations.framework_objects import get, join_text
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import describe_tools
 from dokimos.integrations.trace_builder import TraceBuilder
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 __all__ = [
     "as_application",
@@ -113,14 +113,14 @@ class Smolagents(Framework):
     ) -> AgentRun:
         if find_method(agent, self.agent_methods) == "generate":
             messages = [_to_theirs(message) for message in (*history, Message.user(text))]
-            return _parse_reply(await called(agent.generate, messages, **options))
+            return _parse_reply(await call_user_function(agent.generate, messages, **options))
         steps: list[Any] = []
 
         def read_progress() -> tuple[AgentTrace, CallMetrics | None]:
             return self.to_agent_trace(steps), self.parse_usage(steps)
 
         async def attempt() -> AgentRun:
-            await called(_collect_steps, agent, text, history, options, steps)
+            await call_user_function(_collect_steps, agent, text, history, options, steps)
             return self.parse_run(steps)
 
         run = await finish_run(attempt(), read_progress)

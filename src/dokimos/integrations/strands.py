@@ -23,7 +23,7 @@ from dokimos.integrations.framework_objects import get
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_lists import describe_tools
 from dokimos.integrations.trace_builder import remove_answer_calls
-from dokimos.messages.conversations import trace_of_messages
+from dokimos.messages.conversations import parse_trace
 
 __all__ = [
     "as_application",
@@ -54,7 +54,7 @@ class Strands(Framework):
         A result has what was done for its last input, an agent all that is in its messages. The call by which
         a model gives a structured answer is the answer, and not a tool call.
         """
-        trace = trace_of_messages(_find_messages(result), keep_ids=True)
+        trace = parse_trace(_find_messages(result), keep_ids=True)
         is_list = isinstance(result, list | tuple)
         trace = remove_answer_calls(trace, None if is_list else get(result, "structured_output"))
         reason = None if is_list else get(result, "stop_reason")

@@ -22,7 +22,7 @@ from dokimos.integrations.tool_lists import define_tools
 from dokimos.integrations.trace_builder import render_result
 from dokimos.judges.protocol import JsonSchemaDict
 from dokimos.judges.provider_schemas import without_bounds
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 
 class CallRequest(NamedTuple):
@@ -139,7 +139,7 @@ class ModelSDK(Framework):
 
     async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
         if not isinstance(agent, ToolLoop):
-            return self.parse_run(await called(agent, inputs, **options))
+            return self.parse_run(await call_user_function(agent, inputs, **options))
         messages = inputs if isinstance(inputs, list) else [_user_message(inputs)]
         return await self._run_loop(_with_settings(agent, options), messages)
 
@@ -148,7 +148,7 @@ class ModelSDK(Framework):
     ) -> AgentRun:
         if not isinstance(agent, ToolLoop):
             messages = conversation.to_messages(self.message_format(None))
-            return self.parse_run(await called(agent, messages, **options))
+            return self.parse_run(await call_user_function(agent, messages, **options))
         system = "\n\n".join(text for text in (agent.system, conversation.system_prompt) if text)
         turns = tuple(message for message in conversation.messages if message.role is not Role.SYSTEM)
         messages = replace(conversation, messages=turns).to_messages(self.message_format(agent))
@@ -260,7 +260,7 @@ async def _call_function(loop: ToolLoop, request: CallRequest) -> CallOutcome:
     if call.invalid_arguments is not None:
         return CallOutcome(request, "The arguments are not a JSON object.", True)
     try:
-        result = await called(function, **call.arguments)
+        result = await call_user_function(function, **call.arguments)
     except Exception as error:
         return CallOutcome(request, error_text(error), True)
     return CallOutcome(request, render_result(result), False)

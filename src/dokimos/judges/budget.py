@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
-from dokimos.core.figures import usd
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.number_format import usd
 from dokimos.errors import BudgetExceededError, ConfigurationError
 
 TASK: Final = "the task"

@@ -18,7 +18,7 @@ from dokimos.errors import ConfigurationError, JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import redact_reply
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.secrets import Redactor, secret_redactor
+from dokimos.runtime.redaction import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.judge_calls import CallRequest

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from dokimos.http.refusal import Complaint, RequestRefused
 from dokimos.judges.protocol import JsonSchemaDict
-from dokimos.runtime.reply_time import give_extra_time
+from dokimos.runtime.time_limits import give_extra_time
 
 T = TypeVar("T")
 

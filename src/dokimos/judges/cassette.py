@@ -19,7 +19,7 @@ from dokimos.judges.fencing import MARKER
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
 from dokimos.runtime.file_lock import hold_lock
-from dokimos.runtime.secrets import Redactor, secret_redactor
+from dokimos.runtime.redaction import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.judge_calls import CallRequest, CallStore

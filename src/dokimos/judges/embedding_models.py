@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from dokimos.errors import ConfigurationError, JudgeReplyError
+from dokimos.http.credentials import redact_url
 from dokimos.http.refusal import RequestRefused
-from dokimos.http.secret import redact_url
 from dokimos.judges.completion import TokenCounts, count, part, parts
 from dokimos.judges.embeddings import BATCH_SIZE, Embeddings
 from dokimos.judges.factory import judge

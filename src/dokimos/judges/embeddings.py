@@ -24,7 +24,7 @@ from dokimos.judges.judge_calls import (
 )
 from dokimos.judges.protocol import JudgeReply, check_metrics, identity_of
 from dokimos.judges.run_scope import RunScope, current_scope
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 Vector: TypeAlias = "array[float]"
 
@@ -79,7 +79,9 @@ class FunctionEmbedder:
         return self.name or identity_of(self.function)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings | Sequence[Sequence[float]]:
-        return cast("Embeddings | Sequence[Sequence[float]]", await called(self.function, list(texts)))
+        return cast(
+            "Embeddings | Sequence[Sequence[float]]", await call_user_function(self.function, list(texts))
+        )
 
 
 def as_embedder(embedder: EmbedderLike) -> Embedder:

@@ -10,7 +10,7 @@ from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.errors import ConfigurationError, JudgeError
 from dokimos.judges.judge_identity import identity_of as identity_of
-from dokimos.runtime.calling import called
+from dokimos.runtime.user_calls import call_user_function
 
 JsonSchemaDict: TypeAlias = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ class FunctionJudge:
         return identity_of(self.function)
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
-        return as_reply(await called(self.function, prompt), self)
+        return as_reply(await call_user_function(self.function, prompt), self)
 
 
 def as_reply(answer: object, judge: object) -> JudgeReply:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.http.address import find_url_fault, has_login
-from dokimos.http.body import reply_limit
+from dokimos.http.body import max_reply_bytes
 from dokimos.http.client import (
     Reply,
     Target,
@@ -23,16 +23,16 @@ from dokimos.http.client import (
     post_json,
     tokens_used,
 )
+from dokimos.http.credentials import Secret, redact_url, secrets_of_headers
 from dokimos.http.refusal import RequestRefused
 from dokimos.http.retries import ATTEMPTS
-from dokimos.http.secret import Secret, redact_url, secrets_of_headers
 from dokimos.http.throttle import Limits
 from dokimos.judges.capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges.completion import Completion, TokenCounts, explain_incomplete
 from dokimos.judges.model_request import Home, ModelRequest
 from dokimos.judges.prices import cost_of
 from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
-from dokimos.runtime.secrets import remember_secret
+from dokimos.runtime.redaction import register_secret
 from dokimos.runtime.terminal_text import escape_control_characters
 
 MAX_ADAPTATIONS: Final = 10
@@ -329,7 +329,7 @@ class HttpJudge(ABC):
             limits=limits,
             timeout=self.timeout,
             attempts=self.attempts,
-            most_bytes=reply_limit(self.max_reply_mb),
+            most_bytes=max_reply_bytes(self.max_reply_mb),
         )
 
     def default_url(self) -> str:
@@ -381,7 +381,7 @@ _POSITIVE: Final = (
 def _key_of(value: str | Secret) -> Secret:
     """Return a key without the line break at its end that files leave, known from now on as a secret."""
     key = Secret(Secret(value).reveal().strip())
-    remember_secret(key.reveal())
+    register_secret(key.reveal())
     return key
 
 

@@ -13,7 +13,7 @@ from dokimos.core.jsonable import compact_json, jsonable
 from dokimos.core.wire import from_json
 from dokimos.errors import TypeConversionError
 from dokimos.judges.protocol import JudgeReply
-from dokimos.runtime.secrets import Redactor
+from dokimos.runtime.redaction import Redactor
 
 UNUSABLE: Final = "unusable"
 """Comes right after the key, where it is there at all."""

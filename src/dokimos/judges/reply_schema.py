@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.constraints import requirement
+from dokimos.core.constraints import describe_requirement
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -55,4 +55,4 @@ def explain(problem: ValueError) -> str:
     if not callable(errors):
         return str(problem)
     result: Iterable[Any] = errors()[:3]
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {requirement(e)}" for e in result)
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {describe_requirement(e)}" for e in result)

@@ -18,7 +18,7 @@ from dokimos.core.text import format_list
 from dokimos.errors import JudgeReplyError
 from dokimos.judges.protocol import JudgeReply
 from dokimos.judges.recording import UNUSABLE, Recording
-from dokimos.runtime.secrets import Redactor, secret_redactor
+from dokimos.runtime.redaction import Redactor, secret_redactor
 
 if TYPE_CHECKING:
     from dokimos.judges.judge_calls import CallRequest

@@ -10,11 +10,11 @@ from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.conversation import Message, Role
 from dokimos.core.keys import CALL_ERROR, CALL_ID
 from dokimos.core.text import quote
-from dokimos.messages.neutral import NeutralCall, NeutralMessage, ResultMatcher, result_text, to_tool_call
-from dokimos.messages.parsing import PlainCall, plain_calls, plain_message, read_message
+from dokimos.messages.neutral import NeutralCall, NeutralMessage, ResultMatcher, format_result, to_tool_call
+from dokimos.messages.parsing import PlainCall, parse_message, parse_plain_calls, parse_plain_message
 
 
-def trace_of_messages(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool = False) -> AgentTrace:
+def parse_trace(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool = False) -> AgentTrace:
     """Read tool calls, their results, reasoning and the final response. Raises `ValueError`.
 
     `keep_ids` keeps the ids of the calls in their metadata.
@@ -23,12 +23,12 @@ def trace_of_messages(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool =
     reasoning: list[str] = []
     response: str | None = None
     for place, message in enumerate(messages):
-        plain = plain_calls(message)
+        plain = parse_plain_calls(message)
         if plain:
             response = None
             calls.add_plain(plain)
             continue
-        text = plain_message(message)
+        text = parse_plain_message(message)
         for told in _told(message, place) if text is None else (text,):
             if told.result is not None:
                 calls.answers.add(told.result)
@@ -38,10 +38,10 @@ def trace_of_messages(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool =
                 calls.add(told.calls)
             elif told.role == "user":
                 calls.answers.end_turn()
-    return AgentTrace(tuple(calls.finished()), response, reasoning_steps=tuple(reasoning))
+    return AgentTrace(tuple(calls.finish()), response, reasoning_steps=tuple(reasoning))
 
 
-def conversation_of_messages(messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Message, ...]:
+def parse_conversation(messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Message, ...]:
     """Read messages, each in whatever known form it has. Raises `ValueError` naming the message."""
     calls = _Calls()
     said: list[_Said] = []
@@ -59,8 +59,8 @@ def conversation_of_messages(messages: Iterable[Mapping[str, Any] | Message]) ->
                 calls.add(told.calls)
                 places = list(range(first, len(calls.made)))
                 _add(said, _Said(Role(told.role), told.text, places, told.metadata))
-    made = calls.finished()
-    return tuple(each.finished(made) for each in said)
+    made = calls.finish()
+    return tuple(each.finish(made) for each in said)
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _Calls:
     def add(self, calls: Iterable[NeutralCall]) -> None:
         for call in calls:
             self.answers.expect(call.name, call.id)
-            result = result_text(call.result)
+            result = format_result(call.result)
             metadata = {**call.metadata, CALL_ID: call.id} if self.keep_ids and call.id else call.metadata
             self.made.append(to_tool_call(call, call.arguments, result, metadata))
 
@@ -84,11 +84,11 @@ class _Calls:
             metadata = {CALL_ID: identity} if self.keep_ids else None
             self.made.append(ToolCall.of_text(name, arguments, metadata=metadata))
 
-    def finished(self) -> list[ToolCall]:
+    def finish(self) -> list[ToolCall]:
         for place, result in self.answers.results.items():
             # Nobody else has seen the call yet, so that it may still be completed.
             call = self.made[place]
-            object.__setattr__(call, "result", result_text(result.value))
+            object.__setattr__(call, "result", format_result(result.value))
             if result.failed:
                 object.__setattr__(call, "metadata", {**call.metadata, CALL_ERROR: True})
         return self.made
@@ -99,7 +99,7 @@ def _told(message: Any, place: int) -> list[NeutralMessage]:
     if not isinstance(message, Mapping):
         raise ValueError(f"messages[{place}] must be a map with role and content, not {quote(message)}.")
     try:
-        return read_message(message)
+        return parse_message(message)
     except (ValueError, TypeError) as cause:
         raise ValueError(f"messages[{place}]: {cause}") from cause
 
@@ -113,7 +113,7 @@ class _Said:
     calls: Sequence[ToolCall | int]
     metadata: Mapping[str, Any]
 
-    def finished(self, calls: Sequence[ToolCall]) -> Message:
+    def finish(self, calls: Sequence[ToolCall]) -> Message:
         mine = [calls[call] if isinstance(call, int) else call for call in self.calls]
         return Message(self.role, self.text, tool_calls=tuple(mine), metadata=self.metadata)
 

@@ -22,7 +22,7 @@ _SPHINX_ENTRY: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
 _SPHINX_FIELD: Final = re.compile(r":\w+(?:\s+[^:]*)?:")
 
 
-def purpose(docstring: str) -> str:
+def parse_purpose(docstring: str) -> str:
     """Return what stands before the first section, its lines joined within each paragraph."""
     lines: list[str] = []
     all_lines = docstring.splitlines()
@@ -34,7 +34,7 @@ def purpose(docstring: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def parameter_descriptions(docstring: str) -> dict[str, str]:
+def parse_parameter_descriptions(docstring: str) -> dict[str, str]:
     """Return what is said about each parameter; those without a word are left out."""
     found: dict[str, list[str]] = {}
     for names, text in (*_sphinx_entries(docstring), *_section_entries(docstring)):
@@ -69,10 +69,10 @@ def _section_entries(docstring: str) -> Iterator[tuple[list[str], str]]:
         start = index
         while index < len(lines) and not _is_head(lines, index):
             index += 1
-        yield from (_google if style == "google" else _numpy)(lines[start:index])
+        yield from (_parse_google if style == "google" else _parse_numpy)(lines[start:index])
 
 
-def _google(body: list[str]) -> Iterator[tuple[list[str], str]]:
+def _parse_google(body: list[str]) -> Iterator[tuple[list[str], str]]:
     """Entries are indented alike; what is indented further goes on with the last one."""
     filled = [line for line in body if line.strip()]
     depth = _indent(filled[0]) if filled else 0
@@ -88,7 +88,7 @@ def _google(body: list[str]) -> Iterator[tuple[list[str], str]]:
             yield names, line
 
 
-def _numpy(body: list[str]) -> Iterator[tuple[list[str], str]]:
+def _parse_numpy(body: list[str]) -> Iterator[tuple[list[str], str]]:
     """Names stand at the margin, what is said about them is indented."""
     names: list[str] = []
     for line in body:

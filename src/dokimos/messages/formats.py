@@ -13,7 +13,7 @@ from dokimos.core.keys import CALL_ERROR
 from dokimos.messages.neutral import INVALID_JSON
 
 
-class Call(NamedTuple):
+class FormattedCall(NamedTuple):
     """A tool call as it is told: under an id that is used once, with a result that is text."""
 
     id: str
@@ -42,10 +42,10 @@ class Dialect(NamedTuple):
     """How one form writes what is said, and calls with their results."""
 
     said: Callable[[Role, str], Iterable[Wire]]
-    called: Callable[[Sequence[Call]], Iterable[Wire]]
+    called: Callable[[Sequence[FormattedCall]], Iterable[Wire]]
 
 
-def messages_in(form: str, messages: Iterable[Message]) -> list[Wire]:
+def format_messages(form: str, messages: Iterable[Message]) -> list[Wire]:
     """Return messages in a form. Raises `ValueError` for one that does not exist."""
     dialect = _DIALECTS.get(form)
     if dialect is None:
@@ -54,7 +54,7 @@ def messages_in(form: str, messages: Iterable[Message]) -> list[Wire]:
     number = 0
     for message in messages:
         if message.tool_calls:
-            calls = [_told(call, number + place) for place, call in enumerate(message.tool_calls, 1)]
+            calls = [_prepare_call(call, number + place) for place, call in enumerate(message.tool_calls, 1)]
             number += len(calls)
             found += dialect.called(calls)
         if message.content or not message.tool_calls:
@@ -62,17 +62,19 @@ def messages_in(form: str, messages: Iterable[Message]) -> list[Wire]:
     return found
 
 
-def _told(call: ToolCall, number: int) -> Call:
+def _prepare_call(call: ToolCall, number: int) -> FormattedCall:
     arguments = jsonable(call.arguments)
     failed = bool(call.metadata.get(CALL_ERROR))
-    return Call(f"call_{number}", call.name, arguments, call.result or "", failed, call.invalid_arguments)
+    return FormattedCall(
+        f"call_{number}", call.name, arguments, call.result or "", failed, call.invalid_arguments
+    )
 
 
-def _openai_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_openai_text(role: Role, text: str) -> Iterator[Wire]:
     yield {"role": str(role), "content": text}
 
 
-def _openai_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_openai_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_text}}
         for c in calls
@@ -82,35 +84,35 @@ def _openai_called(calls: Sequence[Call]) -> Iterator[Wire]:
         yield {"role": "tool", "tool_call_id": call.id, "content": call.result}
 
 
-def _responses_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_responses_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     for c in calls:
         yield {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": c.arguments_text}
     for call in calls:
         yield {"type": "function_call_output", "call_id": call.id, "output": call.result}
 
 
-def _anthropic_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_anthropic_text(role: Role, text: str) -> Iterator[Wire]:
     if role is not Role.SYSTEM:
         yield {"role": str(role), "content": text}
 
 
-def _anthropic_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_anthropic_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments_map} for c in calls]
     yield {"role": "assistant", "content": made}
-    yield {"role": "user", "content": [_anthropic_result(call) for call in calls]}
+    yield {"role": "user", "content": [_format_anthropic_result(call) for call in calls]}
 
 
-def _anthropic_result(call: Call) -> Wire:
+def _format_anthropic_result(call: FormattedCall) -> Wire:
     result = {"type": "tool_result", "tool_use_id": call.id, "content": call.result}
     return {**result, "is_error": True} if call.failed else result
 
 
-def _gemini_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_gemini_text(role: Role, text: str) -> Iterator[Wire]:
     if role is not Role.SYSTEM:
         yield {"role": "user" if role is Role.USER else "model", "parts": [{"text": text}]}
 
 
-def _gemini_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_gemini_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments_map}} for c in calls]
     yield {"role": "model", "parts": made}
     answered = [
@@ -126,12 +128,12 @@ def _gemini_called(calls: Sequence[Call]) -> Iterator[Wire]:
     yield {"role": "user", "parts": answered}
 
 
-def _bedrock_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_bedrock_text(role: Role, text: str) -> Iterator[Wire]:
     if role is not Role.SYSTEM:
         yield {"role": str(role), "content": [{"text": text}]}
 
 
-def _bedrock_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_bedrock_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [{"toolUse": {"toolUseId": c.id, "name": c.name, "input": c.arguments_map}} for c in calls]
     yield {"role": "assistant", "content": made}
     answered = [
@@ -147,11 +149,11 @@ def _bedrock_called(calls: Sequence[Call]) -> Iterator[Wire]:
     yield {"role": "user", "content": answered}
 
 
-def _langchain_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_langchain_text(role: Role, text: str) -> Iterator[Wire]:
     yield {"role": {Role.USER: "human", Role.ASSISTANT: "ai"}.get(role, "system"), "content": text}
 
 
-def _langchain_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_langchain_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [{"type": "tool_call", "id": c.id, "name": c.name, "args": c.arguments_map} for c in calls]
     yield {"role": "ai", "content": "", "tool_calls": made}
     for c in calls:
@@ -159,11 +161,11 @@ def _langchain_called(calls: Sequence[Call]) -> Iterator[Wire]:
         yield {**answer, "status": "error"} if c.failed else answer
 
 
-def _otel_said(role: Role, text: str) -> Iterator[Wire]:
+def _format_otel_text(role: Role, text: str) -> Iterator[Wire]:
     yield {"role": str(role), "parts": [{"type": "text", "content": text}]}
 
 
-def _otel_called(calls: Sequence[Call]) -> Iterator[Wire]:
+def _format_otel_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
     made = [
         {
             "type": "tool_call",
@@ -180,11 +182,11 @@ def _otel_called(calls: Sequence[Call]) -> Iterator[Wire]:
 
 
 _DIALECTS: Final[dict[str, Dialect]] = {
-    "openai": Dialect(_openai_said, _openai_called),
-    "openai-responses": Dialect(_openai_said, _responses_called),
-    "anthropic": Dialect(_anthropic_said, _anthropic_called),
-    "gemini": Dialect(_gemini_said, _gemini_called),
-    "bedrock": Dialect(_bedrock_said, _bedrock_called),
-    "langchain": Dialect(_langchain_said, _langchain_called),
-    "otel": Dialect(_otel_said, _otel_called),
+    "openai": Dialect(_format_openai_text, _format_openai_calls),
+    "openai-responses": Dialect(_format_openai_text, _format_responses_calls),
+    "anthropic": Dialect(_format_anthropic_text, _format_anthropic_calls),
+    "gemini": Dialect(_format_gemini_text, _format_gemini_calls),
+    "bedrock": Dialect(_format_bedrock_text, _format_bedrock_calls),
+    "langchain": Dialect(_format_langchain_text, _format_langchain_calls),
+    "otel": Dialect(_format_otel_text, _format_otel_calls),
 }

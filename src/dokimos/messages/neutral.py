@@ -104,7 +104,7 @@ def to_tool_call(
     return ToolCall(call.name, named, result=result, metadata=metadata)
 
 
-def result_text(value: Any) -> str | None:
+def format_result(value: Any) -> str | None:
     """Return what a tool returned as text: that of its parts where all of them are text, else JSON."""
     if value is None or type(value) is str:
         return value

@@ -49,7 +49,7 @@ class Draft:
     told: list[NeutralMessage] = field(default_factory=list)
     """What comes before: results of tools, and the calls of those that ran while the message was written."""
 
-    def finished(self, role: str, metadata: Mapping[str, Any]) -> list[NeutralMessage]:
+    def finish(self, role: str, metadata: Mapping[str, Any]) -> list[NeutralMessage]:
         """Return the message after the results in it, each of which is a message of its own."""
         text = "\n".join(self.texts)
         if text or self.calls or self.reasoning:
@@ -73,75 +73,77 @@ class Draft:
         told = metadata if isinstance(metadata, Mapping) else {}
         if data.get("error") or data.get("status") in _FAILED:
             told = {**told, "error": data.get("error") or True}
-        identity = first(data, _CALL_IDS)
-        result = first(data, ("output", "result"))
-        self.calls.append(NeutralCall(name, arguments, str(identity or ""), result, told))
+        call_id = first_value(data, _CALL_IDS)
+        result = first_value(data, ("output", "result"))
+        self.calls.append(NeutralCall(name, arguments, str(call_id or ""), result, told))
 
     def add_result(self, data: Part, value: Any) -> None:
         """Add a result, with the id and the name under which its map has it."""
         failed = data.get("is_error") is True or data.get("status") in _FAILED
-        identity, name = str(first(data, _RESULT_IDS) or ""), data.get("name")
-        result = NeutralResult(value, identity, name if isinstance(name, str) else "", failed)
+        call_id, name = str(first_value(data, _RESULT_IDS) or ""), data.get("name")
+        result = NeutralResult(value, call_id, name if isinstance(name, str) else "", failed)
         if self.calls:  # of a tool that the provider ran
-            self.finished("assistant", {})
+            self.finish("assistant", {})
             self.texts, self.calls, self.reasoning = [], [], []
         self.told.append(NeutralMessage("tool", result=result))
 
 
-PartReader: TypeAlias = Callable[[Part, Draft], None]
+PartParser: TypeAlias = Callable[[Part, Draft], None]
 
 
-def part_reader(part: Part) -> PartReader | None:
+def find_part_parser(part: Part) -> PartParser | None:
     """Return what reads a part: by its type, or by the key that tells what it is; None for no part."""
     kind = part.get("type")
     if isinstance(kind, str):
-        reader = _BY_TYPE.get(kind)
-        if reader is _read_function and not isinstance(part.get("function"), dict):
+        parser = _PARSER_BY_TYPE.get(kind)
+        if parser is _parse_function and not isinstance(part.get("function"), dict):
             return None
-        return reader or _by_ending(kind)
+        return parser or _find_hosted_parser(kind)
     inner = part.get("message_content")
     if isinstance(inner, dict):
-        return part_reader(inner)
+        return find_part_parser(inner)
     if not _NO_PARTS.isdisjoint(part):
         return None
-    for key, reader in _BY_KEY.items():
+    for key, parser in _PARSER_BY_KEY.items():
         if part.get(key):
-            return reader
+            return parser
     return None
 
 
 def is_part(value: Any) -> bool:
     """Say whether a value is a part that stands alone, outside a message."""
-    return isinstance(value, dict) and "role" not in value and part_reader(value) is not None
+    return isinstance(value, dict) and "role" not in value and find_part_parser(value) is not None
 
 
-def is_said(part: Part) -> bool:
+def is_text_part(part: Part) -> bool:
     """Say whether a part is text, of which only its message knows who said it."""
-    return part_reader(part) is _read_text
+    return find_part_parser(part) is _parse_text
 
 
-def is_of_assistant(part: Part) -> bool:
+def is_assistant_part(part: Part) -> bool:
     """Say whether a part is what only a model says."""
-    return part_reader(part) not in (None, _read_text, *_RESULT_READERS)
+    return find_part_parser(part) not in (None, _parse_text, *_RESULT_PARSERS)
 
 
 def has_results(content: Any) -> bool:
     """Say whether there is a result of a tool among parts."""
-    return any(isinstance(part, dict) and part_reader(part) in _RESULT_READERS for part in sequence(content))
+    return any(
+        isinstance(part, dict) and find_part_parser(part) in _RESULT_PARSERS for part in as_sequence(content)
+    )
 
 
-def read_part(part: Any, draft: Draft) -> None:
+def parse_part(part: Any, draft: Draft) -> None:
     """Read a part into a draft; what is unknown, such as an image, is left out."""
     if isinstance(part, str):
         draft.texts.append(part)
     elif isinstance(part, dict):
         part = part.get("message_content", part)
-        reader = part_reader(part) if isinstance(part, dict) else None
-        if reader is not None:
-            reader(part, draft)
+        parser = find_part_parser(part) if isinstance(part, dict) else None
+        if parser is not None:
+            parser(part, draft)
 
 
-def read_call(call: Any, draft: Draft) -> None:
+def parse_call(call: Any, draft: Draft) -> None:
     """Read a call as messages list them beside their content."""
     if not isinstance(call, dict):
         if draft.strict:
@@ -149,14 +151,14 @@ def read_call(call: Any, draft: Draft) -> None:
         return
     call = call.get("tool_call", call)
     if isinstance(call.get("function"), dict):
-        _read_function(call, draft)
+        _parse_function(call, draft)
     elif isinstance(custom := call.get("custom"), dict):
-        _read_custom({**call, **custom}, draft)
+        _parse_custom_call({**call, **custom}, draft)
     else:
-        _read_call(call, draft)
+        _parse_call(call, draft)
 
 
-def first(data: Part, keys: Iterable[str]) -> Any:
+def first_value(data: Part, keys: Iterable[str]) -> Any:
     """Return the first value that is there, also a blank one."""
     for key in keys:
         value = data.get(key)
@@ -165,113 +167,113 @@ def first(data: Part, keys: Iterable[str]) -> Any:
     return None
 
 
-def sequence(value: Any) -> Sequence[Any]:
+def as_sequence(value: Any) -> Sequence[Any]:
     """Return a list as it is, a map alone as a list of it, and () for anything else."""
     if isinstance(value, dict):
         return (value,)
     return value if isinstance(value, list | tuple) else ()
 
 
-def text_in(value: Any) -> str:
+def extract_text(value: Any) -> str:
     """Return the text in a text, a part or a list of parts."""
     if isinstance(value, str):
         return value
-    parts = (part if isinstance(part, str) else _text_of(part) for part in sequence(value))
+    parts = (part if isinstance(part, str) else _text_of(part) for part in as_sequence(value))
     return "\n".join(text for text in parts if text)
 
 
 def _text_of(part: Any) -> str:
-    value = first(part, _TEXT_KEYS) if isinstance(part, dict) else None
+    value = first_value(part, _TEXT_KEYS) if isinstance(part, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _read_text(part: Part, draft: Draft) -> None:
-    text = first(part, ("content", "text", "refusal"))
+def _parse_text(part: Part, draft: Draft) -> None:
+    text = first_value(part, ("content", "text", "refusal"))
     if isinstance(text, str) and text:
         (draft.reasoning if part.get("thought") is True else draft.texts).append(text)
 
 
-def _read_reasoning(part: Part, draft: Draft) -> None:
+def _parse_reasoning(part: Part, draft: Draft) -> None:
     inner = part.get("reasoningContent")
     if isinstance(inner, dict):
         part = inner.get("reasoningText", inner)
-    text = text_in(first(part, _TEXT_KEYS))
+    text = extract_text(first_value(part, _TEXT_KEYS))
     if text:
         draft.reasoning.append(text)
 
 
-def _read_function(call: Part, draft: Draft) -> None:
+def _parse_function(call: Part, draft: Draft) -> None:
     function = call["function"]
-    draft.add_call(function.get("name"), first(function, _ARGUMENT_KEYS), call)
+    draft.add_call(function.get("name"), first_value(function, _ARGUMENT_KEYS), call)
 
 
-def _read_call(call: Part, draft: Draft) -> None:
+def _parse_call(call: Part, draft: Draft) -> None:
     call = next((call[key] for key in _WRAPPED_CALLS if isinstance(call.get(key), dict)), call)
-    arguments = first(call, _ARGUMENT_KEYS)
+    arguments = first_value(call, _ARGUMENT_KEYS)
     served = call.get("server_tool_call")
     if isinstance(served, dict) and arguments is served:
         arguments = {key: value for key, value in served.items() if key != "type"}
     draft.add_call(call.get("name"), arguments, call)
 
 
-def _read_sdk_call(part: Part, draft: Draft) -> None:
+def _parse_sdk_call(part: Part, draft: Draft) -> None:
     """Read a call as Vercel's AI SDK has it: with `args`, and since version 5 `input`."""
-    draft.add_call(part.get("toolName"), first(part, ("input", "args")), {"id": part.get("toolCallId")})
+    draft.add_call(part.get("toolName"), first_value(part, ("input", "args")), {"id": part.get("toolCallId")})
 
 
-def _read_custom(call: Part, draft: Draft) -> None:
+def _parse_custom_call(call: Part, draft: Draft) -> None:
     """Read a call of a tool that takes free text, which is no JSON."""
     draft.add_call(call.get("name"), {"input": call.get("input")}, call)
 
 
-def _read_hosted(call: Part, draft: Draft) -> None:
+def _parse_hosted_call(call: Part, draft: Draft) -> None:
     """Read a call of a tool that the provider ran itself, such as `web_search_call`."""
-    action = first(call, ("action", "operation"))
-    arguments = action if isinstance(action, dict) else _given(call, ("actions", "queries", "code"))
+    action = first_value(call, ("action", "operation"))
+    arguments = action if isinstance(action, dict) else _select_keys(call, ("actions", "queries", "code"))
     name = call.get("name") or str(call["type"]).removesuffix("_call")
-    draft.add_call(name, first(call, ("arguments",)) or arguments, _with_results(call))
+    draft.add_call(name, first_value(call, ("arguments",)) or arguments, _with_results(call))
 
 
-def _given(data: Part, keys: Iterable[str]) -> dict[str, Any]:
+def _select_keys(data: Part, keys: Iterable[str]) -> dict[str, Any]:
     return {key: data[key] for key in keys if data.get(key) is not None}
 
 
 def _with_results(call: Part) -> Part:
     """Return a hosted call with what it found or printed as its output."""
-    found = first(call, ("output", "results", "outputs"))
+    found = first_value(call, ("output", "results", "outputs"))
     return {**call, "output": found}
 
 
-def _read_code(part: Part, draft: Draft) -> None:
-    code = first(part, ("executableCode", "executable_code"))
-    draft.add_call(CODE_TOOL, _given(code, ("language", "code")), code)
+def _parse_code(part: Part, draft: Draft) -> None:
+    code = first_value(part, ("executableCode", "executable_code"))
+    draft.add_call(CODE_TOOL, _select_keys(code, ("language", "code")), code)
 
 
-def _read_code_result(part: Part, draft: Draft) -> None:
-    inner = first(part, ("codeExecutionResult", "code_execution_result"))
+def _parse_code_result(part: Part, draft: Draft) -> None:
+    inner = first_value(part, ("codeExecutionResult", "code_execution_result"))
     worked = str(inner.get("outcome", "OUTCOME_OK")).endswith("OUTCOME_OK")
     status = "success" if worked else "error"
     draft.add_result({"name": CODE_TOOL, "status": status, "id": inner.get("id")}, inner.get("output"))
 
 
-def _read_result(part: Part, draft: Draft) -> None:
+def _parse_result(part: Part, draft: Draft) -> None:
     part = part["toolResult"] if isinstance(part.get("toolResult"), dict) else part
-    draft.add_result(part, first(part, RESULT_KEYS))
+    draft.add_result(part, first_value(part, RESULT_KEYS))
 
 
-def _read_sdk_result(part: Part, draft: Draft) -> None:
+def _parse_sdk_result(part: Part, draft: Draft) -> None:
     """Read a result as Vercel's AI SDK has it: a value, since version 5 with its type around it."""
-    value, kind = first(part, ("output", "result")), ""
+    value, kind = first_value(part, ("output", "result")), ""
     if "output" in part and isinstance(value, dict) and isinstance(value.get("type"), str):
-        kind, value = value["type"], first(value, ("value", "reason"))
+        kind, value = value["type"], first_value(value, ("value", "reason"))
     failed = part.get("isError") is True or kind.startswith(("error", "execution-denied"))
     status = "error" if failed else "success"
     draft.add_result({"id": part.get("toolCallId"), "name": part.get("toolName"), "status": status}, value)
 
 
-def _read_function_response(part: Part, draft: Draft) -> None:
+def _parse_function_response(part: Part, draft: Draft) -> None:
     """Read what Gemini was told: all of it, or what is under the one key "output", "result" or "error"."""
-    inner = first(part, _WRAPPED_RESPONSES)
+    inner = first_value(part, _WRAPPED_RESPONSES)
     inner = inner if isinstance(inner, dict) else {}
     value = inner.get("response")
     if isinstance(value, dict):
@@ -282,51 +284,51 @@ def _read_function_response(part: Part, draft: Draft) -> None:
     draft.add_result(inner, value)
 
 
-def _by_ending(kind: str) -> PartReader | None:
+def _find_hosted_parser(kind: str) -> PartParser | None:
     """Return what reads the tools that providers run, each of which has types of its own."""
     if kind.endswith(("_call_output", "tool_result")):
-        return _read_result
-    return _read_hosted if kind.endswith("_call") else None
+        return _parse_result
+    return _parse_hosted_call if kind.endswith("_call") else None
 
 
-_RESULT_READERS: Final = (_read_result, _read_sdk_result, _read_function_response)
+_RESULT_PARSERS: Final = (_parse_result, _parse_sdk_result, _parse_function_response)
 _NO_PARTS: Final = frozenset({"content", "tool_calls", "message", "messages"})
 
-_BY_TYPE: Final[dict[str, PartReader]] = {
-    "text": _read_text,
-    "input_text": _read_text,
-    "output_text": _read_text,
-    "refusal": _read_text,
-    "reasoning": _read_reasoning,
-    "thinking": _read_reasoning,
-    "tool_call": _read_call,
-    "tool_use": _read_call,
-    "mcp_tool_use": _read_call,
-    "server_tool_use": _read_call,
-    "server_tool_call": _read_call,
-    "function_call": _read_call,
-    "function": _read_function,
-    "custom_tool_call": _read_custom,
-    "program": _read_hosted,
-    "program_output": _read_result,
-    "tool_call_response": _read_result,
-    "server_tool_call_response": _read_result,
-    "tool_result": _read_result,
-    "tool_search_output": _read_result,
-    "tool-call": _read_sdk_call,
-    "tool-result": _read_sdk_result,
+_PARSER_BY_TYPE: Final[dict[str, PartParser]] = {
+    "text": _parse_text,
+    "input_text": _parse_text,
+    "output_text": _parse_text,
+    "refusal": _parse_text,
+    "reasoning": _parse_reasoning,
+    "thinking": _parse_reasoning,
+    "tool_call": _parse_call,
+    "tool_use": _parse_call,
+    "mcp_tool_use": _parse_call,
+    "server_tool_use": _parse_call,
+    "server_tool_call": _parse_call,
+    "function_call": _parse_call,
+    "function": _parse_function,
+    "custom_tool_call": _parse_custom_call,
+    "program": _parse_hosted_call,
+    "program_output": _parse_result,
+    "tool_call_response": _parse_result,
+    "server_tool_call_response": _parse_result,
+    "tool_result": _parse_result,
+    "tool_search_output": _parse_result,
+    "tool-call": _parse_sdk_call,
+    "tool-result": _parse_sdk_result,
 }
-_BY_KEY: Final[dict[str, PartReader]] = {
-    "toolUse": _read_call,
-    "functionCall": _read_call,
-    "function_call": _read_call,
-    "executableCode": _read_code,
-    "executable_code": _read_code,
-    "codeExecutionResult": _read_code_result,
-    "code_execution_result": _read_code_result,
-    "toolResult": _read_result,
-    "functionResponse": _read_function_response,
-    "function_response": _read_function_response,
-    "reasoningContent": _read_reasoning,
-    "text": _read_text,
+_PARSER_BY_KEY: Final[dict[str, PartParser]] = {
+    "toolUse": _parse_call,
+    "functionCall": _parse_call,
+    "function_call": _parse_call,
+    "executableCode": _parse_code,
+    "executable_code": _parse_code,
+    "codeExecutionResult": _parse_code_result,
+    "code_execution_result": _parse_code_result,
+    "toolResult": _parse_result,
+    "functionResponse": _parse_function_response,
+    "function_response": _parse_function_response,
+    "reasoningContent": _parse_reasoning,
+    "text": _parse_text,
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, Required, get_ar
 
 from dokimos.core.agent import ToolDefinition
 from dokimos.core.jsonable import jsonable
-from dokimos.messages.docstrings import parameter_descriptions, purpose
+from dokimos.messages.docstrings import parse_parameter_descriptions, parse_purpose
 
 _SCHEMA_KEYS: Final = (
     "inputSchema",
@@ -75,8 +75,8 @@ def from_function(function: Callable[..., Any], *, name: str = "", description: 
     text = inspect.getdoc(function) or ""
     return ToolDefinition(
         name or getattr(function, "__name__", ""),
-        description or purpose(text),
-        input_schema=_arguments_schema(function, parameter_descriptions(text)),
+        description or parse_purpose(text),
+        input_schema=_arguments_schema(function, parse_parameter_descriptions(text)),
     )
 
 
@@ -142,7 +142,7 @@ def _arguments_schema(function: Callable[..., Any], described: Mapping[str, str]
         parameter.name: _field(parameter, hints.get(parameter.name, Any), described.get(parameter.name, ""))
         for parameter in declared.values()
     }
-    schema = _schema_of(_typed_dict(getattr(function, "__name__", "arguments"), fields))
+    schema = _schema_of(_build_typed_dict(getattr(function, "__name__", "arguments"), fields))
     schema.pop("description", None)
     for parameter in declared.values():
         _put_default(schema, parameter)
@@ -152,7 +152,7 @@ def _arguments_schema(function: Callable[..., Any], described: Mapping[str, str]
 
 def _field(parameter: inspect.Parameter, hint: Any, description: str) -> Any:
     """Return a field's annotation: whether it must be there, and what is said about it."""
-    said = _annotated_text(hint) or description
+    said = _add_description(hint) or description
     if said:
         from pydantic import Field
 
@@ -160,12 +160,12 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str) -> Any:
     return Required[hint] if parameter.default is parameter.empty else NotRequired[hint]
 
 
-def _annotated_text(hint: Any) -> str:
+def _add_description(hint: Any) -> str:
     texts = [extra for extra in get_args(hint)[1:] if isinstance(extra, str)]
     return texts[0] if get_origin(hint) is Annotated and texts else ""
 
 
-def _typed_dict(name: str, fields: Mapping[str, Any]) -> Any:
+def _build_typed_dict(name: str, fields: Mapping[str, Any]) -> Any:
     from typing_extensions import TypedDict
 
     return TypedDict(name, fields)  # type: ignore[operator] # known only when it runs

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dokimos.core.figures import half_up
 from dokimos.core.means import exact_mean
+from dokimos.core.number_format import round_half_up
 from dokimos.stats.intervals import Interval
-from dokimos.stats.paired import mean_estimate
-from dokimos.stats.permutation import ITERATIONS, SEED, STOP_ABOVE, fixed_point, sign_flip_test
+from dokimos.stats.paired_estimates import mean_estimate
+from dokimos.stats.permutation import ITERATIONS, SEED, STOP_ABOVE, sign_flip_test, to_fixed_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def one_sided_p(improvements: Mapping[str, float], *, seed: int = SEED, level: f
     changed, either side of a case could as well have been the other: the p-value is exact up to 14 cases that
     differ, and counted from 10,000 random flips above, never below what an exact count could give.
     """
-    deltas = {case: fixed_point(value) for case, value in improvements.items()}
+    deltas = {case: to_fixed_point(value) for case, value in improvements.items()}
     if sum(deltas.values()) <= 0:
         return 1.0
     test = sign_flip_test(deltas, seed=seed, stop_above=max(STOP_ABOVE, min(1.0, 4 * level)))
@@ -61,7 +61,7 @@ def decide(
     mean = exact_mean(values) if values else 0.0
     p = one_sided_p(improvements, seed=seed, level=level)
     estimate = mean_estimate(values, within=(-1.0, 1.0))
-    accepted = p <= level and half_up(mean) > min_delta
+    accepted = p <= level and round_half_up(mean) > min_delta
     return Decision(
         accepted=accepted,
         improvement=mean,
@@ -75,7 +75,7 @@ def decide(
 
 def _reason(mean: float, p: float, level: float, min_delta: float) -> str:
     shown = f"On the held-out cases the loss {'falls' if mean > 0 else 'rises'} by {abs(mean):.4f}"
-    if half_up(mean) <= min_delta:
+    if round_half_up(mean) <= min_delta:
         return f"{shown}, which is not more than {min_delta:g}."
     if p > level:
         return f"{shown}, which may be chance (p = {p:.3g}, and {level:.3g} is needed)."

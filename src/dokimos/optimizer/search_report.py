@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from dokimos.core.figures import UNKNOWN, known, percent, usd
 from dokimos.core.jsonable import jsonable
+from dokimos.core.number_format import UNKNOWN, format_or_unknown, percent, usd
 from dokimos.core.text import pluralize
 from dokimos.optimizer.trial import trial_fields
 from dokimos.runtime.terminal_text import escape_control_characters
@@ -178,7 +178,7 @@ def _trial_row(trial: Trial) -> str:
     latency = trial.measured.latency_ms
     cells = [
         str(trial.id), str(trial.cycle), str(trial.phase), tried, _number(trial.loss),
-        _number(trial.baseline_loss), known(usd, trial.measured.case_cost_usd),
+        _number(trial.baseline_loss), format_or_unknown(usd, trial.measured.case_cost_usd),
         UNKNOWN if latency is None else f"{latency:.0f} ms", note,
     ]  # fmt: skip
     return "| " + " | ".join(map(_cell, cells)) + " |"

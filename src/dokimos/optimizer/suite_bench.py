@@ -16,7 +16,7 @@ from dokimos.experiment.run_folders import runs_root
 from dokimos.judges.budget import Budget
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.optimizer.objective import Failure, Measured, sum_known, sum_spending
-from dokimos.runtime.calling import resolve
+from dokimos.runtime.user_calls import await_value
 from dokimos.suites.loader import compile_suite
 
 if TYPE_CHECKING:
@@ -224,4 +224,4 @@ async def close_application(application: Any) -> None:
     """Close an application that holds something, such as connections and processes of its tools."""
     close = getattr(application, "aclose", None) or getattr(application, "close", None)
     if close is not None:
-        await resolve(close())
+        await await_value(close())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from dokimos.core.figures import UNKNOWN, percent, score
+from dokimos.core.number_format import UNKNOWN, format_score, percent
 from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Cell, Column, Table
@@ -51,8 +51,8 @@ def _figures_table(found: Calibration) -> Table:
     ]
     rows = [
         _figure("agreement", found.agreement, percent),
-        _figure("Cohen's kappa", found.kappa, score),
-        _figure(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, score),
+        _figure("Cohen's kappa", found.kappa, format_score),
+        _figure(f"Krippendorff's alpha ({found.alpha_level})", found.alpha, format_score),
         _figure("sensitivity: passes that the judge passes", found.sensitivity, percent),
         _figure("specificity: fails that the judge fails", found.specificity, percent),
     ]
@@ -96,7 +96,7 @@ def _disagreements(rows: tuple[LabelledVerdict, ...], most: int | None) -> Itera
             row.key,
             _SAID[row.label],
             _SAID[row.verdict],
-            UNKNOWN if row.score is None else score(row.score),
+            UNKNOWN if row.score is None else format_score(row.score),
             row.reason,
         ]
         for row in rows[:most]

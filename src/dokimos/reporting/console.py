@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from dokimos.core.endings import EVERYTHING_ERRORED
 from dokimos.core.error_groups import TASK
-from dokimos.core.figures import duration, one_line, percent, usd
+from dokimos.core.number_format import duration, percent, to_single_line, usd
 from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.summary import describe_labels, judge_cost
 from dokimos.reporting.tables import Cell, Column, Table, cell_width, cut_middle, pad, print_table
@@ -225,7 +225,7 @@ class _View:
     def _shorten_reason(self, reason: str, indent: int, lines: int) -> str:
         """Return a reason that takes so few lines, with its end, which often says most."""
         width = max(self.console.width - indent, _NARROWEST)
-        return cut_middle(one_line(reason, LONGEST_REASON), lines * width - _BEFORE_REASON)
+        return cut_middle(to_single_line(reason, LONGEST_REASON), lines * width - _BEFORE_REASON)
 
     def print_tracebacks(self) -> None:
         """Print the whole traceback of the first error of each kind."""

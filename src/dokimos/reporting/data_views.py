@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.error_detail import with_place
+from dokimos.core.error_detail import append_place
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
-from dokimos.core.figures import one_line
 from dokimos.core.jsonable import jsonable
 from dokimos.core.keys import INPUT, OUTPUT
+from dokimos.core.number_format import to_single_line
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import pluralize
 from dokimos.reporting.blocks import Block, Detail, Line, View
@@ -43,7 +43,7 @@ def result_line(result: EvalResult) -> str:
     limit = "" if result.threshold is None else f" (threshold {result.threshold:g})"
     explanation = result.skipped or result.reason
     if result.error is not None:
-        explanation = with_place(result.problem, result.error_detail)
+        explanation = append_place(result.problem, result.error_detail)
     sign = "!" if result.error is not None else _SIGNS.get(result.success, "-")
     label = "" if result.label is None else f" {result.label}"
     return f"{sign} {result.name}{score}{label}{limit}{f': {explanation}' if explanation else ''}"
@@ -80,14 +80,14 @@ def _dataset_blocks(dataset: Dataset, detail: Detail) -> Iterator[Block]:
 
 def _in_words(content: Mapping[str, Any], usual: str) -> str:
     """Return a map in one line; of one with the usual key alone, its value."""
-    texts = {key: one_line(_text(value), LONGEST_REASON) for key, value in content.items()}
+    texts = {key: to_single_line(_text(value), LONGEST_REASON) for key, value in content.items()}
     return ", ".join(text if key == usual else f"{key}={text}" for key, text in texts.items())
 
 
 def _example_headline(example: Example) -> str:
     named = "" if example.id is None else f"{example.id!r:.60}: "
     parts = [_in_words(example.inputs, INPUT), _in_words(example.expected_outputs, OUTPUT)]
-    return named + " -> ".join(one_line(part, _LONGEST_PART) for part in parts if part)
+    return named + " -> ".join(to_single_line(part, _LONGEST_PART) for part in parts if part)
 
 
 def _example_parts(example: Example | EvalTestCase) -> Iterator[tuple[str, str]]:
@@ -107,11 +107,11 @@ def _parts_blocks(example: Example | EvalTestCase, detail: Detail) -> Iterator[B
 def _case_headline(case: EvalTestCase) -> str:
     named = "" if case.id is None else f"{case.id!r:.60}: "
     parts = [_in_words(case.inputs, INPUT), _in_words(case.actual_outputs, OUTPUT)]
-    return named + " -> ".join(one_line(part, _LONGEST_PART) for part in parts if part)
+    return named + " -> ".join(to_single_line(part, _LONGEST_PART) for part in parts if part)
 
 
 def _result_blocks(result: EvalResult, detail: Detail) -> Iterator[Block]:
-    yield Line(one_line(result_line(result), LONGEST_REASON), fit="wrap")
+    yield Line(to_single_line(result_line(result), LONGEST_REASON), fit="wrap")
 
 
 DATASET: Final = View.of_blocks(_dataset_headline, _dataset_blocks)

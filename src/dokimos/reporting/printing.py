@@ -7,8 +7,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from dokimos.core.figures import one_line
-from dokimos.core.views import Printable
+from dokimos.core.number_format import to_single_line
+from dokimos.core.printable import Printable
 from dokimos.reporting.blocks import View
 from dokimos.reporting.console import WIDTH, make_console, read_columns_variable
 from dokimos.reporting.notebook import is_shown
@@ -28,7 +28,7 @@ def view_of(value: Printable) -> View[Any]:
 def headline_of(value: Printable) -> str:
     """Return what a value says in one line; it raises nothing, since a repr is read in search of faults."""
     try:
-        return escape_control_characters(one_line(view_of(value).headline(value), _LONGEST_REPR))
+        return escape_control_characters(to_single_line(view_of(value).headline(value), _LONGEST_REPR))
     except Exception as error:
         return f"that cannot be shown ({type(error).__name__})"
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dokimos.core.endings import describe_counts
-from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.error_groups import TASK
-from dokimos.core.figures import duration, one_line, percent, usd
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.markup import tag
 from dokimos.core.metrics import CallMetrics
+from dokimos.core.number_format import duration, percent, to_single_line, usd
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult
 from dokimos.reporting import console
 from dokimos.reporting.blocks import Detail, Line, View, print_blocks, table_html
@@ -29,9 +29,9 @@ def item_text(item: ItemResult) -> str:
     """Return the outcome of an item and of each of its evaluators, one line each."""
     lines = [f"{item.key}: {item.outcome.value}"]
     if item.error is not None:
-        lines.append(f"! task: {with_place(item.error, item.error_detail)}")
+        lines.append(f"! task: {append_place(item.error, item.error_detail)}")
     lines += map(result_line, item.eval_results)
-    return "\n  ".join(escape_control_characters(one_line(line, LONGEST_REASON)) for line in lines)
+    return "\n  ".join(escape_control_characters(to_single_line(line, LONGEST_REASON)) for line in lines)
 
 
 def item_details(item: ItemResult, *, run: int | None = None) -> str:
@@ -136,11 +136,11 @@ def _worst_rows(entries: Iterable[Entry], lower_is_better: frozenset[str]) -> It
                 yield label, result.name, _render_error(result.problem, result.error_detail)
                 continue
             score = "" if result.score is None else f" {result.score:.2f}"
-            yield label, f"{result.name}{score}", one_line(result.reason, LONGEST_REASON)
+            yield label, f"{result.name}{score}", to_single_line(result.reason, LONGEST_REASON)
 
 
 def _render_error(error: str, detail: ErrorDetail | None) -> str:
-    return with_place(one_line(error, LONGEST_REASON), detail)
+    return append_place(to_single_line(error, LONGEST_REASON), detail)
 
 
 def _print_result(result: ExperimentResult, target: Console, detail: Detail) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dokimos.core.error_groups import TASK, group_errors, key_of_error
+from dokimos.core.error_groups import TASK, error_key, group_errors
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, lowest_score
 
 MOST_TRACEBACKS: Final = 10
@@ -73,7 +73,7 @@ def first_tracebacks(result: ExperimentResult) -> Iterator[tuple[str, str]]:
 def _kind_of(item: ItemResult, wrong: list[EvalResult]) -> Hashable | None:
     """Return what items with one error have in common, None for an item that only failed."""
     if item.error is not None:
-        return TASK, key_of_error(item.error, item.error_detail)
+        return TASK, error_key(item.error, item.error_detail)
     if wrong and wrong[0].error is not None:
-        return wrong[0].name, "evaluator", key_of_error(wrong[0].problem, wrong[0].error_detail)
+        return wrong[0].name, "evaluator", error_key(wrong[0].problem, wrong[0].error_detail)
     return None

@@ -49,7 +49,7 @@ class _Threads:
         """Drop all idle threads without a word: in a forked child they do not exist."""
         self._idle.clear()
 
-    def took_back(self, worker: _Worker) -> bool:
+    def take_back(self, worker: _Worker) -> bool:
         """Keep a thread for the next call; False tells it to end."""
         if self._closed:
             return False
@@ -87,7 +87,7 @@ class _Worker:
                 return
             deliver = call()
             # Idle before anyone knows the outcome, so that whoever waits for it finds this thread free.
-            going_on = self._threads.took_back(self)
+            going_on = self._threads.take_back(self)
             deliver()
             del call, deliver
 
@@ -117,7 +117,7 @@ class DaemonThreads(ThreadPoolExecutor):
             try:
                 result = context.run(fn, *args, **kwargs)
             except BaseException as error:
-                return partial(future.set_exception, _carried(error))
+                return partial(future.set_exception, _wrap_for_future(error))
             return partial(future.set_result, result)
 
         self._daemons.run(call)
@@ -135,7 +135,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_threads.forget)
 
 
-def in_our_thread() -> bool:
+def is_worker_thread() -> bool:
     """Say whether this is one of the threads in which calls of users' code run."""
     return threading.current_thread().name.startswith(_THREADS)
 
@@ -148,7 +148,7 @@ def start_in_thread(fn: Callable[[], T]) -> Future[T]:
         try:
             result = fn()
         except BaseException as error:
-            return partial(future.set_exception, _carried(error))
+            return partial(future.set_exception, _wrap_for_future(error))
         return partial(future.set_result, result)
 
     _threads.run(call)
@@ -182,20 +182,20 @@ def start_call(
 
     def call() -> Callable[[], None]:
         if begun is not None:
-            mailbox.post(partial(_settle, begun, begun.set_result, None))
+            mailbox.post(partial(_set_outcome, begun, begun.set_result, None))
             if future.cancelled():
                 return _nothing
         try:
-            settle = partial(_settle, future, future.set_result, context.run(fn, *args))
+            settle = partial(_set_outcome, future, future.set_result, context.run(fn, *args))
         except BaseException as error:
-            settle = partial(_settle, future, future.set_exception, _carried(error))
+            settle = partial(_set_outcome, future, future.set_exception, _wrap_for_future(error))
         return partial(mailbox.post, settle)
 
     run(call)
     return future
 
 
-def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
+def _set_outcome(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
     if not future.done():  # cancelled: nobody waits any more
         settle(outcome)
 
@@ -227,7 +227,7 @@ class _Mailbox:
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
 
 
-def _carried(error: BaseException) -> BaseException:
+def _wrap_for_future(error: BaseException) -> BaseException:
     """Return an error that a future can carry: with a StopIteration, asyncio would wait for ever."""
     if isinstance(error, StopIteration):
         return RuntimeError(f"StopIteration raised: {error.value!r}").with_traceback(error.__traceback__)
@@ -282,7 +282,7 @@ def _run_in_own_loop(main: Coroutine[Any, Any, T], interrupted: Callable[[], Bas
             finally:
                 _close(loop, executor)
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
-            if interrupts.happened or isinstance(error, KeyboardInterrupt):
+            if interrupts.was_interrupted or isinstance(error, KeyboardInterrupt):
                 raise interrupted() from None
             raise
 

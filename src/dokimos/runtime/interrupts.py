@@ -49,7 +49,7 @@ class Interrupts:
         self._signal: int = signal.SIGINT
 
     @property
-    def happened(self) -> bool:
+    def was_interrupted(self) -> bool:
         return self._first is not None
 
     def __enter__(self) -> Self:
@@ -89,7 +89,9 @@ class Interrupts:
             if not (_undisturbed or self._ended.is_set()):
                 raise KeyboardInterrupt
 
-    def raise_there(self, error: Exception, is_still_there: Callable[[FrameType | None], bool]) -> None:
+    def raise_in_main_thread(
+        self, error: Exception, is_still_there: Callable[[FrameType | None], bool]
+    ) -> None:
         """Raise an error in the main thread, if that is where it was when it hears of it."""
         with self._sending:
             if self._ended.is_set() or self._first is not None or not self._installed:
@@ -168,7 +170,7 @@ _undisturbed: list[bool] = []
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Do this whole, however long it takes: Ctrl-C waits for its end."""
     if threading.current_thread() is not threading.main_thread():
         yield

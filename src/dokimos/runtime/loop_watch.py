@@ -42,7 +42,7 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockedLocation:
     """Where the event loop is held up."""
 
     call: FrameType | None
@@ -113,21 +113,21 @@ class LoopWatch:
         while not self._ended and self._answered < self._asked:
             if not self._pause() or not self._loop.is_running():
                 begun = since = time.monotonic()
-            place = self._place()
-            if place is None or self._answered == self._asked:
+            location = self._find_location()
+            if location is None or self._answered == self._asked:
                 continue
             now = time.monotonic()
             if now - begun >= STALL_SECONDS:
-                self._tell(place)
+                self._warn(location)
             # Many that block for a short while each are not one that blocks for long.
-            if place.call is not call:
-                call, since, errors = place.call, now, 0
-            limit = self._limit_of(place)
+            if location.call is not call:
+                call, since, errors = location.call, now, 0
+            limit = self._limit_of(location)
             if limit is not None and now - since >= max(limit, STALL_SECONDS):
                 since, errors = now, errors + 1
-                self._end(place, errors, limit)
+                self._end(location, errors, limit)
 
-    def _place(self) -> Place | None:
+    def _find_location(self) -> BlockedLocation | None:
         """Return where the loop is held up: in users' code, else in a package, else wherever it is."""
         stack = _stack(sys._current_frames().get(self._thread_id))
         frames = list(itertools.takewhile(lambda frame: frame.f_code is not _LOOP_STEP, stack))
@@ -138,24 +138,26 @@ class LoopWatch:
         frame = frames[ranks.index(best)]
         code = frame.f_code
         call = next((frame for frame in frames if frame.f_code.co_filename in self._limits), None)
-        return Place(call, code.co_filename, frame.f_lineno, code.co_qualname, best >= OURS)
+        return BlockedLocation(call, code.co_filename, frame.f_lineno, code.co_qualname, best >= OURS)
 
-    def _tell(self, place: Place) -> None:
-        key = (place.file, place.function)
+    def _warn(self, location: BlockedLocation) -> None:
+        key = (location.file, location.function)
         if key in self._told:
             return
-        advice = "" if place.is_ours else (
+        advice = "" if location.is_ours else (
             " What is async must not block: let it await, or make it a plain def, which runs in a thread."
         )  # fmt: skip
-        self._told[key] = f"The event loop was held up for more than {STALL_SECONDS:g} s by {place}.{advice}"
+        self._told[key] = (
+            f"The event loop was held up for more than {STALL_SECONDS:g} s by {location}.{advice}"
+        )
         with contextlib.suppress(Exception):  # nobody may read it any more
             print_line(f"! {self._told[key]}")
 
-    def _limit_of(self, place: Place) -> float | None:
-        return None if place.call is None else self._limits[place.call.f_code.co_filename]
+    def _limit_of(self, location: BlockedLocation) -> float | None:
+        return None if location.call is None else self._limits[location.call.f_code.co_filename]
 
-    def _end(self, place: Place, errors: int, limit: float) -> None:
-        message = f"{place} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"
+    def _end(self, location: BlockedLocation, errors: int, limit: float) -> None:
+        message = f"{location} held up the event loop for more than {max(limit, STALL_SECONDS):g} s"
         if errors > MOST_ERRORS:
             if self._give_up is not None:
                 self._give_up(message)
@@ -163,14 +165,16 @@ class LoopWatch:
         asked = self._asked
 
         def is_still_there(frame: FrameType | None) -> bool:
-            inside = list(itertools.takewhile(lambda each: each is not place.call, _stack(frame)))
-            is_in_call = any(each is place.call for each in _stack(frame))
+            inside = list(itertools.takewhile(lambda each: each is not location.call, _stack(frame)))
+            is_in_call = any(each is location.call for each in _stack(frame))
             # Not while something of ours is at work that is not called by theirs, such as the journal.
             theirs = any(_rank(each.f_code.co_filename) < OURS for each in inside)
             return self._answered < asked and is_in_call and theirs
 
         for interrupts in active_interrupts(self._loop):
-            interrupts.raise_there(TimeoutError(f"{message}; the call was broken off"), is_still_there)
+            interrupts.raise_in_main_thread(
+                TimeoutError(f"{message}; the call was broken off"), is_still_there
+            )
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -66,41 +66,41 @@ class FilesRead:
         self.started_ns = time.time_ns()
         if not self._is_hooked:
             self._is_hooked = True
-            sys.addaudithook(self._hear)  # cannot be removed; it hears of nothing before `start`
+            sys.addaudithook(self._on_audit_event)  # cannot be removed; it hears of nothing before `start`
 
-    def note_data(self, path: str | os.PathLike[str]) -> None:
+    def record_data(self, path: str | os.PathLike[str]) -> None:
         """Record a file that holds rows or cases."""
         if self.started_ns:
             self.data.setdefault(os.path.abspath(path), set()).add(_caller(but=_OURS))
 
-    def note_missing(self, path: str | os.PathLike[str]) -> None:
+    def record_missing(self, path: str | os.PathLike[str]) -> None:
         """Record a file that is not there: what reads it would do something else if it were."""
         if self.started_ns:
             self._record(self.missing, path)
 
-    def note_listing(self, folder: str | os.PathLike[str]) -> None:
+    def record_listing(self, folder: str | os.PathLike[str]) -> None:
         """Record a folder of which our own modules have read the names for the application."""
         if self.started_ns:
             self._record(self.listed, folder)
 
-    def note_earlier(self, paths: Iterable[str], programs: Iterable[str]) -> None:
+    def record_earlier(self, paths: Iterable[str], programs: Iterable[str]) -> None:
         """Record what a run had read and started whose outputs stand for those of this one."""
         for path in paths:
             for found in (self.listed,) if os.path.isdir(path) else (self.read, self.opened):
                 found[path] = None
         self.programs.update(dict.fromkeys(programs))
 
-    def note_grader(self, reference: str, grader: object) -> None:
+    def record_grader(self, reference: str, grader: object) -> None:
         """Record where a function is that grades, and does not answer."""
         code = getattr(grader, "__code__", None)
         if self.started_ns and code is not None:
             self.graders[os.path.abspath(code.co_filename)] = reference.rpartition(":")[0]
 
-    def note_application(self, reference: str) -> None:
+    def record_application(self, reference: str) -> None:
         """Record by which module a suite names its application."""
         self.applications.add(reference.rpartition(":")[0])
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             flags = arguments[2]
             is_written = isinstance(flags, int) and bool(flags & _WRITING)

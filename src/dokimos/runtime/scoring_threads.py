@@ -12,8 +12,8 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from dokimos.runtime.concurrency import Call, start_call, start_pooled_call
-from dokimos.runtime.reply_time import ExtraTime, counting_extra_time, wait_in_time
-from dokimos.runtime.stuck_calls import where_call_works, where_coroutine_waits
+from dokimos.runtime.stuck_calls import locate_running_call, locate_waiting_coroutine
+from dokimos.runtime.time_limits import ExtraTime, count_extra_time, wait_with_limit
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class SerialThread:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._changing = threading.Lock()
         self._current: object = None
-        self._thread = self._started()
+        self._thread = self._start_thread()
 
     def run(self, call: Call) -> None:
         self._calls.put(call)
@@ -55,12 +55,12 @@ class SerialThread:
         with self._changing:
             if self._current is call:
                 self._current = None
-                self._thread = self._started()
+                self._thread = self._start_thread()
 
     def close(self) -> None:
         self._calls.put(None)
 
-    def _started(self) -> threading.Thread:
+    def _start_thread(self) -> threading.Thread:
         thread = threading.Thread(target=self._loop, name="dokimos-serial", daemon=True)
         thread.start()
         return thread
@@ -106,11 +106,11 @@ if hasattr(os, "register_at_fork"):
 
 async def call_within(seconds: float | None, fn: Callable[..., T], *args: object) -> T:
     """Call blocking code in a daemon thread. Raises `TimeoutError` after so long, and leaves it behind."""
-    with counting_extra_time() as extra:
+    with count_extra_time() as extra:
         try:
-            return await within(seconds, start_pooled_call(fn, *args), extra)
+            return await await_within(seconds, start_pooled_call(fn, *args), extra)
         except TimeoutError as late:
-            raise late.with_traceback(where_call_works(fn, *args) or late.__traceback__) from None
+            raise late.with_traceback(locate_running_call(fn, *args) or late.__traceback__) from None
 
 
 async def call_serially(owner: object, seconds: float | None, fn: Callable[..., T], *args: object) -> T:
@@ -130,14 +130,14 @@ async def call_serially(owner: object, seconds: float | None, fn: Callable[..., 
         future.cancel()  # not to be begun any more
         raise
     try:
-        return await within(seconds, future)
+        return await await_within(seconds, future)
     except TimeoutError as late:
         if future.cancelled():
             thread.leave(sent[0])
-        raise late.with_traceback(where_call_works(fn, *args) or late.__traceback__) from None
+        raise late.with_traceback(locate_running_call(fn, *args) or late.__traceback__) from None
 
 
-async def within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTime | None = None) -> T:
+async def await_within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTime | None = None) -> T:
     """Await what is going on. After so long it is cancelled and left behind, and `TimeoutError` raised.
 
     `extra` is what it waited for endpoints, which does not count.
@@ -145,23 +145,23 @@ async def within(seconds: float | None, work: asyncio.Future[T], extra: ExtraTim
     if seconds is None:
         return await work
     try:
-        await wait_in_time(work, seconds, extra or ExtraTime())
+        await wait_with_limit(work, seconds, extra or ExtraTime())
     except asyncio.CancelledError:
-        _leave(work)
+        _abandon(work)
         raise
     if work.done():
         return work.result()
-    where = where_coroutine_waits(work.get_coro()) if isinstance(work, asyncio.Task) else None
+    where = locate_waiting_coroutine(work.get_coro()) if isinstance(work, asyncio.Task) else None
     # Not awaited: what swallows its cancellation must not keep whoever waits.
-    _leave(work)
+    _abandon(work)
     raise TimeoutError(f"no result within {seconds:g} s; the call was abandoned").with_traceback(where)
 
 
-def _leave(work: asyncio.Future[T]) -> None:
+def _abandon(work: asyncio.Future[T]) -> None:
     work.cancel()
-    work.add_done_callback(_look_at)
+    work.add_done_callback(_retrieve_exception)
 
 
-def _look_at(ended: asyncio.Future[T]) -> None:
+def _retrieve_exception(ended: asyncio.Future[T]) -> None:
     if not ended.cancelled():
         ended.exception()

@@ -24,7 +24,7 @@ class UnknownNameError(AttributeError):
 
 
 @contextmanager
-def without_imports() -> Iterator[None]:
+def forbid_imports() -> Iterator[None]:
     """Let what a file names be looked for, and not imported, as long as this is open."""
     token = _only_look.set(True)
     try:

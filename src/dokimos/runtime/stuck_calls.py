@@ -12,7 +12,7 @@ _WAITING: Final = (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_fram
 """Where coroutines, asynchronous generators and generators keep their frame and what they wait for."""
 
 
-def where_coroutine_waits(coroutine: Any) -> TracebackType | None:
+def locate_waiting_coroutine(coroutine: Any) -> TracebackType | None:
     """Return where a suspended coroutine waits, as the traceback of an exception raised there."""
     frames: list[FrameType] = []
     while coroutine is not None and len(frames) < _DEEPEST:
@@ -21,20 +21,20 @@ def where_coroutine_waits(coroutine: Any) -> TracebackType | None:
             break
         frames.append(getattr(coroutine, kind[0]))
         coroutine = getattr(coroutine, kind[1], None)
-    return _traceback(frames)
+    return _build_traceback(frames)
 
 
-def where_call_works(fn: Callable[..., Any], *args: Any) -> TracebackType | None:
+def locate_running_call(fn: Callable[..., Any], *args: Any) -> TracebackType | None:
     """Return where the thread is that is calling a function with these very arguments, None if none is."""
     function = getattr(fn, "__func__", fn)
     given = (fn.__self__, *args) if hasattr(fn, "__self__") else args
     code = getattr(function, "__code__", None)
     if code is None:
         return None
-    return where_thread_works(function, **dict(zip(code.co_varnames, given, strict=False)))
+    return locate_running_thread(function, **dict(zip(code.co_varnames, given, strict=False)))
 
 
-def where_thread_works(function: Callable[..., Any], /, **variables: object) -> TracebackType | None:
+def locate_running_thread(function: Callable[..., Any], /, **variables: object) -> TracebackType | None:
     """Return where the thread is that is in `function` with these very values, None if there is none.
 
     This costs nothing until it is asked: it looks into all threads, and begins behind that function.
@@ -44,19 +44,19 @@ def where_thread_works(function: Callable[..., Any], /, **variables: object) -> 
         frames: list[FrameType] = []
         frame: FrameType | None = innermost
         while frame is not None and len(frames) < _DEEPEST:
-            if frame.f_code is code and _has(frame, variables):
-                return _traceback(frames[::-1])
+            if frame.f_code is code and _has_variables(frame, variables):
+                return _build_traceback(frames[::-1])
             frames.append(frame)
             frame = frame.f_back
     return None
 
 
-def _has(frame: FrameType, variables: Mapping[str, object]) -> bool:
+def _has_variables(frame: FrameType, variables: Mapping[str, object]) -> bool:
     present = frame.f_locals
     return all(present.get(name) is value for name, value in variables.items())
 
 
-def _traceback(frames: Sequence[FrameType]) -> TracebackType | None:
+def _build_traceback(frames: Sequence[FrameType]) -> TracebackType | None:
     found: TracebackType | None = None
     for frame in reversed(frames):
         found = TracebackType(found, frame, frame.f_lasti, frame.f_lineno)

@@ -17,8 +17,8 @@ from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError
 from dokimos.experiment.task import Task, prepare
 from dokimos.experiment.task_calls import cancel_without_waiting
-from dokimos.runtime.calling import resolve
 from dokimos.runtime.concurrency import call_in_thread
+from dokimos.runtime.user_calls import await_value
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Side:
         message = (
             function(trajectory) if self._prepared.is_async else await call_in_thread(function, trajectory)
         )
-        return await resolve(message)
+        return await await_value(message)
 
 
 async def wait_at_most(seconds: float | None, call: Coroutine[Any, Any, T]) -> T:

@@ -50,7 +50,7 @@ class FamilyTest:
     """p-values that bound the chance of any false alarm in the family; never below the marginal ones."""
 
 
-def fixed_point(score: float) -> int:
+def to_fixed_point(score: float) -> int:
     """Return a score as a whole number of millionths."""
     return round(score * SCALE)
 
@@ -70,7 +70,7 @@ def paired_deltas(
 
 
 def _total(scores: Sequence[float], unit: int) -> int:
-    return sum(map(fixed_point, scores)) * (unit // len(scores))
+    return sum(map(to_fixed_point, scores)) * (unit // len(scores))
 
 
 def sign_flip_test(
@@ -114,7 +114,7 @@ def max_t_test(
         family.look(swaps)
         if family.is_decided:
             break
-    adjusted = family.adjusted()
+    adjusted = family.adjust()
     return FamilyTest({n: family.marginal[n] for n in deltas}, {n: adjusted.get(n, 1.0) for n in deltas})
 
 
@@ -123,7 +123,7 @@ def exchange_p(before: Sequence[float], now: Sequence[float]) -> float:
 
     E. J. G. Pitman, Significance tests which may be applied to samples from any populations (1937).
     """
-    pooled = [fixed_point(score) for score in (*before, *now)]
+    pooled = [to_fixed_point(score) for score in (*before, *now)]
     seen, size = sum(pooled[: len(before)]), len(before)
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for score in pooled:
@@ -166,7 +166,7 @@ class _Family:
             family = [(self.metrics[name], sums[name]) for name in self.order]
             self.steps = [swaps.test(hits) for hits in _step_down(family)]
 
-    def adjusted(self) -> dict[str, float]:
+    def adjust(self) -> dict[str, float]:
         """Return p-values that never fall from step to step; an undecided step is no less than the first."""
         floor, adjusted = 0.0, {}
         for name, step in zip(self.order, self.steps, strict=True):

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from dokimos.stats.intervals import beta_cdf
 from dokimos.stats.search import fewest, smallest
-from dokimos.stats.student import noncentral_t_cdf, t_quantile
+from dokimos.stats.student_t import noncentral_t_cdf, t_quantile
 
 POWER: Final = 0.8
 _EXACT_PAIRS: Final = 2_000

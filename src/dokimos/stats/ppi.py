@@ -18,7 +18,7 @@ from typing import Final
 from dokimos.stats.corrected_rate import VerdictCounts, corrected_rate
 from dokimos.stats.intervals import Interval, clopper_pearson_interval
 from dokimos.stats.moments import sample_variance
-from dokimos.stats.paired import constant_interval, paired_rate_interval
+from dokimos.stats.paired_estimates import constant_interval, paired_rate_interval
 from dokimos.stats.skewed_mean import MeanSummary
 
 FOLDS: Final = 5

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Final, Self
 
 from dokimos.stats.intervals import Interval
-from dokimos.stats.student import t_quantile
+from dokimos.stats.student_t import t_quantile
 
 _PSEUDO: Final = 0.5
 _A: Final = 1 / 3

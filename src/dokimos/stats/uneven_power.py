@@ -86,11 +86,11 @@ class _Noise(NamedTuple):
 @lru_cache(maxsize=4)
 def _draws(simulations: int, seed: int) -> tuple[_Noise, ...]:
     draw = random.Random(seed)
-    columns = [_stratified(draw, simulations) for _ in range(4)]
+    columns = [_sample_strata(draw, simulations) for _ in range(4)]
     return tuple(_Noise(*row) for row in zip(*columns, strict=True))
 
 
-def _stratified(draw: random.Random, count: int) -> list[float]:
+def _sample_strata(draw: random.Random, count: int) -> list[float]:
     """Return the quantiles of the normal distribution in random order."""
     values = [_NORMAL.inv_cdf((place + 0.5) / count) for place in range(count)]
     draw.shuffle(values)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dokimos.core.error_detail import ErrorDetail, with_place
-from dokimos.core.figures import duration, one_line
+from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.jsonable import text_form
 from dokimos.core.keys import OUTPUT
+from dokimos.core.number_format import duration, to_single_line
 from dokimos.core.outcome import Outcome
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunStatus
 from dokimos.core.text import shorten
@@ -45,9 +45,9 @@ def render_item(
     if isinstance(turns, Sequence) and not isinstance(turns, str):
         yield from _render_turns(turns, verbose)
     else:
-        yield Line(f'  Input: "{one_line(item.example.input or "", LONGEST)}"')
+        yield Line(f'  Input: "{to_single_line(item.example.input or "", LONGEST)}"')
         if verbose and item.actual_output is not None:
-            yield Line(f'  Reply: "{one_line(item.actual_output, LONGEST)}"')
+            yield Line(f'  Reply: "{to_single_line(item.actual_output, LONGEST)}"')
     if item.error is not None:
         yield Line(f"  {signs.failed} Agent error: {_with_location(item.error, item.error_detail)}", "bad")
     yield from _render_tool_calls(item, signs)
@@ -95,11 +95,11 @@ def render_not_run(names: Iterable[str], signs: Signs) -> Iterator[Line]:
 
 def _render_turns(turns: Sequence[Any], verbose: bool) -> Iterator[Line]:
     for number, turn in enumerate(turns, 1):
-        yield Line(f'  Turn {number}: "{one_line(str(turn.get("input", "")), LONGEST)}"')
+        yield Line(f'  Turn {number}: "{to_single_line(str(turn.get("input", "")), LONGEST)}"')
         if turn.get(TURN_ERROR) is not None:
             yield Line(f"    error: {_with_location(str(turn[TURN_ERROR]), turn_error_detail(turn))}", "bad")
         elif verbose:
-            yield Line(f'    Reply: "{one_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
+            yield Line(f'    Reply: "{to_single_line(text_form(turn.get(OUTPUT)) or "", LONGEST)}"')
 
 
 def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
@@ -111,7 +111,7 @@ def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
     sign = "" if found is None else f" {_sign(found, signs)}"
     yield Line(f"  Tools called: [{', '.join(names)}]{sign}", _tone(found))
     if found is not None and found.success is False:
-        yield Line(f"    {one_line(found.reason, LONGEST)}", "bad")
+        yield Line(f"    {to_single_line(found.reason, LONGEST)}", "bad")
     if found is not None and found.error is not None:
         yield Line(f"    error: {_with_location(found.error, found.error_detail)}", "doubtful")
 
@@ -123,11 +123,11 @@ def _render_metrics(item: ItemResult, signs: Signs) -> Iterator[Line]:
     for result in shown:
         yield Line(f"    {_sign(result, signs)} {_format_metric(result, signs)}", _tone(result))
         if result.success is False and result.reason:
-            yield Line(f"        {one_line(result.reason, LONGEST)}", "bad")
+            yield Line(f"        {to_single_line(result.reason, LONGEST)}", "bad")
 
 
 def _with_location(error: str, detail: ErrorDetail | None) -> str:
-    return with_place(one_line(error, LONGEST), detail)
+    return append_place(to_single_line(error, LONGEST), detail)
 
 
 def _is_shown(result: EvalResult) -> bool:

@@ -115,7 +115,7 @@ def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line
     What is wrong with it is in the document's `problems`; its value is None where it could not be read.
     """
     document = Document(None, path)
-    files_read.note_data(path)
+    files_read.record_data(path)
     try:
         content = path.read_text(encoding="utf-8-sig") if text is None else text
         if path.suffix.lower() in (".json", ".jsonl"):

@@ -36,7 +36,7 @@ def read_dotenv(folder: Path) -> dict[str, str]:
         if path.is_file():
             found = {**parse_dotenv(path.read_text(encoding="utf-8-sig", errors="replace")), **found}
         else:
-            files_read.note_missing(path)
+            files_read.record_missing(path)
     return found
 
 
@@ -124,7 +124,7 @@ def _config(folder: Path, lookup: Lookup) -> Document | None:
     for path in (folder / name for name in CONFIG_NAMES):
         if path.is_file():
             return read_yaml(path, lookup)
-        files_read.note_missing(path)
+        files_read.record_missing(path)
     return None
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dokimos.core.contexts import NAMES, as_list
-from dokimos.core.slips import resemblance_of
+from dokimos.core.contexts import NAMES, parse_list
+from dokimos.core.misspellings import find_resemblance
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.environment import Settings
@@ -117,7 +117,7 @@ def _read_cases(document: Document, lookup: Lookup) -> None:
     for name in _names(document, CASES_FILE):
         path = document.file.parent / name
         if not path.is_file():
-            files_read.note_missing(path)
+            files_read.record_missing(path)
             document.problems.append(document.problem((CASES_FILE,), f"there is no file {path}"))
             continue
         found = _cases_of(path, lookup)
@@ -207,7 +207,7 @@ def _check_columns(document: Document, columns: Sequence[str]) -> None:
     """Refuse columns that are probably misspelt, and warn of those that may be."""
     location = Location(document.file, 1, 1)
     for column in columns:
-        found = resemblance_of(column, columns) if column not in _COLUMNS else None
+        found = find_resemblance(column, columns) if column not in _COLUMNS else None
         if found is not None and found.kind == "slip":
             message = (
                 f"{column!r} is not a known column. Did you mean {found.key!r}? "
@@ -222,7 +222,7 @@ def _check_columns(document: Document, columns: Sequence[str]) -> None:
 
 def _text(document: Document) -> str:
     """Return the text of a document's file, empty with a problem where it cannot be read."""
-    files_read.note_data(document.file)
+    files_read.record_data(document.file)
     try:
         return document.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -241,7 +241,7 @@ def _cell(column: str, cell: str, document: Document, line: int) -> Any:
 def _holds_json(column: str, cell: str) -> bool:
     if column == EXPECTED_TOOLS:
         return cell.lstrip().startswith(("[", "{"))
-    return column in NAMES and as_list(cell) is not cell
+    return column in NAMES and parse_list(cell) is not cell
 
 
 def _json_cell(column: str, cell: str, document: Document, line: int) -> Any:

@@ -17,7 +17,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.score_values import is_number_like, number_of
-from dokimos.runtime.calling import is_async
+from dokimos.runtime.user_calls import is_async
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from dokimos.core.json_faults import describe_json_fault
+from dokimos.core.json_errors import describe_json_error
 from dokimos.suites.problems import Location, Problem, Steps, format_path, raise_problems
 
 MOST_LEVELS: Final = 200
@@ -46,7 +46,7 @@ class JsonValues:
             _check_syntax(self._text)
             return self._value(())
         except json.JSONDecodeError as error:
-            message = f"this is not valid JSON: {describe_json_fault(error)}"
+            message = f"this is not valid JSON: {describe_json_error(error)}"
             self.problems.append(Problem(message, self.location(error.pos)))
         except (_TooDeep, RecursionError):
             self.problems.append(Problem("this is nested too deeply", self.location(self._at)))

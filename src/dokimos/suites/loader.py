@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.runtime.garbage import collection_held_back
+from dokimos.runtime.garbage_collection import pause_gc
 from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document
 from dokimos.suites.environment import build_lookup, read_execution_settings, read_settings
@@ -33,7 +33,7 @@ _OUTSIDE: Final = ("claude", "openai", "deployment", "observability")
 LLM_TIMEOUT: Final = 60.0
 
 
-@collection_held_back()
+@pause_gc()
 def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     """Load a suite; nothing of it is run, but its graders and its agent are imported.
 
@@ -55,7 +55,7 @@ def read_document(path: str | Path) -> Document:
     """
     path = Path(path)
     if not path.is_file():
-        files_read.note_missing(path)
+        files_read.record_missing(path)
         raise ConfigurationError(f"There is no suite {path}.")
     folder = path.resolve().parent
     lookup = build_lookup(folder)
@@ -296,7 +296,7 @@ class _Compiler:
                 path = self._document.location((*steps, "files", index)).file.resolve().parent / file.path
                 values["path"] = str(path)
                 if not path.is_file():
-                    files_read.note_missing(path)
+                    files_read.record_missing(path)
                     message = f"there is no file {path}"
                     where = (*steps, "files", index, "path")
                     self._problems.append(self._document.problem(where, message))

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dokimos.core.constraints import Bounds, bounds_in, bounds_of, requirement
+from dokimos.core.constraints import Bounds, bounds_of, collect_bounds, describe_requirement
 from dokimos.suites.problems import suggest
 
 CALLABLE: Final = r"^[^:\s]+(\.py)?:[\w.]+$"
@@ -50,7 +50,7 @@ class Block(BaseModel):
     @classmethod
     def _explain_error(cls, detail: Any) -> InitErrorDetails:
         """Return a fault in our own words, so that each level above tells it as it is."""
-        message, kind = f"this {requirement(detail, cls._bounds(detail))}", detail["type"]
+        message, kind = f"this {describe_requirement(detail, cls._bounds(detail))}", detail["type"]
         if told := detail.get("ctx", {}).get("told"):
             message = told
         elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
@@ -78,7 +78,9 @@ class Block(BaseModel):
         """Return all limits of the number that is at fault."""
         names = {field.alias or name: field for name, field in cls.model_fields.items()}
         field = names.get(str(detail["loc"][0])) if detail["loc"] else None
-        return None if field is None else bounds_of(field.metadata) or bounds_in(field.annotation, detail)
+        return (
+            None if field is None else bounds_of(field.metadata) or collect_bounds(field.annotation, detail)
+        )
 
 
 def _choice(detail: Mapping[str, Any]) -> str:

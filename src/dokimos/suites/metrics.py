@@ -244,7 +244,7 @@ def _code(metric: CodeMetric, folder: Path) -> BuiltMetric:
         raise ConfigurationError("a code grader has neither a model nor a response_path.", setting=given)
     with at_setting("grader"):
         grader = load_callable(metric.grader, folder)
-    files_read.note_grader(metric.grader, grader)
+    files_read.record_grader(metric.grader, grader)
     name = metric.name or metric.grader.rpartition(":")[2]
     evaluator = GraderEvaluator(
         name=name,

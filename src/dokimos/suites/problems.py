@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dokimos.core.excerpt import excerpt
+from dokimos.core.excerpt import format_excerpt
 from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 
@@ -76,7 +76,7 @@ def _source_of(location: Location) -> str:
         text = location.file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return ""
-    shown = excerpt(text, location.line, location.column)
+    shown = format_excerpt(text, location.line, location.column)
     return f"\n{shown}" if shown else ""
 
 

@@ -81,7 +81,7 @@ def _file(path: Path) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        files_read.note_missing(path)
+        files_read.record_missing(path)
         raise FileNotFoundError(f"there is no file {path}")
     if name in sys.modules and _is_below(sys.modules[name], path.parent):
         return sys.modules[name]

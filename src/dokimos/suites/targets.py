@@ -27,8 +27,8 @@ from dokimos.errors import (
     JudgeUnavailableError,
 )
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
-from dokimos.runtime.calling import is_async
 from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.user_calls import is_async
 from dokimos.suites.problems import suggest
 from dokimos.suites.python_references import load_callable
 
@@ -106,7 +106,7 @@ def build_application(agent: Agent, folder: Path, timeout: float) -> Application
 
 def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Application:
     found = load_callable(reference, folder)
-    files_read.note_application(reference)
+    files_read.record_application(reference)
     _check_params(found, reference, params)
     if not inspect.isclass(found):
         asked = _with_parts(partial(found, **params) if params else found, reference)
@@ -203,7 +203,7 @@ class Endpoint:
     def of(cls, agent: Agent) -> Endpoint:
         from dokimos.evaluators.response_path import check_response_path
         from dokimos.http.address import find_url_fault
-        from dokimos.http.secret import redact_url
+        from dokimos.http.credentials import redact_url
 
         assert agent.url is not None
         if agent.output_path is not None:
@@ -218,8 +218,8 @@ class Endpoint:
 
     async def __call__(self, request: Request) -> Any:
         from dokimos.http.client import Target, error_of_refusal, post_json
+        from dokimos.http.credentials import redact_url, secrets_of_headers
         from dokimos.http.refusal import RequestRefused
-        from dokimos.http.secret import redact_url, secrets_of_headers
         from dokimos.http.throttle import Limits
 
         label = f"the agent at {redact_url(self.url)}"

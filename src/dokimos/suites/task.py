@@ -22,8 +22,8 @@ from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare, where_task_works
 from dokimos.judges.run_scope import current_scope
-from dokimos.runtime.calling import resolve
-from dokimos.runtime.reply_time import reply_limit
+from dokimos.runtime.time_limits import limit_time
+from dokimos.runtime.user_calls import await_value
 from dokimos.suites.case_plan import (
     TURN_ERROR,
     TURNS,
@@ -85,7 +85,7 @@ class SuiteTask:
             await close()
 
     async def _run(self, case: CasePlan, example: Example) -> TaskResult:
-        reply = await resolve(self.application())
+        reply = await await_value(self.application())
         session = _Session(reply, self.timeout, sample=self._sample(case, example))
         if case.is_conversation:
             return await session.conversation(case, example)
@@ -126,7 +126,7 @@ class _Session:
         )
         asked = prepare(cast("Task", self.reply))
         try:
-            async with reply_limit(self.timeout) as limit:
+            async with limit_time(self.timeout) as limit:
                 result = await asked.run(cast("Example", request), _complete)
         except TimeoutError as late:
             if not limit.expired():

@@ -7,7 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from dokimos.core.error_detail import ErrorDetail, with_place
+from dokimos.core.broken_metrics import DISABLED
+from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.eval_result import join_parts
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import OUTPUT
@@ -17,7 +18,6 @@ from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos.core.score_range import ScoreRange
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import error_text, pluralize
-from dokimos.core.unjudged import DISABLED
 from dokimos.errors import DokimosError
 from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.judges.run_scope import current_scope, evaluator_timeout
@@ -343,7 +343,7 @@ class TurnsAnswered(CompleteResultEvaluator):
     def score(self, case: EvalTestCase) -> ScoreLike:
         turns = cast("list[dict[str, Any]]", case.actual_outputs.get(TURNS) or [])
         errors = [
-            f"turn {n + 1}: {with_place(turn[TURN_ERROR], turn_error_detail(turn))}"
+            f"turn {n + 1}: {append_place(turn[TURN_ERROR], turn_error_detail(turn))}"
             for n, turn in enumerate(turns)
             if turn.get(TURN_ERROR)
         ]

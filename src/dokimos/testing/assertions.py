@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dokimos.core.error_detail import with_place
-from dokimos.core.eval_result import by_evaluator
-from dokimos.core.figures import one_line
+from dokimos.core.error_detail import append_place
+from dokimos.core.eval_result import group_by_evaluator
+from dokimos.core.number_format import to_single_line
 from dokimos.core.outcome import find_culprits
 from dokimos.core.results import EvalResult, ExperimentResult
 from dokimos.core.score_range import describe_range
@@ -137,7 +137,7 @@ def _evaluate(evaluators: Sequence[Evaluator], case: EvalTestCase) -> tuple[Eval
         return await evaluate_all(async_evaluators, case)
 
     sync_evaluators = [evaluator for evaluator in evaluators if not evaluator.is_async]
-    found = by_evaluator((*run_sync(main()), *evaluate_inline(sync_evaluators, case, None)))
+    found = group_by_evaluator((*run_sync(main()), *evaluate_inline(sync_evaluators, case, None)))
     names = dict.fromkeys(evaluator.name for evaluator in evaluators)
     return tuple(result for name in names for result in found[name])
 
@@ -153,7 +153,7 @@ def _explain_no_verdict(results: Sequence[EvalResult]) -> str:
 def _summarize_failure(result: EvalResult, *, lower_is_better: bool) -> str:
     """Return how a result fails as a formula: `Exact Match 0.00 < 1.00`."""
     if result.error is not None:
-        return f"{result.name} errored: {one_line(result.problem, LONGEST_ERROR)}"
+        return f"{result.name} errored: {to_single_line(result.problem, LONGEST_ERROR)}"
     if result.score is None or result.threshold is None:
         return f"{result.name} failed"
     sign = ">" if lower_is_better else "<"
@@ -162,7 +162,7 @@ def _summarize_failure(result: EvalResult, *, lower_is_better: bool) -> str:
 
 def _describe_failure(result: EvalResult) -> str:
     if result.error is not None:
-        return f"Evaluation {result.name!r} errored: {with_place(result.problem, result.error_detail)}"
+        return f"Evaluation {result.name!r} errored: {append_place(result.problem, result.error_detail)}"
     threshold = "" if result.threshold is None else f" (threshold={result.threshold:.2f})"
     score = "none" if result.score is None else f"{result.score:.2f}"
     reason = f"\n  Reason: {result.reason}" if result.reason else ""

@@ -84,7 +84,7 @@ class CaseSource:
         source = cls(**dict(zip(("dataset",), marker.args, strict=False)), **marker.kwargs)
         if sum(given is not None for given in (source.dataset, source.json, source.jsonl)) > 1:
             raise ConfigurationError("@pytest.mark.dokimos takes one of dataset=, json= and jsonl=.")
-        checks.positive("runs", source.runs)
+        checks.require_positive("runs", source.runs)
         return source
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dokimos.core.error_detail import ErrorDetail
-from dokimos.core.figures import percent
+from dokimos.core.number_format import percent
 from dokimos.core.provenance import EvaluatorInfo, Provenance
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos.core.text import pluralize

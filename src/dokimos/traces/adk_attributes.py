@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dokimos.core.agent import ToolCall
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.traces.attributes import Attributes
 
 EVENT_ID: Final = "gcp.vertex.agent.event_id"
@@ -31,9 +31,9 @@ def normalize_attributes(attributes: Attributes) -> Attributes:
     if normalized.get(_CALL_ID) == _NOT_SPECIFIED:
         del normalized[_CALL_ID]
     if _RESULT in normalized:
-        normalized[_RESULT] = _unwrap_response(structured(normalized[_RESULT]))
+        normalized[_RESULT] = _unwrap_response(parse_if_container(normalized[_RESULT]))
     if _INPUTS in normalized:
-        normalized[_INPUTS] = _unwrap_messages(structured(normalized[_INPUTS]))
+        normalized[_INPUTS] = _unwrap_messages(parse_if_container(normalized[_INPUTS]))
     return normalized
 
 
@@ -48,14 +48,14 @@ def _tool(attributes: Attributes) -> Iterator[tuple[str, Any]]:
 
 def _model(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     """Yield what versions before 2 write as one request and one response."""
-    request = structured(attributes.get("gcp.vertex.agent.llm_request"))
+    request = parse_if_container(attributes.get("gcp.vertex.agent.llm_request"))
     if isinstance(request, dict) and request:
         yield _INPUTS, request.get("contents")
         config = request.get("config")
         if isinstance(config, dict):
             yield "gen_ai.system_instructions", config.get("system_instruction")
             yield "gen_ai.tool.definitions", list(_iterate_declarations(config.get("tools")))
-    response = structured(attributes.get("gcp.vertex.agent.llm_response"))
+    response = parse_if_container(attributes.get("gcp.vertex.agent.llm_response"))
     if isinstance(response, dict) and response.get("content"):
         yield "gen_ai.output.messages", response["content"]
     if "gcp.vertex.agent.session_id" in attributes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 
 Attributes = Mapping[str, Any]
 
@@ -31,8 +31,8 @@ def first_value(attributes: Attributes, keys: Iterable[str]) -> Any:
 
 
 def parse_literal(value: object) -> Any:
-    """Parse text as `structured` does, and also maps as Python prints them, such as `{'a': True}`."""
-    value = structured(value)
+    """Parse text as `parse_if_container` does, and also maps as Python prints them, such as `{'a': True}`."""
+    value = parse_if_container(value)
     if type(value) is not str or len(value) > MAX_LITERAL or not value.startswith("{'"):
         return value
     try:

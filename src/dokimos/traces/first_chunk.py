@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dokimos.core.json_object import unquoted
+from dokimos.core.json_object import parse_if_json
 from dokimos.traces.span import Span
 from dokimos.traces.span_source import SpanSource
 
@@ -54,7 +54,7 @@ def _moments(span: Span, started: Any) -> list[int]:
     if events or started is None:
         return events
     try:
-        moment = datetime.fromisoformat(unquoted(started))
+        moment = datetime.fromisoformat(parse_if_json(started))
         return [(moment - _EPOCH) // timedelta(microseconds=1) * 1000]
     except (ValueError, TypeError):  # no time, or one without a zone
         return []

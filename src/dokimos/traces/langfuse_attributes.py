@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.traces.attributes import Attributes, first_value
 
 TYPE: Final = "langfuse.observation.type"
@@ -54,7 +54,7 @@ def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
     match kind:
         case "generation":
             names = "gen_ai.input.messages", "gen_ai.output.messages"
-            request = structured(input_value)
+            request = parse_if_container(input_value)
             yield "gen_ai.tool.definitions", request.get("tools") if isinstance(request, dict) else None
         case "tool":
             names = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
@@ -62,7 +62,7 @@ def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
             names = "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents"
             output_value = (
                 [output_value]
-                if isinstance(output_value, str) and output_value == structured(output_value)
+                if isinstance(output_value, str) and output_value == parse_if_container(output_value)
                 else output_value
             )
         case _:
@@ -72,7 +72,7 @@ def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
 
 def _name(side: str, value: Any) -> str:
     """Return under which name an agent or a function has what it was given, or gave."""
-    tree = structured(value)
+    tree = parse_if_container(value)
     messages = tree.get("messages") if isinstance(tree, dict) else tree
     if isinstance(messages, list) and messages and all(map(_is_message, messages)):
         return f"gen_ai.{side}.messages"
@@ -88,10 +88,10 @@ def _is_message(value: Any) -> bool:
 def _usage(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     if _MODEL in attributes:
         yield "gen_ai.response.model", attributes[_MODEL]
-    used = structured(attributes.get("langfuse.observation.usage_details"))
+    used = parse_if_container(attributes.get("langfuse.observation.usage_details"))
     for name, keys in _TOKENS.items() if isinstance(used, dict) else ():
         yield name, first_value(used, keys)
-    cost = structured(attributes.get("langfuse.observation.cost_details"))
+    cost = parse_if_container(attributes.get("langfuse.observation.cost_details"))
     if isinstance(cost, dict):
         parts = [each for each in cost.values() if isinstance(each, int | float)]
         yield "gen_ai.usage.cost", cost.get("total", sum(parts))

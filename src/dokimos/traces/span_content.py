@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dokimos.core.agent import ToolDefinition
-from dokimos.core.json_object import structured, unquoted
+from dokimos.core.fast_constructor import fast_constructor
+from dokimos.core.json_object import parse_if_container, parse_if_json
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_init
 from dokimos.messages.neutral import UNNAMED, NeutralCall, NeutralMessage, NeutralResult
 from dokimos.traces import langfuse_attributes
 from dokimos.traces.attributes import first_value, parse_literal
@@ -45,7 +45,7 @@ from dokimos.traces.span_source import SpanSource
 from dokimos.traces.tool_schemas import describe_own_tool, find_schema
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document that was retrieved."""
@@ -55,7 +55,7 @@ class Document:
     score: float | None = None
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanContent:
     """The content of a span: what a model, tool, agent or retriever was given and returned."""
@@ -82,7 +82,7 @@ class SpanContent:
     @property
     def tools(self) -> tuple[ToolDefinition, ...]:
         """The tools that were offered; anything that does not describe a tool is ignored."""
-        return tuple(_tools(structured(self.described_tools)))
+        return tuple(_tools(parse_if_container(self.described_tools)))
 
 
 def parse_span(span: Span, cache: MessageCache | None = None) -> SpanContent:
@@ -224,7 +224,7 @@ def _unbind_arguments(arguments: object) -> Any:
 
 def _unwrap_result(value: object) -> tuple[Any, str]:
     """Return the result of a tool without the wrapper of a library, and the call's id if it is in that."""
-    tree = unquoted(value)
+    tree = parse_if_json(value)
     if isinstance(tree, dict) and set(tree) <= {"output", "kwargs", "type"} and "output" in tree:
         tree = tree["output"]
     for key in ("kwargs", "data"):
@@ -246,7 +246,9 @@ def _parse_retrieval(source: SpanSource, role: SpanRole) -> SpanContent:
 
 
 def _documents(source: SpanSource) -> Iterator[Document]:
-    documents = structured(source.first(DOCUMENTS)) or source.structures.get("retrieval.documents.") or ()
+    documents = (
+        parse_if_container(source.first(DOCUMENTS)) or source.structures.get("retrieval.documents.") or ()
+    )
     for each in documents if isinstance(documents, list | tuple) else ():
         document = _document(each.get("document", each) if isinstance(each, dict) else {"content": each})
         if document is not None:
@@ -286,12 +288,12 @@ def _tools(described: object) -> Iterator[ToolDefinition]:
 
 
 def _to_definition_map(description: object) -> Mapping[str, Any]:
-    tool = structured(description)
+    tool = parse_if_container(description)
     tree = tool.get("tool", tool)
-    tree = structured(tree.get("json_schema", tree))
+    tree = parse_if_container(tree.get("json_schema", tree))
     function = tree.get("function", tree)
     return (
-        {**function, "parameters": structured(function.get("parameters"))}
+        {**function, "parameters": parse_if_container(function.get("parameters"))}
         if "parameters" in function
         else function
     )
@@ -360,7 +362,7 @@ def _find_text(source: SpanSource, keys: Iterable[str]) -> str | None:
 
 def _entity_text(value: object) -> str | None:
     """Return the input or the output of a traced function, where that is one text."""
-    tree = _unbind_arguments(unquoted(value))
+    tree = _unbind_arguments(parse_if_json(value))
     if isinstance(tree, dict) and set(tree) == {"args"} and _is_one(tree["args"]):
         tree = tree["args"][0]
     elif isinstance(tree, dict) and len(tree) == 1:

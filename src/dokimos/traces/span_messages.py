@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.core.jsonable import text_form
 from dokimos.messages import neutral
 from dokimos.messages.neutral import NeutralMessage
-from dokimos.messages.parsing import read_recorded
+from dokimos.messages.parsing import parse_recorded_messages
 from dokimos.messages.parts import is_part
 from dokimos.traces.attributes import UnflattenCache
 
@@ -28,7 +28,9 @@ class MessageCache:
         seen = len(self.elements)
         if elements[:seen] != self.elements:
             self.parsed, seen = [], 0
-        self.parsed += [read_recorded(structured(element), role) for element in elements[seen:]]
+        self.parsed += [
+            parse_recorded_messages(parse_if_container(element), role) for element in elements[seen:]
+        ]
         self.elements = elements
         return [message for messages in self.parsed for message in messages]
 
@@ -41,11 +43,11 @@ def parse_messages(
     Consecutive messages of the assistant are joined to one, unless they are `choices` between answers.
     Anything that cannot be parsed is ignored; nothing raises. A `cache` serves one role only.
     """
-    content = structured(value)
+    content = parse_if_container(value)
     if cache is not None and content and type(content) is list and not is_part(content[0]):
         messages = cache.parse(content, role)
     else:
-        messages = read_recorded(content, role)
+        messages = parse_recorded_messages(content, role)
     if not messages and content and isinstance(value, str) and value.strip() and not _are_messages(content):
         messages = [NeutralMessage(role, value)]  # a text that happens to be JSON
     return tuple(messages) if choices else _join_turns(messages)
@@ -58,7 +60,7 @@ def join_text(value: object) -> str:
 
 def render_result(value: object) -> str | None:
     """Return the result of a tool as text; a structure, also one that is JSON text, as compact JSON."""
-    return text_form(structured(neutral.result_text(structured(value))))
+    return text_form(parse_if_container(neutral.format_result(parse_if_container(value))))
 
 
 def _are_messages(content: object) -> bool:

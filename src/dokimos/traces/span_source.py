@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.messages.neutral import NeutralMessage
 from dokimos.traces import adk_attributes, langfuse_attributes, vercel_attributes
 from dokimos.traces.attributes import Attributes, first_value, unflatten
@@ -72,7 +72,7 @@ class SpanSource:
         """The name and the content of each event that is a message, in order, if its content was captured."""
         messages = [(event.name, _content(event)) for event in self.span.events if _is_message(event.name)]
         messages = [(name, content) for name, content in messages if content.get("content") != ELIDED]
-        recorded = structured(self.get("events"))
+        recorded = parse_if_container(self.get("events"))
         for event in recorded if isinstance(recorded, list) else ():
             if isinstance(event, dict) and _is_message(event.get("event.name")):
                 messages.append((event["event.name"], event))
@@ -81,12 +81,12 @@ class SpanSource:
     @cached_property
     def is_cut_off(self) -> bool:
         """Whether the model says that an error ended its answer, of which the start may be there."""
-        reasons = structured(self.first(FINISH_REASONS))
+        reasons = parse_if_container(self.first(FINISH_REASONS))
         if (reasons[:1] if isinstance(reasons, list) else [reasons]) == ["error"]:
             return True
         answers = first_value(self.structures, FLAT_OUTPUTS) or self.first(OUTPUT_MESSAGES)
         if isinstance(answers, str):
-            answers = structured(answers) if '"error"' in answers else None
+            answers = parse_if_container(answers) if '"error"' in answers else None
         choices = (content for name, content in self.events if name == CHOICE)
         candidates = [*(answers if isinstance(answers, list) else [answers]), *choices]
         last = next((each for each in reversed(candidates) if isinstance(each, dict)), {})
@@ -145,7 +145,7 @@ def _is_message(name: object) -> bool:
 
 def _content(event: SpanEvent) -> Mapping[str, Any]:
     """Return the content of an event, without the attributes that only describe it."""
-    content = structured(
+    content = parse_if_container(
         event.body if event.body is not None else event.attributes.get("gen_ai.event.content")
     )
     if content is None:

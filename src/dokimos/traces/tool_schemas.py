@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.traces.semconv import TOOL_NAME
 from dokimos.traces.span_source import SpanSource
 
@@ -33,7 +33,7 @@ def describe_own_tool(source: SpanSource) -> list[dict[str, Any]] | None:
 
 def find_schema(value: object) -> dict[str, Any] | None:
     """Return the schema of arguments in what may be one; None for arguments."""
-    tree: Any = structured(value)
+    tree: Any = parse_if_container(value)
     if not isinstance(tree, dict):
         return None
     if isinstance(tree.get("function"), dict):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import text_form
-from dokimos.core.quick_init import quick_init
 from dokimos.messages.neutral import NeutralMessage
 from dokimos.traces.semconv import SpanRole
 from dokimos.traces.span import Span, SpanTree
@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[Any, ...]
 """Identifies a message: repeated messages have equal keys."""
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message, and the time of the first span that has it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dokimos.core.json_object import structured
+from dokimos.core.json_object import parse_if_container
 from dokimos.traces.attributes import Attributes, first_value
 
 OPERATION: Final = "ai.operationId"
@@ -34,7 +34,7 @@ def normalize_attributes(attributes: Attributes) -> Attributes:
 
 def _prompt(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     """Yield what the outer span was given: `{"system": ..., "prompt" or "messages": ...}` as JSON text."""
-    prompt = structured(attributes.get("ai.prompt"))
+    prompt = parse_if_container(attributes.get("ai.prompt"))
     if not isinstance(prompt, dict):
         return
     if prompt.get("system"):
@@ -45,7 +45,7 @@ def _prompt(attributes: Attributes) -> Iterator[tuple[str, Any]]:
 def _response(attributes: Attributes) -> Iterator[tuple[str, Any]]:
     """Yield the answer as one message; nothing where outputs were not recorded."""
     texts = [attributes[key] for key in _TEXT if isinstance(attributes.get(key), str)]
-    calls = structured(first_value(attributes, _CALLS))
+    calls = parse_if_container(first_value(attributes, _CALLS))
     calls = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     if not texts and not calls:
         return

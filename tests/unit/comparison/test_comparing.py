@@ -12,7 +12,7 @@ from dokimos.comparison.tree import metric_tree
 from dokimos.comparison.wording import change_sentence, evidence_sentence, interval, interval_with_note
 from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError
-from dokimos.stats.paired import mean_estimate
+from dokimos.stats.paired_estimates import mean_estimate
 
 
 def test_the_same_result_is_unchanged(result):

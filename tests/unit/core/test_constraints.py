@@ -8,14 +8,14 @@ import pytest
 from pydantic import Field
 from pydantic_core.core_schema import ErrorType
 
-from dokimos.core.constraints import bounds_in, range_in_words, requirement
+from dokimos.core.constraints import collect_bounds, describe_range, describe_requirement
 from dokimos.core.convert import adapter, explain
 from dokimos.suites.schema import SuiteFile
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorType))
 def test_no_kind_of_fault_is_told_in_the_words_of_the_library(kind: str) -> None:
-    told = requirement(
+    told = describe_requirement(
         {"type": kind, "ctx": {"error": "x", "gt": 1, "ge": 1, "lt": 1, "le": 1}, "msg": "LIBRARY"}
     )
     assert "LIBRARY" not in told
@@ -38,7 +38,7 @@ def test_no_kind_of_fault_is_told_in_the_words_of_the_library(kind: str) -> None
     ],
 )
 def test_ranges_are_read_in_one_piece(bounds: dict[str, float], said: str) -> None:
-    assert range_in_words(bounds) == said
+    assert describe_range(bounds) == said
 
 
 def test_both_limits_are_found_in_the_type_of_a_field() -> None:
@@ -51,9 +51,9 @@ def test_both_limits_are_found_in_the_type_of_a_field() -> None:
         dict[str, share | None],
         Annotated[share | None, "note"],
     ):
-        assert bounds_in(annotation, fault) == {"ge": 0, "le": 1}
-    assert bounds_in(float, fault) is None
-    assert bounds_in(Annotated[float, Field(le=9)], fault) is None
+        assert collect_bounds(annotation, fault) == {"ge": 0, "le": 1}
+    assert collect_bounds(float, fault) is None
+    assert collect_bounds(Annotated[float, Field(le=9)], fault) is None
 
 
 @pytest.mark.parametrize(

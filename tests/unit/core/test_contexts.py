@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dokimos.core import contexts
-from dokimos.core.contexts import Found, are_ids, chunks_of, document_id, items_of
+from dokimos.core.contexts import ContextsEntry, are_ids, chunks_of, document_id, items_of
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 
@@ -123,7 +123,7 @@ def test_ids_are_told_from_texts(value, expected):
     ],
 )
 def test_chunks_are_texts_documents_and_lists_of_them(value, texts):
-    assert [chunk.text for chunk in chunks_of(Found("outputs", "contexts", value))] == texts
+    assert [chunk.text for chunk in chunks_of(ContextsEntry("outputs", "contexts", value))] == texts
 
 
 def test_a_hundred_thousand_chunks_are_read():
@@ -150,7 +150,7 @@ def test_the_id_of_a_document_is_found(document, name):
 @pytest.mark.parametrize("value", [7, True, 1.5, b"ab", {"user": "premium"}, object()])
 def test_what_is_not_a_text_a_document_or_a_list_is_an_error_that_says_where(value):
     with pytest.raises(EvaluationError, match=r"'metadata.context' must be a text, a document or a list of"):
-        items_of(Found("metadata", "context", value))
+        items_of(ContextsEntry("metadata", "context", value))
     with pytest.raises(EvaluationError, match=r"metadata\.context"):
         _ = EvalTestCase(metadata={"context": value}).contexts
 

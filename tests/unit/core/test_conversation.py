@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dokimos import ConversationTrajectory, Dataset, Example, Message, ToolCall, ToolDefinition, evaluate
-from dokimos.core.conversation import Role, trajectory_from
+from dokimos.core.conversation import Role, parse_trajectory
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
 from dokimos.evaluators import ToolErrors
@@ -188,16 +188,16 @@ class TestReading:
         ],
     )
     def test_a_conversation_is_read_in_all_its_forms(self, value):
-        assert trajectory_from(value, key="talk") == TRIP
+        assert parse_trajectory(value, key="talk") == TRIP
 
     @pytest.mark.parametrize("told", [to_json, ConversationTrajectory.to_json])
     def test_an_empty_conversation_is_read_back(self, told):
         empty = ConversationTrajectory(scenario="Nobody came")
-        assert trajectory_from(json.loads(told(empty)), key="talk") == empty
-        assert trajectory_from({}, key="talk") == ConversationTrajectory()
+        assert parse_trajectory(json.loads(told(empty)), key="talk") == empty
+        assert parse_trajectory({}, key="talk") == ConversationTrajectory()
 
     def test_a_list_of_messages_is_a_conversation(self):
-        assert trajectory_from(TRIP.to_messages("openai")[1:2], key="talk").messages == TRIP.messages[1:2]
+        assert parse_trajectory(TRIP.to_messages("openai")[1:2], key="talk").messages == TRIP.messages[1:2]
 
     @pytest.mark.parametrize(
         ("value", "problem"),
@@ -216,7 +216,7 @@ class TestReading:
     )
     def test_anything_else_is_an_error_that_names_the_key(self, value, problem):
         with pytest.raises(EvaluationError, match=problem):
-            trajectory_from(value, key="talk")
+            parse_trajectory(value, key="talk")
 
 
 @pytest.mark.parametrize("tasks", [None, "Book it"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dokimos import Dataset, DatasetStream
-from dokimos.core.excerpt import excerpt, with_excerpt
-from dokimos.core.json_faults import describe_json_fault
+from dokimos.core.excerpt import append_excerpt, format_excerpt
+from dokimos.core.json_errors import describe_json_error
 from dokimos.errors import ConfigurationError, DatasetError
 from dokimos.suites import load_suite
 
@@ -88,13 +88,13 @@ def test_faults_of_suites_are_shown_below_the_line(
 
 
 def test_carets_stand_below_their_column_in_every_script() -> None:
-    shown, caret = excerpt("名前: 値, bad: 1\n", 1, 8).splitlines()
+    shown, caret = format_excerpt("名前: 値, bad: 1\n", 1, 8).splitlines()
     assert shown == "     1 | 名前: 値, bad: 1"
     assert len(caret) == len("     1 | ") + 2 + 2 + 1 + 1 + 2 + 1 + 1 + 1
 
 
 def test_long_lines_are_shown_around_the_place() -> None:
-    shown, caret = excerpt("a" * 500 + "!" + "b" * 500, 1, 501).splitlines()
+    shown, caret = format_excerpt("a" * 500 + "!" + "b" * 500, 1, 501).splitlines()
     assert len(shown) < 90
     assert shown[caret.index("^")] == "!"
 
@@ -111,21 +111,21 @@ def test_long_lines_are_shown_around_the_place() -> None:
     ],
 )
 def test_keys_and_passwords_are_not_shown(line: str) -> None:
-    assert "hunter2" not in excerpt(line, 1, 1)
+    assert "hunter2" not in format_excerpt(line, 1, 1)
 
 
 def test_counts_of_tokens_and_variables_are_no_secrets() -> None:
-    assert "max_tokens: 500" in excerpt("max_tokens: 500", 1, 1)
-    assert "${OPENAI_API_KEY}" in excerpt("api_key: ${OPENAI_API_KEY}", 1, 1)
+    assert "max_tokens: 500" in format_excerpt("max_tokens: 500", 1, 1)
+    assert "${OPENAI_API_KEY}" in format_excerpt("api_key: ${OPENAI_API_KEY}", 1, 1)
 
 
 def test_nothing_acts_on_the_terminal_and_what_is_not_there_is_not_shown() -> None:
-    assert "\x1b" not in excerpt("a: \x1b[2J b", 1, 8)
-    assert excerpt("a", 2, 1) == excerpt("a", 0, 1) == excerpt("\n\n", 1, 1) == ""
-    assert with_excerpt("no", "", 0, 1) == "no"
+    assert "\x1b" not in format_excerpt("a: \x1b[2J b", 1, 8)
+    assert format_excerpt("a", 2, 1) == format_excerpt("a", 0, 1) == format_excerpt("\n\n", 1, 1) == ""
+    assert append_excerpt("no", "", 0, 1) == "no"
 
 
 def test_what_json_says_that_nobody_knows_is_told_as_it_is() -> None:
     import json
 
-    assert describe_json_fault(json.JSONDecodeError("Something new", "x", 0)) == "Something new"
+    assert describe_json_error(json.JSONDecodeError("Something new", "x", 0)) == "Something new"

@@ -9,9 +9,9 @@ from dokimos.core.markup import (
     Html,
     data_element,
     document,
-    foreign,
+    isolate_text,
     join,
-    preformatted,
+    render_preformatted,
     script_element,
     style_element,
     tag,
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("element", [lambda t: tag("p", t), foreign, lambda t: tag("p", [t, None])])
+@pytest.mark.parametrize("element", [lambda t: tag("p", t), isolate_text, lambda t: tag("p", [t, None])])
 def test_text_stays_text(element, text):
     page = Page(element(text).markup)
     assert len(page.tags) == 1
@@ -81,12 +81,12 @@ def test_an_attribute_keeps_what_is_in_it(text):
 def test_text_reads_as_it_was_written():
     text = "a < b & \"c\" > 'd'\n\t&amp; 🧪 \u2028"
     assert Page(tag("p", text).markup).text == text
-    assert Page(foreign("\u202eevil\u2066").markup).text == "\u202eevil\u2066"
+    assert Page(isolate_text("\u202eevil\u2066").markup).text == "\u202eevil\u2066"
 
 
 def test_the_first_line_break_of_a_preformatted_text_is_not_lost():
-    assert preformatted("\nx").markup == "<pre>\n\nx</pre>"
-    assert preformatted(tag("ins", "<")).markup == "<pre>\n<ins>&lt;</ins></pre>"
+    assert render_preformatted("\nx").markup == "<pre>\n\nx</pre>"
+    assert render_preformatted(tag("ins", "<")).markup == "<pre>\n<ins>&lt;</ins></pre>"
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_the_first_line_break_of_a_preformatted_text_is_not_lost():
 )
 def test_what_no_page_can_hold_is_shown_as_an_escape(text, shown):
     assert Page(tag("p", text).markup).text == shown
-    assert Page(foreign(text).markup).text == shown
+    assert Page(isolate_text(text).markup).text == shown
     tag("p", text, title=text).markup.encode()
 
 
 def test_only_isolated_text_may_turn_its_direction():
     assert "\u202e" not in tag("p", "\u202e", title="\u202e").markup
-    assert foreign("\u202e").markup == "<bdi>\u202e</bdi>"
+    assert isolate_text("\u202e").markup == "<bdi>\u202e</bdi>"
 
 
 def test_markup_and_strings_cannot_be_joined():

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.means import UNIT, complement, exact_mean, exact_median, exact_sum, place_between, units_of
+from dokimos.core.means import (
+    UNIT,
+    complement,
+    exact_mean,
+    exact_median,
+    exact_sum,
+    relative_position,
+    units_of,
+)
 
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 
@@ -73,7 +81,7 @@ def test_the_complement_has_no_dust(share, rest):
     [(1, 10, 7.3, 0.7), (0, 1, 0.7, 0.7), (5, 1, 5, 0.0), (5, 1, 2.2, 0.7), (-1.0, 1.0, 0.4, 0.7)],
 )
 def test_the_place_on_a_scale_has_no_dust(zero, one, number, place):
-    assert place_between(zero, one, number) == place
+    assert relative_position(zero, one, number) == place
 
 
 def test_amounts_are_added_as_people_add_them():

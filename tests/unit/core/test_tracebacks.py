@@ -17,20 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.core import frames
-from dokimos.core.error_detail import ErrorDetail, Frame, with_place
+from dokimos.core import traceback_entries
+from dokimos.core.error_detail import ErrorDetail, Frame, append_place
 from dokimos.core.results import EvalResult
 from dokimos.core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, located_error_text
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
-from dokimos.runtime import secrets
+from dokimos.runtime import redaction
 
 
 @pytest.fixture
 def app(tmp_path, monkeypatch):
     """A function that writes a module of a user's into the working directory and imports it."""
     monkeypatch.chdir(tmp_path)
-    frames.origin_of.cache_clear()
+    traceback_entries.find_code_origin.cache_clear()
 
     def load(source, path="app.py"):
         file = tmp_path / path
@@ -389,7 +389,7 @@ def test_notes_are_part_of_the_traceback(app):
 
 
 def test_secrets_are_cut_out_of_messages_lines_and_tracebacks(app, monkeypatch):
-    monkeypatch.setattr(secrets, "_given", {"correct horse battery staple"})
+    monkeypatch.setattr(redaction, "_registered", {"correct horse battery staple"})
     monkeypatch.setenv("SHOP_API_KEY", "an-environment-value-of-some-length")
     module = app("""\
         def answer():
@@ -432,7 +432,7 @@ def test_files_elsewhere_are_told_from_the_home_folder_or_whole(app, tmp_path, m
     monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "elsewhere"))
     monkeypatch.chdir(tmp_path / "elsewhere")
-    frames._known.clear()
+    traceback_entries._entry_cache.clear()
     assert detail_of(module.answer).place == f"{(tmp_path / 'projects/app.py').as_posix()}:2 in answer"
 
 
@@ -443,7 +443,7 @@ def test_paths_of_windows_are_told_with_slashes_and_other_drives_whole(monkeypat
     monkeypatch.setattr(os, "path", ntpath)
     monkeypatch.setattr(ntpath, "realpath", lambda path: path)
     monkeypatch.setenv("USERPROFILE", r"C:\Users\ada")
-    short = frames.short_path
+    short = traceback_entries.shorten_path
     assert short(r"c:\Work\app\main.py", r"C:\work") == "app/main.py"
     assert short(r"D:\lib\main.py", r"C:\work") == "D:/lib/main.py"
     assert short(r"C:\Users\ada\x.py", r"C:\work") == "~/x.py"
@@ -476,12 +476,12 @@ def test_equal_tracebacks_are_one_in_memory(app):
 
 
 def test_many_different_places_do_not_pile_up(app, monkeypatch):
-    monkeypatch.setattr(frames, "_MOST_KNOWN", 50)
+    monkeypatch.setattr(traceback_entries, "_MOST_KNOWN", 50)
     for number in range(120):
         space = {}
         exec(f"def answer():\n    raise ValueError({number})", space)
         assert detail_of(space["answer"]).message == str(number)
-    assert len(frames._known) <= 50
+    assert len(traceback_entries._entry_cache) <= 50
 
 
 def test_a_detail_reads_back_from_json_also_without_parts():
@@ -493,11 +493,11 @@ def test_a_detail_reads_back_from_json_also_without_parts():
     ]
 
 
-def test_texts_get_their_place_only_where_it_is_known():
-    assert with_place("KeyError: 'x'", None) == "KeyError: 'x'"
-    assert with_place("KeyError: 'x'", ErrorDetail("KeyError")) == "KeyError: 'x'"
+def test_texts_get_their_place_only_where_it_is_entry_cache():
+    assert append_place("KeyError: 'x'", None) == "KeyError: 'x'"
+    assert append_place("KeyError: 'x'", ErrorDetail("KeyError")) == "KeyError: 'x'"
     found = ErrorDetail("KeyError", frames=(Frame("app.py", 41, "answer"),))
-    assert with_place("KeyError: 'x'", found) == "KeyError: 'x' (app.py:41 in answer)"
+    assert append_place("KeyError: 'x'", found) == "KeyError: 'x' (app.py:41 in answer)"
 
 
 def test_text_that_is_read_as_python_does_not_hide_the_place(app):
@@ -534,8 +534,14 @@ def test_several_threads_describe_at_once(app):
 
 
 def test_files_below_the_checkout_of_a_user_are_the_users():
-    assert frames.origin_of("/home/ada/app/main.py") is frames.Origin.USERS
-    assert frames.origin_of(str(Path(os.__file__))) is frames.Origin.STANDARD
-    assert frames.origin_of(frames.__file__) is frames.Origin.OURS
-    assert frames.origin_of("<frozen importlib._bootstrap>", "importlib") is frames.Origin.STANDARD
-    assert frames.origin_of("/x/.venv/lib/python3.12/site-packages/lib/api.py") is frames.Origin.LIBRARY
+    assert traceback_entries.find_code_origin("/home/ada/app/main.py") is traceback_entries.CodeOrigin.USERS
+    assert traceback_entries.find_code_origin(str(Path(os.__file__))) is traceback_entries.CodeOrigin.STANDARD
+    assert traceback_entries.find_code_origin(traceback_entries.__file__) is traceback_entries.CodeOrigin.OURS
+    assert (
+        traceback_entries.find_code_origin("<frozen importlib._bootstrap>", "importlib")
+        is traceback_entries.CodeOrigin.STANDARD
+    )
+    assert (
+        traceback_entries.find_code_origin("/x/.venv/lib/python3.12/site-packages/lib/api.py")
+        is traceback_entries.CodeOrigin.LIBRARY
+    )

@@ -11,8 +11,8 @@ import pytest
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.example import Example
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_maker
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset, DatasetStream
@@ -65,7 +65,7 @@ def test_generic_values_are_copied_pickled_and_replaced_as_before(value: Any):
 
 
 def test_fast_constructors_make_the_same_values():
-    make: Any = quick_maker(EvalTestCase)
+    make: Any = fast_factory(EvalTestCase)
     assert make({"input": "a"}, {"output": "b"}) == EvalTestCase.of("a", "b")
     assert type(make()) is EvalTestCase
 

@@ -18,7 +18,7 @@ from dokimos.core.results import EvalResult, RunStatus, Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
-from dokimos.datasets.recorded import recorded_task
+from dokimos.datasets.recorded_answers import recorded_task
 from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from dokimos.errors import ConfigurationError
-from dokimos.http.body import TooLarge, Undecodable, read_body, reply_limit
+from dokimos.http.body import TooLarge, Undecodable, max_reply_bytes, read_body
 
 MEGABYTE = 2**20
 TEXT = b'{"verdict": "yes", "reason": "\xc3\xa4 and more"}'
@@ -93,14 +93,14 @@ async def test_nothing_is_an_answer_too():
 
 def test_the_limit_is_sixteen_megabytes_unless_said_otherwise(monkeypatch):
     monkeypatch.delenv("DOKIMOS_MAX_REPLY_MB", raising=False)
-    assert reply_limit() == 16 * MEGABYTE
+    assert max_reply_bytes() == 16 * MEGABYTE
     monkeypatch.setenv("DOKIMOS_MAX_REPLY_MB", "2.5")
-    assert reply_limit() == 2.5 * MEGABYTE
-    assert reply_limit(1) == MEGABYTE
+    assert max_reply_bytes() == 2.5 * MEGABYTE
+    assert max_reply_bytes(1) == MEGABYTE
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "inf", "nan"])
 def test_a_limit_that_is_no_number_is_refused(monkeypatch, text):
     monkeypatch.setenv("DOKIMOS_MAX_REPLY_MB", text)
     with pytest.raises(ConfigurationError, match="DOKIMOS_MAX_REPLY_MB must be a number above 0"):
-        reply_limit()
+        max_reply_bytes()

@@ -15,9 +15,9 @@ from dokimos.comparison.comparing import compare_runs
 from dokimos.comparison.planning import assumptions_of, plan
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
+from dokimos.core.printable import Printable
 from dokimos.core.results import ExperimentResult, ItemResult, RunResult
 from dokimos.core.test_case import EvalTestCase
-from dokimos.core.views import Printable
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.calibration_result import Calibration
 from dokimos.evaluators.labelled_verdicts import LabelledVerdict

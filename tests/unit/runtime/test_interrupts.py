@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dokimos.runtime import interrupts
-from dokimos.runtime.interrupts import Interrupts, undisturbed
+from dokimos.runtime.interrupts import Interrupts, defer_interrupts
 
 
 def press() -> None:
@@ -40,11 +40,11 @@ def test_only_what_does_not_end_is_interrupted_where_it_is(ours):
 def test_what_was_not_to_be_disturbed_is_not_followed_by_an_interrupt(ours):
     with ours:
         press()
-        with undisturbed():
+        with defer_interrupts():
             ours._interrupt()
             assert not ours._overdue  # it came, and was held off
         press()
-    assert ours.happened
+    assert ours.was_interrupted
 
 
 def test_ctrl_c_is_heard_again_after_an_interrupt_at_the_very_end(ours, monkeypatch):
@@ -101,7 +101,7 @@ def test_a_signal_cancels_what_is_running_also_where_ctrl_c_is_ignored(told, mon
         loop.run_until_complete(asyncio.wait((task,)))
     loop.close()
     assert signal.signal(signal.SIGINT, before) is signal.SIG_IGN
-    assert (ours.happened, task.cancelled()) == (True, True)
+    assert (ours.was_interrupted, task.cancelled()) == (True, True)
 
 
 def test_what_others_handle_or_ignore_stays(monkeypatch):

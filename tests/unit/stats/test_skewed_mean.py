@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dokimos.stats.paired import clustered_mean_estimate, mean_estimate, paired_estimate
+from dokimos.stats.paired_estimates import clustered_mean_estimate, mean_estimate, paired_estimate
 from dokimos.stats.skewed_mean import MeanSummary, coverage_of_few
 
 SCORE = st.floats(0, 1).map(lambda value: round(value, 3))

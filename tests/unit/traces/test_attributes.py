@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos.core.json_object import structured, unquoted
+from dokimos.core.json_object import parse_if_container, parse_if_json
 from dokimos.traces.attributes import UnflattenCache, first_value, parse_literal, unflatten
 
 PATTERN = re.compile(r"(?:a|b\.c)\.")
@@ -44,11 +44,11 @@ def test_what_is_remembered_changes_nothing(different, growing):
 
 
 def test_values_are_read_as_far_as_asked_for():
-    assert structured('{"a": 1}') == {"a": 1}
-    assert structured('"text"') == '"text"'
-    assert structured("{broken") == "{broken"
-    assert unquoted('"text"') == "text"
-    assert unquoted("text") == "text"
+    assert parse_if_container('{"a": 1}') == {"a": 1}
+    assert parse_if_container('"text"') == '"text"'
+    assert parse_if_container("{broken") == "{broken"
+    assert parse_if_json('"text"') == "text"
+    assert parse_if_json("text") == "text"
     assert parse_literal("{'a': True}") == {"a": True}
     assert parse_literal("{'a': open('x')}") == "{'a': open('x')}"
     assert parse_literal("{'" + "a" * 200_000) == "{'" + "a" * 200_000

@@ -39,7 +39,7 @@ def find_base_urls() -> Iterator[Finding]:
 
 def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
     """Say whether somebody listens at a URL; nothing is sent."""
-    from dokimos.http.secret import redact_url
+    from dokimos.http.credentials import redact_url
 
     parts = urlsplit(url)
     shown = redact_url(url)

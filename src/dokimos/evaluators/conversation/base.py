@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from dokimos.core.conversation import ConversationTrajectory, trajectory_from
+from dokimos.core.conversation import ConversationTrajectory, parse_trajectory
 from dokimos.core.keys import BROKEN_OFF, END_REASON, TRAJECTORY
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
@@ -61,7 +61,7 @@ def conversation_of(case: EvalTestCase, key: str) -> ConversationTrajectory:
     Raises:
         EvaluationError: where there is none, or it broke off, so that what is there says nothing of the rest.
     """
-    trajectory = trajectory_from(case.actual_outputs.get(key), key=key)
+    trajectory = parse_trajectory(case.actual_outputs.get(key), key=key)
     reason = trajectory.metadata.get(END_REASON)
     if reason in BROKEN_OFF:
         why = trajectory.metadata.get("error") or f"{END_REASON!r} in its metadata is {str(reason)!r}"

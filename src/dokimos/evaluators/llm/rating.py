@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from dokimos.core.checks import is_number
-from dokimos.core.means import place_between
+from dokimos.core.means import relative_position
 from dokimos.core.results import Score
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
@@ -90,7 +90,7 @@ class Scale:
 
     def normalize(self, number: float) -> float:
         """Return a number of this scale as one in 0..1."""
-        return place_between(self.zero, self.one, number)
+        return relative_position(self.zero, self.one, number)
 
     def describe_levels(self) -> str:
         """Return the scale in words, one line for each level that has some."""

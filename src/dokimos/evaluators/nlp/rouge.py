@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from dokimos.core.extras import require
-from dokimos.core.quick_init import quick_maker
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.base import Evaluator
@@ -26,7 +26,7 @@ from dokimos.evaluators.setting_checks import check_option
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
 Units: TypeAlias = Sequence[Hashable]
 
-_new_score: Final = quick_maker(Score)
+_new_score: Final = fast_factory(Score)
 _NAMES: Final = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 _UNITS: Final = {
     "rouge1": ("word", "words", ""),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from dokimos.core.quick_init import quick_maker
+from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
@@ -19,7 +19,7 @@ from dokimos.evaluators.nlp.word_sequences import (
     without_punctuation,
 )
 
-_new_score: Final = quick_maker(Score)
+_new_score: Final = fast_factory(Score)
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _SMALL: Final = bytes(range(256)).lower()
 _ARTICLE: Final = re.compile(r"\b(?:an?|the)\b")

@@ -13,7 +13,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators.json_tree import identity_key
-from dokimos.runtime import calling
+from dokimos.runtime import user_calls
 
 if TYPE_CHECKING:
     from dokimos.evaluators.retrieval.llm_matching import LlmMatching
@@ -217,7 +217,7 @@ def as_strategy(matching: Matching) -> Strategy:
 
 def is_async(strategy: Strategy) -> bool:
     """Say whether a strategy has to be awaited."""
-    return getattr(strategy, "is_async", False) is True or calling.is_async(strategy)
+    return getattr(strategy, "is_async", False) is True or user_calls.is_async(strategy)
 
 
 def asks_judge(strategy: Strategy) -> bool:
@@ -229,7 +229,7 @@ def asks_judge(strategy: Strategy) -> bool:
 
 async def matches(strategy: Strategy, retrieved: object, relevant: object) -> bool:
     """Ask a strategy, sync or async."""
-    return bool(await calling.resolve(strategy(retrieved, relevant)))
+    return bool(await user_calls.await_value(strategy(retrieved, relevant)))
 
 
 def compares_fields(strategy: Strategy) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from dokimos.core.contexts import are_ids, document_id, document_text, unscored
+from dokimos.core.contexts import are_ids, document_id, document_text, strip_score
 from dokimos.evaluators.retrieval.matching import Strategy, compares_items, key_of
 
 
@@ -29,7 +29,7 @@ def comparable_items(items: Sequence[Any], relevant: Sequence[Any], strategy: St
 def _comparable_form(
     item: object, key: Callable[[Any], Hashable], relevant: set[Hashable], *, by_id: bool
 ) -> Any:
-    named = document_id(unscored(item))
+    named = document_id(strip_score(item))
     text = _text_or_item(item)
     if named is None or key(text) in relevant:
         return text
@@ -37,6 +37,6 @@ def _comparable_form(
 
 
 def _text_or_item(item: object) -> Any:
-    document = unscored(item)
+    document = strip_score(item)
     text = document_text(document)
     return document if text is None else text

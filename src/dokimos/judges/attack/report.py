@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dokimos.core.eval_result import CONTESTED, UNREADABLE
-from dokimos.core.figures import UNKNOWN, half_up_or_none, known, percent
+from dokimos.core.number_format import UNKNOWN, format_or_unknown, percent, round_half_up_or_none
 from dokimos.stats.intervals import Interval, wilson_interval
 
 
@@ -130,7 +130,7 @@ class AttackReport:
             "evaluator": self.evaluator,
             "complete": self.complete,
             "verdicts": {"made": self.made, "planned": self.planned},
-            "reduction": half_up_or_none(self.reduction),
+            "reduction": round_half_up_or_none(self.reduction),
             "arms": [_arm_dict(arm) for arm in self.arms],
         }
 
@@ -185,7 +185,9 @@ def _table(report: AttackReport, titles: Sequence[str]) -> Iterator[str]:
 def _cell(found: Tally | None) -> str:
     if found is None:
         return UNKNOWN
-    return f"{known(percent, found.rate)} ({found.passed}/{found.judged}{_without_verdict(found)})"
+    return (
+        f"{format_or_unknown(percent, found.rate)} ({found.passed}/{found.judged}{_without_verdict(found)})"
+    )
 
 
 def _without_verdict(found: Tally) -> str:
@@ -231,8 +233,8 @@ def _arm_dict(arm: ArmReport) -> dict[str, Any]:
 
 def _tally_dict(found: Tally) -> dict[str, Any]:
     return {
-        "flipRate": half_up_or_none(found.rate),
-        "interval": [half_up_or_none(found.interval.low), half_up_or_none(found.interval.high)],
+        "flipRate": round_half_up_or_none(found.rate),
+        "interval": [round_half_up_or_none(found.interval.low), round_half_up_or_none(found.interval.high)],
         "judged": found.judged,
         "flipped": found.passed,
         "denied": found.denied,

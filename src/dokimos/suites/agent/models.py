@@ -79,7 +79,7 @@ def find_key_variable(block: ModelBlock) -> tuple[str, str] | None:
 def _key(judge: HttpJudge) -> str | None:
     import os
 
-    from dokimos.http.secret import Secret
+    from dokimos.http.credentials import Secret
 
     if isinstance(judge.api_key, Secret):
         return judge.api_key.reveal()

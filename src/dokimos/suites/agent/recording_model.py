@@ -22,8 +22,8 @@ from dokimos.core.text import error_text
 from dokimos.errors import AgentError, DokimosError, JudgeReplyError
 from dokimos.http.backoff import retry_after
 from dokimos.http.breaker import FailureKind, current_breakers
+from dokimos.http.credentials import Secret, redact, redact_url
 from dokimos.http.retries import ATTEMPTS, Retries
-from dokimos.http.secret import Secret, redact, redact_url
 from dokimos.integrations.pydantic_ai import describe_tool
 from dokimos.integrations.token_usage import make_usage
 from dokimos.judges.judge_calls import complete, reject

@@ -62,14 +62,14 @@ def source_files(source: str, folder: Path) -> list[Path]:
     if root.is_dir():
         found = [path for path in root.rglob("*") if _is_document(path, root)]
         for listed in {root, *(path.parent for path in found)}:
-            files_read.note_listing(listed)
+            files_read.record_listing(listed)
     elif _PATTERN_SIGNS & set(source):
         matches = glob.glob(source, root_dir=folder, recursive=True)  # the folder's own name is no pattern
         found = [path for match in matches if (path := folder / match).is_file() and _has_text(path)]
         for listed in {path.parent for path in found}:
-            files_read.note_listing(listed)
+            files_read.record_listing(listed)
     else:
-        files_read.note_missing(root)
+        files_read.record_missing(root)
         raise ConfigurationError(f"there is no source {root}.")
     if not found:
         endings = ", ".join(ending for ending, kind in KIND_OF.items() if kind != "image")

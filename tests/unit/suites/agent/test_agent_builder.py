@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from dokimos.errors import ConfigurationError, MissingExtraError
-from dokimos.runtime.static_imports import without_imports
+from dokimos.runtime.static_imports import forbid_imports
 from dokimos.suites.agent import requirements
 from dokimos.suites.agent.agent_plan import response_schema
 from dokimos.suites.agent.models import Endpoint
@@ -134,7 +134,7 @@ tools:
 def test_a_suite_that_is_only_looked_at_is_valid_with_a_warning(declare, monkeypatch):
     without(monkeypatch, "openai")
 
-    with without_imports():
+    with forbid_imports():
         suite = declare(CASES)
 
     assert any("model.provider needs openai, which is not installed" in text for text in suite.warnings)

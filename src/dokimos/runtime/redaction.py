@@ -25,12 +25,12 @@ _KEY_LIKE: Final = re.compile(
 _DIGIT: Final = re.compile(r"\d")
 _SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
-_given: Final[set[str]] = set()
+_registered: Final[set[str]] = set()
 
 
-def remember_secret(value: str) -> None:
+def register_secret(value: str) -> None:
     """Have a value cut out of texts from now on, wherever it came from."""
-    _given.add(value)
+    _registered.add(value)
 
 
 def secret_redactor() -> Redactor:
@@ -40,19 +40,19 @@ def secret_redactor() -> Redactor:
     given.
     """
     named = {os.environ.get(name, "") for name in os.environ if name.upper().endswith(_SECRET_NAMES)}
-    long = [value for value in named | _given if len(value) >= SHORTEST_SECRET]
+    long = [value for value in named | _registered if len(value) >= SHORTEST_SECRET]
     values = sorted(long, key=len, reverse=True)  # one may begin with another
 
-    def clean(text: str) -> str:
+    def redact(text: str) -> str:
         for value in values:
             if value in text:
                 text = text.replace(value, REDACTED)
-        return _KEY_LIKE.sub(_hidden, text) if _may_hold_key(text) else text
+        return _KEY_LIKE.sub(_redact_match, text) if _may_hold_key(text) else text
 
-    return clean
+    return redact
 
 
-def _hidden(like: re.Match[str]) -> str:
+def _redact_match(like: re.Match[str]) -> str:
     """Keep names without a digit. Looked for in the pattern, it would take quadratic time."""
     found = like.group()
     is_key = _DIGIT.search(found) or like.string.endswith("earer ", 0, like.start())
@@ -62,11 +62,11 @@ def _hidden(like: re.Match[str]) -> str:
 def _may_hold_key(text: str) -> bool:
     """Look for the start of a key, a tenth as long as the pattern takes: every prompt is looked at."""
     for separator in "-_":
-        place = text.find(separator)
-        while place >= 0:
-            if text.endswith(_KEY_STARTS, 0, place + 1):
+        index = text.find(separator)
+        while index >= 0:
+            if text.endswith(_KEY_STARTS, 0, index + 1):
                 return True
-            place = text.find(separator, place + 1)
+            index = text.find(separator, index + 1)
     for mark in _OTHER_MARKS:  # noqa: SIM110 - a generator takes three times as long
         if mark in text:
             return True

@@ -12,7 +12,7 @@ from typing import Final
 from dokimos.stats.intervals import Interval, clopper_pearson_interval, mid_p_interval
 from dokimos.stats.moments import sample_variance
 from dokimos.stats.skewed_mean import MeanSummary, coverage_of_few
-from dokimos.stats.student import t_quantile
+from dokimos.stats.student_t import t_quantile
 
 _DUST: Final = 1e-12
 
@@ -53,21 +53,21 @@ def mean_estimate(
     if n < 2:
         return None
     centre = fmean(values)
-    error = _off_dust(math.sqrt(sample_variance(values, centre) / n))
+    error = _clear_rounding(math.sqrt(sample_variance(values, centre) / n))
     if set(values) <= {0.0, 1.0} and within == (0.0, 1.0):
         return Estimate(centre, error, mid_p_interval(int(sum(values)), n, confidence=confidence))
     if error == 0:
         return Estimate(centre, 0.0, constant_interval(centre, n, within, confidence=confidence))
     summary = MeanSummary.of(centre, error, [value - centre for value in values], n - 1)
-    return _skewed_estimate(summary, values, within, confidence)
+    return _estimate_skewed(summary, values, within, confidence)
 
 
-def _off_dust(error: float) -> float:
+def _clear_rounding(error: float) -> float:
     """Return 0.0 for values that are all the same, whose mean is beside them by a binary fraction."""
     return error if error > _DUST else 0.0
 
 
-def _skewed_estimate(
+def _estimate_skewed(
     summary: MeanSummary, values: Sequence[float], within: tuple[float, float], confidence: float
 ) -> Estimate:
     is_bounded = within[0] <= min(values) and max(values) <= within[1]
@@ -113,7 +113,7 @@ def clustered_mean_estimate(
     # A cluster draws the mean towards itself, by its share in it, and so hides how far off it is.
     deviations = [math.fsum(its) - len(its) * centre for its in full]
     squares = math.fsum(one**2 / (1 - size / n) for one, size in zip(deviations, sizes, strict=True))
-    error, freedom = _off_dust(math.sqrt(squares) / n), _cluster_freedom(sizes, n)
+    error, freedom = _clear_rounding(math.sqrt(squares) / n), _cluster_freedom(sizes, n)
     values = list(chain.from_iterable(full))
     if within == (0.0, 1.0) and set(values) <= {0.0, 1.0}:
         interval = _clustered_rate_interval(centre, error, freedom, (n, len(full)), confidence)
@@ -121,7 +121,7 @@ def clustered_mean_estimate(
     if error == 0:
         return Estimate(centre, 0.0, constant_interval(centre, len(full), within, confidence=confidence))
     summary = MeanSummary.of(centre, error, deviations, freedom)
-    return _skewed_estimate(summary, values, within, confidence)
+    return _estimate_skewed(summary, values, within, confidence)
 
 
 def _clustered_rate_interval(

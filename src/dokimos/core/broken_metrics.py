@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from dokimos.core.figures import one_line, percent
 from dokimos.core.means import UNIT, units_of
+from dokimos.core.number_format import percent, to_single_line
 
 if TYPE_CHECKING:
     from dokimos.core.results import EvalResult, ExperimentResult
@@ -86,14 +86,14 @@ def find_skipped_metrics(result: ExperimentResult) -> list[SkippedMetric]:
     return skipped
 
 
-def describe_unjudged(result: ExperimentResult) -> tuple[str, ...]:
+def describe_broken_metrics(result: ExperimentResult) -> tuple[str, ...]:
     """Return a sentence for each metric that could not judge."""
     broken = [one.sentence for one in find_broken_metrics(result)]
     return (*broken, *(one.sentence for one in find_skipped_metrics(result)))
 
 
 def _common_error(result: ExperimentResult, name: str) -> str:
-    errors = Counter(one_line(r.problem, LONGEST_CAUSE) for r in _results_of(result, name) if r.error)
+    errors = Counter(to_single_line(r.problem, LONGEST_CAUSE) for r in _results_of(result, name) if r.error)
     return errors.most_common(1)[0][0] if errors else ""
 
 

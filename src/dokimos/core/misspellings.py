@@ -26,7 +26,7 @@ class Resemblance(NamedTuple):
     """A slip is refused; of a near name there is a warning."""
 
 
-def resemblance_of(name: str, names: Collection[str]) -> Resemblance | None:
+def find_resemblance(name: str, names: Collection[str]) -> Resemblance | None:
     """Return the key that a name of a row resembles, None where that key is among the names of the row.
 
     A slip is a key in another writing (`groundtruth`), or differs from one by an edit or an exchange of

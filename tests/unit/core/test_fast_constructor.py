@@ -6,14 +6,14 @@ from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, field, fields, 
 
 import pytest
 
+from dokimos.core.fast_constructor import fast_constructor, fast_factory
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.quick_init import quick_init, quick_maker
 from dokimos.core.results import EvalResult, ItemResult, Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
 
 
-@quick_init
+@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Point:
     x: int
@@ -71,7 +71,7 @@ def test_the_types_made_for_every_item_take_all_their_fields(kind):
 
 
 def test_a_maker_makes_what_the_constructor_makes():
-    make = quick_maker(Point)
+    make = fast_factory(Point)
     assert make(1, 3, labels=["a"]) == Point(1, 3, labels=["a"])
     assert make(1) == Point(1)
     assert type(make(1)) is Point
@@ -79,7 +79,7 @@ def test_a_maker_makes_what_the_constructor_makes():
 
 
 def test_a_maker_checks_and_freezes_as_the_constructor_does():
-    make = quick_maker(Point)
+    make = fast_factory(Point)
     with pytest.raises(ValueError, match="must not be negative"):
         make(-1)
     with pytest.raises(FrozenInstanceError):

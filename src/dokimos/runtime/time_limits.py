@@ -25,7 +25,7 @@ _extra: Final[ContextVar[tuple[ExtraTime, ...]]] = ContextVar("dokimos_extra_tim
 
 
 @contextlib.contextmanager
-def counting_extra_time() -> Iterator[ExtraTime]:
+def count_extra_time() -> Iterator[ExtraTime]:
     """Count what calls that are begun in the block wait for endpoints."""
     extra = ExtraTime()
     token = _extra.set((*_extra.get(), extra))
@@ -41,7 +41,7 @@ def give_extra_time(seconds: float) -> None:
         extra.seconds += seconds
 
 
-async def wait_in_time(work: asyncio.Future[Any], seconds: float, extra: ExtraTime) -> None:
+async def wait_with_limit(work: asyncio.Future[Any], seconds: float, extra: ExtraTime) -> None:
     """Wait until something is done, for as long as it may take."""
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -50,11 +50,11 @@ async def wait_in_time(work: asyncio.Future[Any], seconds: float, extra: ExtraTi
 
 
 @contextlib.asynccontextmanager
-async def reply_limit(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+async def limit_time(seconds: float) -> AsyncIterator[asyncio.Timeout]:
     """Raise `TimeoutError` where the block takes longer than `seconds` and what is waited for endpoints."""
     loop = asyncio.get_running_loop()
     start = loop.time()
-    with counting_extra_time() as extra:
+    with count_extra_time() as extra:
         async with asyncio.timeout_at(start + seconds) as limit:
             timers: list[asyncio.TimerHandle] = []
 

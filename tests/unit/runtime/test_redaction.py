@@ -3,12 +3,12 @@
 import pytest
 
 from dokimos.core.text import LONGEST_ERROR, error_text
-from dokimos.runtime.secrets import remember_secret, secret_redactor
+from dokimos.runtime.redaction import register_secret, secret_redactor
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch):
-    monkeypatch.setattr("dokimos.runtime.secrets._given", set())
+    monkeypatch.setattr("dokimos.runtime.redaction._registered", set())
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "github_token", "CLIENT_SECRET", "DB_PASSWORD"])
@@ -26,15 +26,15 @@ def test_other_variables_are_not(name, monkeypatch):
 
 
 def test_a_remembered_secret_is_cut_out_and_a_short_one_is_taken_for_a_word():
-    remember_secret("correct-horse-battery")
-    remember_secret("unused")
+    register_secret("correct-horse-battery")
+    register_secret("unused")
 
     assert secret_redactor()("unused: correct-horse-battery") == "unused: [secret]"
 
 
 def test_of_two_secrets_that_begin_alike_nothing_is_left():
     for length in (16, 20, 18):
-        remember_secret("correct-horse-battery-staple"[:length])
+        register_secret("correct-horse-battery-staple"[:length])
 
     assert secret_redactor()("correct-horse-battery-staple"[:20]) == "[secret]"
 
@@ -64,7 +64,7 @@ def test_a_huge_error_is_cut_and_says_how_long_it_was():
 
 
 def test_errors_tell_no_secret_where_they_are_cut_either():
-    remember_secret("correct-horse-battery")
+    register_secret("correct-horse-battery")
     text = error_text(ValueError("x" * (LONGEST_ERROR - 8) + "correct-horse-battery"))
 
     assert "correct" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 
-def parse_share(text: str) -> float | None:
+def parse_proportion(text: str) -> float | None:
     """Read `0.9` or `90%`, None for what is no number in 0..1."""
     number = text.strip()
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from dokimos.runtime.secrets import REDACTED, SHORTEST_SECRET
+from dokimos.runtime.redaction import REDACTED, SHORTEST_SECRET
 
 _SHORTEST: Final = 8
 """A shorter value is cut out of no text, nor is one without a digit: `ollama`, `not-needed`."""

@@ -6,7 +6,7 @@ import pytest
 
 from dokimos import Dataset, Example, Experiment
 from dokimos.evaluators import ExactMatch
-from dokimos.runtime.garbage import ALLOCATIONS, CollectingSeldom, collection_held_back
+from dokimos.runtime.garbage_collection import ALLOCATIONS, CollectingSeldom, pause_gc
 
 USUAL = (500, 11, 12)
 
@@ -29,7 +29,7 @@ def collections():
 def test_nothing_is_collected_until_the_end():
     gc.collect()  # so that no collection is due already
     before = collections()
-    with collection_held_back():
+    with pause_gc():
         made = [[] for _ in range(10 * USUAL[0])]
         assert collections() == before
     more = [[] for _ in range(10 * USUAL[0])]
@@ -38,13 +38,13 @@ def test_nothing_is_collected_until_the_end():
 
 
 def test_it_goes_on_as_before_after_an_error():
-    with pytest.raises(KeyError), collection_held_back():
+    with pytest.raises(KeyError), pause_gc():
         raise KeyError("x")
     assert gc.get_threshold() == USUAL
 
 
 def test_what_was_made_meanwhile_is_old_and_still_collected():
-    with collection_held_back():
+    with pause_gc():
         made = [object()]
     assert any(each is made for each in gc.get_objects(generation=2))
     assert gc.get_freeze_count() == 0
@@ -54,19 +54,19 @@ def test_what_was_made_meanwhile_is_old_and_still_collected():
 def test_who_switches_collection_off_has_it_off(inside):
     if not inside:
         gc.disable()
-    with collection_held_back():
+    with pause_gc():
         gc.disable()
     assert not gc.isenabled()
 
 
 def test_a_threshold_that_was_set_meanwhile_stays():
-    with collection_held_back():
+    with pause_gc():
         gc.set_threshold(9000, 13, 14)
     assert gc.get_threshold() == (9000, 13, 14)
 
 
 def test_the_first_of_several_to_end_lets_it_go_on():
-    first, second = collection_held_back(), collection_held_back()
+    first, second = pause_gc(), pause_gc()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -77,7 +77,7 @@ def test_the_first_of_several_to_end_lets_it_go_on():
 
 def test_what_somebody_froze_stays_frozen():
     gc.freeze()
-    with collection_held_back():
+    with pause_gc():
         pass
     assert gc.get_freeze_count() > 0
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from dokimos.core.broken_metrics import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
-from dokimos.core.unjudged import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
 
 
 def result_of(*items):

@@ -13,7 +13,7 @@ ALLOCATIONS: Final = 10_000
 
 
 @contextmanager
-def collection_held_back() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Let no garbage be looked for: modules and schemas are none, and looking costs a tenth of their import.
 
     What was made counts as old afterwards, so that the next search does not go through it either. Collection

@@ -9,7 +9,7 @@ from scipy import linalg, optimize, stats
 from statsmodels.regression.linear_model import OLS
 
 from dokimos.stats.intervals import clopper_pearson_interval, mid_p_interval
-from dokimos.stats.paired import (
+from dokimos.stats.paired_estimates import (
     clustered_mean_estimate,
     mean_estimate,
     paired_estimate,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dokimos.core import figures
+from dokimos.core import number_format
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from dokimos.core import figures
     [(0.1234565, 6, 0.123457), (0.285, 2, 0.29), (-0.5, 0, -1.0), (1e-9, 6, 0.0), (0.8, 6, 0.8)],
 )
 def test_ties_go_away_from_zero(value, digits, expected):
-    assert figures.half_up(value, digits) == expected
+    assert number_format.round_half_up(value, digits) == expected
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_ties_go_away_from_zero(value, digits, expected):
     [(1, "100.0 %"), (0.99999, "99.9 %"), (0.00001, "0.1 %"), (0, "0.0 %"), (0.6249999, "62.5 %")],
 )
 def test_only_a_whole_share_is_a_hundred_percent(rate, text):
-    assert figures.percent(rate) == text
+    assert number_format.percent(rate) == text
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_only_a_whole_share_is_a_hundred_percent(rate, text):
     ],
 )
 def test_durations_have_the_unit_that_gives_three_digits(milliseconds, text):
-    assert figures.duration(milliseconds) == text
+    assert number_format.duration(milliseconds) == text
 
 
 def test_a_long_text_is_cut_in_the_middle_with_its_length():
-    shown = figures.cut("a" * 500 + "z" * 500, 100)
+    shown = number_format.truncate_middle("a" * 500 + "z" * 500, 100)
     assert len(shown) <= 100
     assert shown.startswith("aaa")
     assert shown.endswith("zzz")
@@ -46,9 +46,9 @@ def test_a_long_text_is_cut_in_the_middle_with_its_length():
 
 
 def test_counts_that_are_means_have_a_decimal():
-    assert [figures.count(value) for value in (12, 12.0, 1234.25)] == ["12", "12", "1,234.3"]
+    assert [number_format.format_count(value) for value in (12, 12.0, 1234.25)] == ["12", "12", "1,234.3"]
 
 
 def test_numbers_beyond_all_bounds_are_written_too():
-    assert figures.half_up(1e300) == 1e300
-    assert figures.usd(float("inf")) == "$Infinity"
+    assert number_format.round_half_up(1e300) == 1e300
+    assert number_format.usd(float("inf")) == "$Infinity"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dokimos.core.jsonable import camel_case
 from dokimos.core.metrics import CallMetrics
-from dokimos.core.slips import resemblance_of
+from dokimos.core.misspellings import find_resemblance
 from dokimos.errors import DatasetError
 from dokimos.runtime.terminal_text import escape_control_characters
 
@@ -44,7 +44,7 @@ class UnknownNames:
             return
         texts = [name for name in combination if isinstance(name, str)]
         for name in sorted(name for name in texts if name in unknown):
-            found = resemblance_of(name, texts)
+            found = find_resemblance(name, texts)
             if found is not None and found.kind == "slip":
                 raise DatasetError(_refusal(name, found.key), path=self._label, line=line)
             if found is not None:

@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from dokimos.runtime.reply_time import (
+from dokimos.runtime.time_limits import (
     ExtraTime,
-    counting_extra_time,
+    count_extra_time,
     give_extra_time,
-    reply_limit,
-    wait_in_time,
+    limit_time,
+    wait_with_limit,
 )
 
 
 async def test_extra_time_goes_to_all_limits_around():
-    with counting_extra_time() as outer:
+    with count_extra_time() as outer:
         give_extra_time(1)
-        with counting_extra_time() as inner:
+        with count_extra_time() as inner:
             give_extra_time(2)
     give_extra_time(4)
 
@@ -24,7 +24,7 @@ async def test_extra_time_goes_to_all_limits_around():
 
 
 async def test_tasks_and_threads_that_are_begun_inside_count():
-    with counting_extra_time() as extra:
+    with count_extra_time() as extra:
         task = asyncio.create_task(asyncio.to_thread(give_extra_time, 5))
     await task
 
@@ -32,26 +32,26 @@ async def test_tasks_and_threads_that_are_begun_inside_count():
 
 
 async def test_a_reply_in_time_is_no_error():
-    async with reply_limit(60) as limit:
+    async with limit_time(60) as limit:
         await asyncio.sleep(0)
     assert not limit.expired()
 
 
 async def test_a_limit_without_extra_time_ends():
     with pytest.raises(TimeoutError):
-        async with reply_limit(0.01) as limit:
+        async with limit_time(0.01) as limit:
             await asyncio.Event().wait()
     assert limit.expired()
 
 
 async def test_an_error_inside_passes():
     with pytest.raises(ValueError, match="mine"):
-        async with reply_limit(60):
+        async with limit_time(60):
             raise ValueError("mine")
 
 
 async def test_what_was_waited_for_does_not_count():
-    async with reply_limit(0.01) as limit:
+    async with limit_time(0.01) as limit:
         give_extra_time(60)
         await asyncio.sleep(0.05)  # longer than the limit alone
     assert not limit.expired()
@@ -60,7 +60,7 @@ async def test_what_was_waited_for_does_not_count():
 async def test_something_is_waited_for_with_extra_time():
     extra = ExtraTime()
     done = asyncio.get_running_loop().create_future()
-    waiting = asyncio.create_task(wait_in_time(done, 0.01, extra))
+    waiting = asyncio.create_task(wait_with_limit(done, 0.01, extra))
     extra.seconds = 60
     await asyncio.sleep(0.05)  # longer than the limit alone
     assert not waiting.done()
@@ -72,6 +72,6 @@ async def test_something_is_waited_for_with_extra_time():
 async def test_it_is_given_up_without():
     never = asyncio.get_running_loop().create_future()
 
-    await wait_in_time(never, 0.01, ExtraTime())
+    await wait_with_limit(never, 0.01, ExtraTime())
 
     assert not never.done()

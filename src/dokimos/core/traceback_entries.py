@@ -24,7 +24,7 @@ _INPUT_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
 _INSTALLED: Final = frozenset(("site-packages", "dist-packages"))
 
 
-class Origin(Enum):
+class CodeOrigin(Enum):
     """Whose code a frame runs."""
 
     OURS = "ours"
@@ -34,60 +34,60 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TracebackEntry:
     """One entry of a traceback."""
 
     code: CodeType
     """Kept, so that nothing else gets its identity while the entry is known by that."""
     frame: Frame
-    origin: Origin
+    origin: CodeOrigin
     package: str
     text: str
     """As a traceback shows it."""
 
 
-_known: Final[dict[tuple[int, int, int | None, str], Step]] = {}
+_entry_cache: Final[dict[tuple[int, int, int | None, str], TracebackEntry]] = {}
 """Reading the source takes a hundred times as long as looking here, and many items fail at one place."""
 
 
-def steps_of(traceback: TracebackType | None, directory: str) -> list[Step]:
+def read_traceback(traceback: TracebackType | None, directory: str) -> list[TracebackEntry]:
     """Return the entries of a traceback, the outermost first; of a very long one those at its ends.
 
     `directory` is what files are told relative to.
     """
-    head: list[Step] = []
-    tail: list[Step] = []
+    head: list[TracebackEntry] = []
+    tail: list[TracebackEntry] = []
     while traceback is not None:
-        (head if len(head) < _EDGE else tail).append(_step(traceback, directory))
+        (head if len(head) < _EDGE else tail).append(_entry_of(traceback, directory))
         if len(tail) > 2 * _EDGE:
             del tail[:_EDGE]
         traceback = traceback.tb_next
     return head + tail
 
 
-def _step(traceback: TracebackType, directory: str) -> Step:
+def _entry_of(traceback: TracebackType, directory: str) -> TracebackEntry:
     code, line = traceback.tb_frame.f_code, traceback.tb_lineno
     key = (id(code), traceback.tb_lasti, line, directory)
-    known = _known.get(key)
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _new_step(traceback, directory)
-    return known
+    entry = _entry_cache.get(key)
+    if entry is None:
+        if len(_entry_cache) >= _MOST_KNOWN:
+            _entry_cache.clear()
+        entry = _entry_cache[key] = _new_entry(traceback, directory)
+    return entry
 
 
-def _new_step(traceback: TracebackType, directory: str) -> Step:
+def _new_entry(traceback: TracebackType, directory: str) -> TracebackEntry:
     code = traceback.tb_frame.f_code
     module = traceback.tb_frame.f_globals.get("__name__")
     module = module if isinstance(module, str) else ""
-    file = short_path(code.co_filename, directory)
+    file = shorten_path(code.co_filename, directory)
     function = code.co_qualname.rpartition("<locals>.")[2]
     source, lines = _source_of(traceback)
     head = f'  File "{file}", line {traceback.tb_lineno}, in {code.co_name}\n'
-    return Step(
+    return TracebackEntry(
         code,
         Frame(file, traceback.tb_lineno, function, source),
-        origin_of(code.co_filename, module),
+        find_code_origin(code.co_filename, module),
         module.partition(".")[0] or code.co_filename,
         head + lines,
     )
@@ -101,12 +101,12 @@ def _source_of(traceback: TracebackType) -> tuple[str, str]:
     try:
         summary = extract_tb(alone)
         shown = summary.format()[0].partition("\n")[2]
-        return source_line(summary[0].line or ""), shown if len(shown) <= _LONGEST_EXTRACT else ""
+        return clip_source_line(summary[0].line or ""), shown if len(shown) <= _LONGEST_EXTRACT else ""
     except Exception:  # a loader of somebody else's may fail to give the source
         return "", ""
 
 
-def source_line(text: str) -> str:
+def clip_source_line(text: str) -> str:
     """Return a line of source without the blanks around it, cut where it is very long."""
     text = text.strip()
     return text if len(text) <= LONGEST_SOURCE else f"{text[: LONGEST_SOURCE - 1]}…"
@@ -124,41 +124,41 @@ def working_directory() -> str:
 
 
 @cache
-def _places() -> tuple[str, tuple[str, ...]]:
-    """Return where dokimos is, and where the standard library is, in the form of `_normal`."""
+def _code_roots() -> tuple[str, tuple[str, ...]]:
+    """Return where dokimos is, and where the standard library is, in the form of `_normalize_path`."""
     import sysconfig
 
-    ours = _normal(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    ours = _normalize_path(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     standard = {os.path.dirname(os.__file__), *map(sysconfig.get_path, ("stdlib", "platstdlib"))}
-    return f"{ours}/", tuple(f"{_normal(path)}/" for path in standard if path)
+    return f"{ours}/", tuple(f"{_normalize_path(path)}/" for path in standard if path)
 
 
-def _normal(path: str) -> str:
+def _normalize_path(path: str) -> str:
     return os.path.normcase(path).replace("\\", "/").rstrip("/")
 
 
 @lru_cache(4096)
-def origin_of(file: str, module: str = "") -> Origin:
+def find_code_origin(file: str, module: str = "") -> CodeOrigin:
     """Say whose code is in a file; `module` is the name of its module, where it has one."""
     top = module.partition(".")[0]
     if file.startswith("<"):
         if top == "dokimos":
-            return Origin.OURS
-        return Origin.STANDARD if file.startswith("<frozen ") or _is_standard(top) else Origin.USERS
-    path = _normal(file)
-    ours, standard = _places()
+            return CodeOrigin.OURS
+        return CodeOrigin.STANDARD if file.startswith("<frozen ") or _is_standard(top) else CodeOrigin.USERS
+    path = _normalize_path(file)
+    ours, standard = _code_roots()
     if path.startswith(ours):
-        return Origin.OURS
+        return CodeOrigin.OURS
     if not _INSTALLED.isdisjoint(path.split("/")):
-        return Origin.LIBRARY
-    return Origin.STANDARD if path.startswith(standard) else Origin.USERS
+        return CodeOrigin.LIBRARY
+    return CodeOrigin.STANDARD if path.startswith(standard) else CodeOrigin.USERS
 
 
 def _is_standard(module: str) -> bool:
     return module in sys.stdlib_module_names and module != "__main__"
 
 
-def short_path(file: str, directory: str) -> str:
+def shorten_path(file: str, directory: str) -> str:
     """Return a path for people: relative to `directory` or with `~` where it lies below, else absolute."""
     cell = _notebook_cell(file)
     if cell is not None:
@@ -167,21 +167,21 @@ def short_path(file: str, directory: str) -> str:
         return file
     home = os.path.expanduser("~")
     for path in (file, os.path.realpath(file)):  # the working directory has no symbolic links in it
-        inside = _inside(path, directory)
+        inside = _relative_path(path, directory)
         if inside is not None:
             return inside
-    at_home = _inside(file, home)
-    return _slashes(os.path.normpath(file)) if at_home is None else f"~/{at_home}"
+    at_home = _relative_path(file, home)
+    return _use_slashes(os.path.normpath(file)) if at_home is None else f"~/{at_home}"
 
 
-def _inside(file: str, folder: str) -> str | None:
+def _relative_path(file: str, folder: str) -> str | None:
     """Return a path relative to a folder, None where it is not in it, or on another drive."""
-    path, start = _slashes(file), f"{_slashes(folder).rstrip('/')}/"
+    path, start = _use_slashes(file), f"{_use_slashes(folder).rstrip('/')}/"
     below = len(start) > 1 and os.path.normcase(path).startswith(os.path.normcase(start))
     return path[len(start) :] if below else None
 
 
-def _slashes(path: str) -> str:
+def _use_slashes(path: str) -> str:
     return path.replace("\\", "/") if os.sep == "\\" else path
 
 

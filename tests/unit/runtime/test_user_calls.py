@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dokimos.runtime.calling import called, is_async
+from dokimos.runtime.user_calls import call_user_function, is_async
 
 
 def plain(a, b=1):
@@ -60,27 +60,27 @@ def test_a_function_is_async_where_a_call_gives_a_coroutine(function, expected):
     "function", [plain, gives_awaitable, awaited, Plain(), Awaited(), partial(Awaited())]
 )
 def test_a_function_of_any_kind_gives_its_value(function):
-    assert asyncio.run(called(function, 1, b=2)) == 3
+    assert asyncio.run(call_user_function(function, 1, b=2)) == 3
 
 
 def test_only_a_sync_function_goes_into_a_thread():
     async def where():
         return threading.current_thread()
 
-    assert asyncio.run(called(where)) is threading.main_thread()
-    assert asyncio.run(called(threading.current_thread)) is not threading.main_thread()
+    assert asyncio.run(call_user_function(where)) is threading.main_thread()
+    assert asyncio.run(call_user_function(threading.current_thread)) is not threading.main_thread()
 
 
 def test_an_argument_may_have_the_name_of_a_parameter():
-    assert asyncio.run(called(lambda function: function, function="f(x)")) == "f(x)"
+    assert asyncio.run(call_user_function(lambda function: function, function="f(x)")) == "f(x)"
 
 
 @pytest.mark.parametrize("function", [lambda pool: pool.submit(plain, 2), lambda pool: awaited(2)])
 async def test_futures_of_threads_are_awaited_like_coroutines(function):
     with ThreadPoolExecutor(1) as pool:
-        assert await called(function, pool) == 3
+        assert await call_user_function(function, pool) == 3
 
 
 async def test_a_future_that_holds_an_awaitable_is_awaited_to_its_end():
     with ThreadPoolExecutor(1) as pool:
-        assert await called(lambda: pool.submit(awaited, 2)) == 3
+        assert await call_user_function(lambda: pool.submit(awaited, 2)) == 3

@@ -20,20 +20,20 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-async def called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+async def call_user_function(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function on the event loop where it is async, in a thread where it is not."""
     if is_async(function):
         return await function(*args, **kwargs)
-    return await resolve(await call_in_thread(partial(function, *args, **kwargs)))
+    return await await_value(await call_in_thread(partial(function, *args, **kwargs)))
 
 
-async def resolve(value: Any) -> Any:
+async def await_value(value: Any) -> Any:
     """Await what users' code gave until it is a value: an awaitable, or a future of a thread or process."""
-    while is_pending(value):
+    while is_awaitable(value):
         value = await (asyncio.wrap_future(value) if isinstance(value, Future) else value)
     return value
 
 
-def is_pending(value: Any) -> bool:
+def is_awaitable(value: Any) -> bool:
     """Say whether a value has to be awaited first."""
     return isinstance(value, Future) or inspect.isawaitable(value)

@@ -19,7 +19,7 @@ _SENTENCES: Final = {
 }
 
 
-def describe_json_fault(error: json.JSONDecodeError) -> str:
+def describe_json_error(error: json.JSONDecodeError) -> str:
     """Return what a person has to change, as the middle of a sentence."""
     rest = error.doc[error.pos :].lstrip()
     before = error.doc[: error.pos].rstrip()

@@ -14,29 +14,29 @@ _UNITS: Final[dict[int, Decimal]] = {digits: Decimal(1).scaleb(-digits) for digi
 _EXACT: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 
 
-def half_up(value: float, digits: int = DIGITS) -> float:
+def round_half_up(value: float, digits: int = DIGITS) -> float:
     """Round to `digits` decimals; a tie, as the number is written, goes away from zero."""
-    return float(_rounded(value, digits))
+    return float(_round(value, digits))
 
 
-def half_up_or_none(value: float | None) -> float | None:
+def round_half_up_or_none(value: float | None) -> float | None:
     """Round a number that may be unknown."""
-    return None if value is None else half_up(value)
+    return None if value is None else round_half_up(value)
 
 
-def known(write: Callable[[float], str], value: float | None) -> str:
+def format_or_unknown(write: Callable[[float], str], value: float | None) -> str:
     """Write a number that may be unknown."""
     return UNKNOWN if value is None else write(value)
 
 
-def score(value: float) -> str:
-    """Write a score with two decimals."""
-    return str(_rounded(value, 2))
+def format_score(value: float | None) -> str:
+    """Write a score with two decimals, or that it is unknown."""
+    return UNKNOWN if value is None else str(_round(value, 2))
 
 
 def percent(rate: float) -> str:
     """Write a share; only a whole one is 100.0 % and only none at all is 0.0 %."""
-    shown = _rounded(rate * 100, 1)
+    shown = _round(rate * 100, 1)
     if 0 < rate < 1:
         shown = min(max(shown, Decimal("0.1")), Decimal("99.9"))
     return f"{shown} %"
@@ -44,12 +44,12 @@ def percent(rate: float) -> str:
 
 def usd(amount: float) -> str:
     """Write an amount of US dollars with four decimals."""
-    return f"${_rounded(amount, 4)}"
+    return f"${_round(amount, 4)}"
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """Write a count; a mean over repeats has one decimal unless it is whole."""
-    return f"{int(value):,}" if value == int(value) else f"{_rounded(value, 1):,}"
+    return f"{int(value):,}" if value == int(value) else f"{_round(value, 1):,}"
 
 
 def duration(milliseconds: float) -> str:
@@ -60,7 +60,7 @@ def duration(milliseconds: float) -> str:
     return f"{_three_digits(milliseconds / 3.6e6)} h"
 
 
-def cut(text: str, limit: int) -> str:
+def truncate_middle(text: str, limit: int) -> str:
     """Cut a long text in the middle and say how long it was."""
     if len(text) <= limit:
         return text
@@ -69,17 +69,17 @@ def cut(text: str, limit: int) -> str:
     return text[: room - room // 3] + note + text[-(room // 3) :]
 
 
-def one_line(text: str, limit: int) -> str:
+def to_single_line(text: str, limit: int) -> str:
     """The text on one line, its end cut."""
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def _three_digits(value: float) -> Decimal:
-    return _rounded(value, 2 if value < 9.995 else 1 if value < 99.95 else 0)
+    return _round(value, 2 if value < 9.995 else 1 if value < 99.95 else 0)
 
 
-def _rounded(value: float, digits: int) -> Decimal:
+def _round(value: float, digits: int) -> Decimal:
     # repr is the number as people see it: 0.285 goes up although its binary value lies below.
     number = Decimal(repr(float(value)))
     if not number.is_finite():
