@@ -237,8 +237,8 @@ def _group_by_error(items: list[ItemRuns]) -> list[list[ItemRuns]]:
     """Group the items that have the same errors from the same locations."""
     groups: dict[Hashable, list[ItemRuns]] = {}
     for item in items:
-        error_key = tuple(error_key(text, detail) for text, detail in errors_of(item.first_bad))
-        groups.setdefault(error_key, []).append(item)
+        key = tuple(error_key(text, detail) for text, detail in errors_of(item.first_bad))
+        groups.setdefault(key, []).append(item)
     return list(groups.values())
 
 
