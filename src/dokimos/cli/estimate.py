@@ -81,6 +81,12 @@ def estimate_first(target: str, settings: RunSettings) -> RunSettings | None:
 
 def estimate_lines(estimate: Estimate, *, is_sample: bool) -> Iterator[str]:
     """Yield the estimate for people."""
+    if not estimate.seen and estimate.errored:
+        errored = pluralize(estimate.errored, "item")
+        items = pluralize(estimate.items, "item")
+        yield f"Nothing could be estimated for {items}: all of the {errored} tried for it errored."
+        yield "! Make the application answer first; dokimos run shows the errors."
+        return
     source = f"{pluralize(estimate.seen, 'item')} of {estimate.source}"
     source = f"{pluralize(estimate.seen, 'item')} run for this" if is_sample else source
     yield f"Estimate for {pluralize(estimate.items, 'item')}, from {source}:"
