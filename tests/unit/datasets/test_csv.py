@@ -254,7 +254,7 @@ def test_columns_give_names_a_meaning():
 
 def test_a_mapped_expected_output_leaves_output_to_the_metadata():
     assert read("input,output,gold\nq,o,g", columns={"gold": "expected_output"}) == [
-        Example.of("q", "g", output="o")
+        Example({"input": "q"}, {"output": "g"}, metadata={"output": "o"})
     ]
 
 

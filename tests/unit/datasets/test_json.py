@@ -83,7 +83,8 @@ def test_a_short_null_is_no_recorded_output():
 def test_unknown_members_become_metadata():
     row = {"input": "q", "comment": "x", "metadata": {"topic": "t", "same": 1}, "same": 1, "output": None}
 
-    assert read(row) == [Example.of("q", topic="t", same=1, comment="x", output=None)]
+    metadata = {"topic": "t", "same": 1, "comment": "x", "output": None}
+    assert read(row) == [Example({"input": "q"}, metadata=metadata)]
 
 
 def test_a_member_that_is_in_the_metadata_too_with_another_value_is_refused():
