@@ -21,7 +21,7 @@ from dokimos import (
 )
 from dokimos.comparison.reports import export_comparison
 from dokimos.evaluators import ExactMatch, TokenF1
-from dokimos.gate.noise import noise
+from dokimos.gate.noise_report import noise
 
 CAPITALS = {
     "France": "Paris", "Japan": "Tokyo", "Italy": "Rome", "Kenya": "Nairobi", "Peru": "Lima",

@@ -14,8 +14,8 @@ from systems import Scores
 from tables import Row, Table, percent, rate_error
 
 from dokimos.comparison.snapshot import EvaluatorFacts, Snapshot
-from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Decision, decide
+from dokimos.gate.gate_config import GateConfig
 from dokimos.gate.item_guards import RERUNS
 from dokimos.gate.severity import RerunScores
 
@@ -192,7 +192,7 @@ def false_fails(system: System, design: Repeats, repetitions: int) -> int:
     for seed in range(repetitions):
         sampler = Sampler(system, draw)
         before, now = sampler.run(design.baseline), sampler.run(design.candidate)
-        failed += gate(before, now, system, seed, sampler.run if design.rerun else None).failed
+        failed += gate(before, now, system, seed, sampler.run if design.rerun else None).is_failing
     return failed
 
 
@@ -239,7 +239,7 @@ def _broken_row(
             before = sampler.run(design.baseline)
             sampler.level[0, 3] -= DROP
             now = sampler.run(design.candidate)
-            found += gate(before, now, system, seed, sampler.run if design.rerun else None).failed
+            found += gate(before, now, system, seed, sampler.run if design.rerun else None).is_failing
         shares.append(found / repetitions)
         holds = holds and (found == repetitions or not promised)
     told = "quiet" if deviation == 0 else f"varies by {deviation:g}"
@@ -258,7 +258,7 @@ def _together_row(fallen: int, designs: Sequence[Repeats], repetitions: int) -> 
             before, now = sampler.run(design.baseline), sampler.run(design.candidate)
             before[0, 3 : 3 + fallen], now[0, 3 : 3 + fallen] = 1.0, 0.0
             again = sampler.run if design.rerun else None
-            found += gate(before, now, system, seed, again).failed
+            found += gate(before, now, system, seed, again).is_failing
         shares.append(found / repetitions)
         promised = min(design.baseline, design.candidate) >= 3 and fallen >= (
             3 if design.baseline == 3 else 2
@@ -277,7 +277,7 @@ def _collapse_row(items: int, designs: Sequence[Repeats], repetitions: int) -> R
             sampler = Sampler(system, draw)
             before, now = sampler.run(design.baseline), sampler.run(design.candidate)
             before[0], now[0] = 1.0, 0.0
-            failed += gate(before, now, system, seed, None).failed
+            failed += gate(before, now, system, seed, None).is_failing
         shares.append(failed / repetitions)
     name = "varies by 0.1, judge"
     return Row((name, "all items", str(items), *map(percent, shares)), min(shares) == 1.0)

@@ -11,8 +11,8 @@ from systems import SPREAD, Design, Scores, unchanged
 from tables import Row, Table, percent, rate_error
 
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
-from dokimos.gate.config import GateConfig, Severity
 from dokimos.gate.decision import Decision, Guard, decide
+from dokimos.gate.gate_config import GateConfig, Severity
 
 NOISES = (0.02, 0.05, 0.1, 0.2)
 SIZES = (20, 100)
@@ -67,7 +67,7 @@ def failures(n: int, repeats: int, noise: float, repetitions: int) -> Fails:
         fails.regression += fired(plain, Guard.REGRESSION)
         fails.severity += fired(plain, Guard.SEVERITY)
         fails.confirmed += fired(confirmed, Guard.SEVERITY)
-        fails.calibrated += calibrated.failed
+        fails.calibrated += calibrated.is_failing
     return fails
 
 
@@ -76,7 +76,7 @@ def config(severity: Severity, seed: int) -> GateConfig:
 
 
 def fired(decision: Decision, guard: Guard) -> bool:
-    return any(one.guard is guard for one in decision.fired)
+    return any(one.guard is guard for one in decision.findings)
 
 
 def snapshot(scores: Scores) -> Snapshot:

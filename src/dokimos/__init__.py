@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from dokimos.exporters.base import export as export
     from dokimos.exporters.base import render as render
     from dokimos.exporters.json import load_result as load_result
-    from dokimos.gate.config import GateConfig as GateConfig
     from dokimos.gate.gate import RegressionGate as RegressionGate
     from dokimos.gate.gate import assert_no_regression as assert_no_regression
+    from dokimos.gate.gate_config import GateConfig as GateConfig
     from dokimos.judges.budget import Budget as Budget
     from dokimos.judges.factory import judge as judge
     from dokimos.judges.model_task import model_task as model_task
@@ -85,7 +85,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "Example": "core.example",
     "Experiment": "experiment.experiment",
     "ExperimentResult": "core.results",
-    "GateConfig": "gate.config",
+    "GateConfig": "gate.gate_config",
     "ItemResult": "core.results",
     "JudgeLM": "judges.protocol",
     "JudgeReply": "judges.protocol",

@@ -16,7 +16,7 @@ import dokimos
 
 SOURCES = Path(dokimos.__file__).parent
 BUILDER = SOURCES / "core" / "markup.py"
-MARKDOWN = {"exporters/markdown.py", "gate/report.py", "comparison/markdown.py"}
+MARKDOWN = {"exporters/markdown.py", "gate/verdict_markdown.py", "comparison/markdown.py"}
 """They write Markdown, which has elements of its own and escapes in its own way."""
 
 ELEMENT = re.compile(

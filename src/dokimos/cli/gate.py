@@ -17,10 +17,10 @@ from dokimos.cli.exit_codes import EXIT_BELOW, EXIT_INCONCLUSIVE
 from dokimos.cli.options import complete_runs, run_dir_option
 
 if TYPE_CHECKING:
-    from dokimos.gate.config import GateConfig
-    from dokimos.gate.confirming import Rerun
-    from dokimos.gate.report import ReadVerdict
+    from dokimos.gate.gate_config import GateConfig
+    from dokimos.gate.reruns import Rerun
     from dokimos.gate.verdict import GateVerdict
+    from dokimos.gate.verdict_markdown import VerdictFile
 
 _CHECK: Final = "check"
 _SUBCOMMANDS: Final = (_CHECK, "report")
@@ -120,8 +120,8 @@ def check(
 
     from dokimos.cli.options import load_result_argument
     from dokimos.cli.sides import load_side
-    from dokimos.gate.config import GateConfig
     from dokimos.gate.gate import RegressionGate
+    from dokimos.gate.gate_config import GateConfig
 
     logging.getLogger("dokimos.gate").addHandler(logging.NullHandler())  # the message says it all
     _check_outputs(outputs)
@@ -222,10 +222,10 @@ def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int
     Exit code: 0 passed, 1 a gate failed, 2 there is no verdict, 4 a gate was inconclusive.
     """
     from dokimos.gate import github
-    from dokimos.gate.report import markdown_of, read_verdicts
+    from dokimos.gate.verdict_markdown import read_verdicts, render_markdown
 
     verdicts = read_verdicts(Path(folder))
-    text = "\n".join(markdown_of(verdict.tree, verdict.name) for verdict in verdicts)
+    text = "\n".join(render_markdown(verdict.tree, verdict.name) for verdict in verdicts)
     if output is not None:
         from dokimos.exporters.base import write_report
 
@@ -238,7 +238,7 @@ def report(folder: str, comment: bool, no_fail: bool, output: str | None) -> int
     return 0 if no_fail else _overall_status(verdicts)
 
 
-def _comment(verdicts: Sequence[ReadVerdict]) -> None:
+def _comment(verdicts: Sequence[VerdictFile]) -> None:
     from dokimos.gate import github
 
     try:
@@ -249,7 +249,7 @@ def _comment(verdicts: Sequence[ReadVerdict]) -> None:
         echo("\n".join(f"Comment: {address}" for address in addresses), err=True)
 
 
-def _overall_status(verdicts: Sequence[ReadVerdict]) -> int:
+def _overall_status(verdicts: Sequence[VerdictFile]) -> int:
     failed = [verdict for verdict in verdicts if not verdict.passed]
     if not failed:
         return 0

@@ -125,7 +125,7 @@ def _present(report: AttackReport, outputs: Sequence[str]) -> None:
 
 def _calls_of(model: str, spec: str | None) -> Path | None:
     """Return the file that keeps the replies of this attack, None where none can be written."""
-    from dokimos.gate.places import keep_out_of_git
+    from dokimos.gate.gate_environment import keep_out_of_git
 
     attacked = json.dumps([model, spec]).encode()
     path = ATTACKS / f"{hashlib.sha256(attacked).hexdigest()[:12]}.calls.jsonl"

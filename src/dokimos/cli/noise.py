@@ -16,7 +16,7 @@ from dokimos.cli.options import (
 
 if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
-    from dokimos.gate.noise import NoiseReport
+    from dokimos.gate.noise_report import NoiseReport
 
 
 @click.command()
@@ -49,8 +49,8 @@ def noise(
 
     TARGET is an experiment as in 'dokimos run', or a result of two runs or more, of which nothing is run.
     """
-    from dokimos.gate.config import GateConfig
-    from dokimos.gate.noise import noise as measure
+    from dokimos.gate.gate_config import GateConfig
+    from dokimos.gate.noise_report import noise as measure
 
     _check_output(output)
     config = GateConfig(alpha=alpha, severity_margin=severity_margin)

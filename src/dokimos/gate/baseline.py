@@ -21,7 +21,7 @@ from dokimos.core.results import ExperimentResult, RunStatus
 from dokimos.core.score_range import USUAL_RANGE, ScoreRange, is_score_range
 from dokimos.core.text import format_list, pluralize
 from dokimos.errors import ConfigurationError
-from dokimos.gate.places import write_atomically
+from dokimos.gate.gate_environment import write_atomically
 from dokimos.version import __version__
 
 FORMAT_VERSION: Final = 1

@@ -16,11 +16,11 @@ from dokimos.comparison.snapshot import Snapshot
 from dokimos.comparison.wording import change_sentence, interval, p_text, points, share
 from dokimos.core.results import RunStatus
 from dokimos.core.text import format_list, pluralize
-from dokimos.gate.config import GateConfig
+from dokimos.gate.gate_config import GateConfig
 from dokimos.gate.item_guards import ItemGuards, choose_guards, repeats_needed
 from dokimos.gate.separation import PART_OF_ALPHA
-from dokimos.gate.severity import Drop, Drops, Level, Reruns, drops_of
-from dokimos.gate.variation import NoiseFigures
+from dokimos.gate.severity import Drop, Drops, Level, Reruns, classify_drops
+from dokimos.gate.variation import NoiseMeasurements
 from dokimos.stats.mcnemar import mcnemar_p
 
 MOSTLY: Final = 0.5
@@ -46,7 +46,7 @@ class Guard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class GuardFinding:
     """A guard that fired."""
 
     guard: Guard
@@ -54,7 +54,7 @@ class Fired:
     """A sentence."""
     fails: bool = True
     """Whether it keeps the gate from passing, or is only reported."""
-    inconclusive: bool = False
+    is_inconclusive: bool = False
     """Whether it says that the comparison cannot tell, not that something got worse."""
 
 
@@ -63,7 +63,7 @@ class Decision:
     """What a gate found, before anything is written."""
 
     comparison: RunComparison
-    fired: tuple[Fired, ...]
+    findings: tuple[GuardFinding, ...]
     drops: tuple[Drop, ...]
     """What made guard 2 fire, the worst first."""
     cleared: tuple[Drop, ...] = ()
@@ -81,22 +81,22 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
     @property
-    def failed(self) -> bool:
-        return any(one.fails and not one.inconclusive for one in self.fired)
+    def is_failing(self) -> bool:
+        return any(one.fails and not one.is_inconclusive for one in self.findings)
 
     @property
     def rests_on_drops(self) -> bool:
         """Whether the verdict depends on single items, and else on nothing but power."""
-        speak = {one.guard for one in self.fired if one.fails or one.inconclusive}
+        speak = {one.guard for one in self.findings if one.fails or one.is_inconclusive}
         return speak - {Guard.POWER} == {Guard.SEVERITY}
 
     @property
-    def inconclusive(self) -> bool:
-        return not self.failed and any(one.inconclusive for one in self.fired)
+    def is_inconclusive(self) -> bool:
+        return not self.is_failing and any(one.is_inconclusive for one in self.findings)
 
     @property
-    def passed(self) -> bool:
-        return not any(one.fails for one in self.fired)
+    def is_passing(self) -> bool:
+        return not any(one.fails for one in self.findings)
 
 
 def decide(
@@ -106,7 +106,7 @@ def decide(
     *,
     pairing: Pairing | None = None,
     reruns: Reruns | None = None,
-    noise: NoiseFigures | None = None,
+    noise: NoiseMeasurements | None = None,
 ) -> Decision:
     """Compare a candidate with its baseline and say which guards fire.
 
@@ -120,21 +120,23 @@ def decide(
     comparison = compare_runs(baseline, candidate, config=settings)
     stale = () if noise is None else noise.stale(baseline.evaluators, candidate.evaluators)
     noise = None if noise is None else noise.without(stale)
-    known = None if noise is None else noise.covering(comparison.items)
-    guards = choose_guards(comparison, baseline, candidate, config, known)
-    drops = drops_of(comparison, candidate, config, level, guards=guards, reruns=reruns, noise=known)
-    fired = [
-        *_unusable(candidate, comparison, config),
-        *_regressions(comparison, config),
-        *_severity(drops.counted, config, level),
-        *_unclear(drops.unclear, config),
-        *_removed(comparison, config),
+    applicable_noise = None if noise is None else noise.covering(comparison.items)
+    guards = choose_guards(comparison, baseline, candidate, config, applicable_noise)
+    drops = classify_drops(
+        comparison, candidate, config, level, guards=guards, reruns=reruns, noise=applicable_noise
+    )
+    findings = [
+        *_find_unusable(candidate, comparison, config),
+        *_find_regressions(comparison, config),
+        *_find_counted_drops(drops.counted, config, level),
+        *_find_unclear_drops(drops.unclear, config),
+        *_find_removed(comparison, config),
     ]
-    if not any(one.fails and not one.inconclusive for one in fired):
-        fired += _powerless(comparison, config)
+    if not any(one.fails and not one.is_inconclusive for one in findings):
+        findings += _find_lack_of_power(comparison, config)
     return Decision(
         comparison=comparison,
-        fired=tuple(fired),
+        findings=tuple(findings),
         drops=drops.counted,
         cleared=drops.cleared,
         explained=drops.explained,
@@ -144,42 +146,44 @@ def decide(
         item_guard_notes=level.notes,
         warnings=(
             *comparison.warnings,
-            *_removals(comparison, config),
+            *_warn_of_removals(comparison, config),
             *level.notes,
             *guards.warnings,
-            *(_unused(noise, known, stale) if config.severity == "auto" else ()),
-            *_notes(drops, comparison, config),
+            *(_warn_of_unused_noise(noise, applicable_noise, stale) if config.severity == "auto" else ()),
+            *_describe_drops(drops, comparison, config),
         ),
     )
 
 
-def _unusable(candidate: Snapshot, comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+def _find_unusable(
+    candidate: Snapshot, comparison: RunComparison, config: GateConfig
+) -> Iterator[GuardFinding]:
     if not candidate.items:
-        yield Fired(Guard.ERRORS, "The candidate has no items: nothing was measured.")
+        yield GuardFinding(Guard.ERRORS, "The candidate has no items: nothing was measured.")
         return
     errored = len(candidate.errored)
     if errored > MOSTLY * len(candidate.items):
-        yield Fired(
+        yield GuardFinding(
             Guard.ERRORS,
             f"{errored} of {pluralize(len(candidate.items), 'item')} of the candidate errored, so it says "
             "too little about the rest.",
         )
     else:
-        yield from _silent(comparison, config)
+        yield from _find_silent_evaluators(comparison, config)
     if comparison.count(Change.ADDED) == len(candidate.items):
-        yield Fired(
+        yield GuardFinding(
             Guard.ERRORS,
             "No item of the candidate is in the baseline, so there is nothing to compare. If the data set "
             "was replaced, accept a new baseline.",
         )
     if candidate.status not in (RunStatus.COMPLETED, RunStatus.BROKEN):
-        yield Fired(
+        yield GuardFinding(
             Guard.INCOMPLETE,
             f"The candidate's run did not end ({candidate.status.in_words}): resume it, then gate it.",
         )
 
 
-def _silent(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+def _find_silent_evaluators(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
     """Evaluators of both sides that lost half of the baseline's scores, or more than chance takes away.
 
     By chance as many items gain a score as lose one. Losses that an error explains are left to guard 2.
@@ -203,9 +207,9 @@ def _silent(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
         drained = unexplained[name] > gained[name] and mcnemar_p(unexplained[name], gained[name]) <= level
         if count and count >= MOSTLY * scored[name]:
             reason = f"{_no_score(name, count, scored)}, so it says too little about the rest."
-            yield Fired(Guard.ERRORS, reason)
+            yield GuardFinding(Guard.ERRORS, reason)
         elif drained and config.on_removed_evaluator == "fail":
-            yield Fired(
+            yield GuardFinding(
                 Guard.ERRORS,
                 f"{_no_score(name, unexplained[name], scored)}, and no error says why. That is more than "
                 "chance explains, and hides how these items did.",
@@ -217,13 +221,13 @@ def _no_score(name: str, count: int, scored: Mapping[str, int]) -> str:
     return f"{name} gave no score for {count} of the {items} that it scored in the baseline"
 
 
-def _regressions(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+def _find_regressions(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
     for metric in comparison.metrics:
         if metric.change is Change.REGRESSED:
-            yield Fired(Guard.REGRESSION, change_sentence(metric), config.fail_on_regression)
+            yield GuardFinding(Guard.REGRESSION, change_sentence(metric), config.fail_on_regression)
 
 
-def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterator[Fired]:
+def _find_counted_drops(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterator[GuardFinding]:
     if not drops:
         return
     how = {
@@ -231,41 +235,43 @@ def _severity(drops: Sequence[Drop], config: GateConfig, level: Level) -> Iterat
         "calibrated": f", p below {level.drop or 0:.2g}",
     }
     rule = f"more than {points(config.severity_margin)}{how.get(config.severity, '')}"
-    yield Fired(
+    yield GuardFinding(
         Guard.SEVERITY,
-        f"{_scores_dropped(drops)} by {rule}: {_shown(drops)}.",
+        f"{_count_drops(drops)} by {rule}: {_format_drops(drops)}.",
         config.fail_on_regression,
     )
 
 
-def _unclear(drops: Sequence[Drop], config: GateConfig) -> Iterator[Fired]:
+def _find_unclear_drops(drops: Sequence[Drop], config: GateConfig) -> Iterator[GuardFinding]:
     if drops:
-        yield Fired(
+        yield GuardFinding(
             Guard.SEVERITY,
-            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)}, which "
-            f"{_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
-            f"{_shown(drops)}.",
+            f"{_count_drops(drops)} by more than {points(config.severity_margin)}, which "
+            f"{_explain_too_few(drops, config)} on each side, or let the gate run such items again (rerun): "
+            f"{_format_drops(drops)}.",
             fails=config.require_power is not None and config.fail_on_regression,
-            inconclusive=config.fail_on_regression,
+            is_inconclusive=config.fail_on_regression,
         )
 
 
-def _too_few(drops: Sequence[Drop], config: GateConfig) -> str:
+def _explain_too_few(drops: Sequence[Drop], config: GateConfig) -> str:
     before, now = min((drop.repeats for drop in drops), key=lambda pair: math.comb(sum(pair), pair[0]))
     have = "one repeat" if before == now == 1 else f"{before} and {now} repeats"
     return f"cannot be told from noise with {have}; run {repeats_needed(config.alpha)}"
 
 
-def _unused(noise: NoiseFigures | None, known: NoiseFigures | None, stale: Sequence[str]) -> Iterator[str]:
+def _warn_of_unused_noise(
+    noise: NoiseMeasurements | None, applicable_noise: NoiseMeasurements | None, stale: Sequence[str]
+) -> Iterator[str]:
     """Say which figures of noise are not used, and why."""
     if stale:
         yield (
             "The figures of dokimos noise were measured with other settings or another judge of "
             f"{format_list(list(stale))}, so they are not used for it. Measure the noise again."
         )
-    if noise is None or known is None:
+    if noise is None or applicable_noise is None:
         return
-    lost = [name for name in noise.evaluators if name not in known.evaluators]
+    lost = [name for name in noise.evaluators if name not in applicable_noise.evaluators]
     if lost:
         yield (
             f"The figures of dokimos noise do not cover all items that {format_list(lost)} scored here, "
@@ -273,7 +279,7 @@ def _unused(noise: NoiseFigures | None, known: NoiseFigures | None, stale: Seque
         )
 
 
-def _open(drops: Drops, comparison: RunComparison) -> Iterator[str]:
+def _warn_of_open_intervals(drops: Drops, comparison: RunComparison) -> Iterator[str]:
     """Say where an interval excludes 0 although guard 1 does not fire and drops are taken for noise."""
     names = {drop.evaluator for drop in (*drops.unclear, *drops.explained)}
     for metric in comparison.metrics if names else ():
@@ -289,46 +295,48 @@ def _open(drops: Drops, comparison: RunComparison) -> Iterator[str]:
             )
 
 
-def _notes(drops: Drops, comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+def _describe_drops(drops: Drops, comparison: RunComparison, config: GateConfig) -> Iterator[str]:
     yield from (one.sentence for one in drops.separations)
-    yield from _explained(drops.explained, config)
-    yield from _open(drops, comparison)
+    yield from _warn_of_explained_drops(drops.explained, config)
+    yield from _warn_of_open_intervals(drops, comparison)
 
 
-def _explained(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
+def _warn_of_explained_drops(drops: Sequence[Drop], config: GateConfig) -> Iterator[str]:
     if drops:
         yield (
-            f"{_scores_dropped(drops)} by more than {points(config.severity_margin)} without standing "
-            f"out from what repeats vary by, so guard 2 does not count them: {_shown(drops)}."
+            f"{_count_drops(drops)} by more than {points(config.severity_margin)} without standing "
+            f"out from what repeats vary by, so guard 2 does not count them: {_format_drops(drops)}."
         )
 
 
-def _scores_dropped(drops: Sequence[Drop]) -> str:
+def _count_drops(drops: Sequence[Drop]) -> str:
     return f"{pluralize(len(drops), 'score of a single item', 'scores of single items')} dropped"
 
 
-def _shown(drops: Sequence[Drop]) -> str:
+def _format_drops(drops: Sequence[Drop]) -> str:
     more = f" (and {len(drops) - 3} more)" if len(drops) > 3 else ""
-    return "; ".join(_told(drop) for drop in drops[:3]) + more
+    return "; ".join(_format_drop(drop) for drop in drops[:3]) + more
 
 
-def _told(drop: Drop) -> str:
+def _format_drop(drop: Drop) -> str:
     return f"{drop.sentence} ({drop.cause})" if drop.cause else drop.sentence
 
 
-def _removed(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+def _find_removed(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
     if comparison.removed_evaluators and config.on_removed_evaluator == "fail":
         names = format_list(list(comparison.removed_evaluators))
-        yield Fired(
+        yield GuardFinding(
             Guard.REMOVED_EVALUATOR,
             f"The candidate lacks {names}, which the baseline has: leaving one out can hide a regression.",
         )
     removed = comparison.count(Change.REMOVED)
     if removed and config.fail_on_removed_items:
-        yield Fired(Guard.REMOVED_ITEMS, f"The candidate lacks {pluralize(removed, 'item')} of the baseline.")
+        yield GuardFinding(
+            Guard.REMOVED_ITEMS, f"The candidate lacks {pluralize(removed, 'item')} of the baseline."
+        )
 
 
-def _removals(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
+def _warn_of_removals(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
     if comparison.removed_evaluators:
         evaluators = format_list(list(comparison.removed_evaluators))
         yield f"The candidate lacks {evaluators}, which the baseline has."
@@ -337,26 +345,28 @@ def _removals(comparison: RunComparison, config: GateConfig) -> Iterator[str]:
         yield f"The candidate lacks {pluralize(removed, 'item')} of the baseline."
 
 
-def _powerless(comparison: RunComparison, config: GateConfig) -> Iterator[Fired]:
+def _find_lack_of_power(comparison: RunComparison, config: GateConfig) -> Iterator[GuardFinding]:
     if config.require_power is None:
         return
     blind = [metric for metric in comparison.metrics if metric.n and _is_blind(metric, config)]
     if not any(metric.n for metric in comparison.metrics):
-        yield Fired(
-            Guard.POWER, "No metric was compared, so no drop could have been seen.", inconclusive=True
+        yield GuardFinding(
+            Guard.POWER, "No metric was compared, so no drop could have been seen.", is_inconclusive=True
         )
     elif blind:
         worst = max(blind, key=lambda metric: metric.detectable_drop or math.inf)
-        needed = _most([metric.items_needed(config.detect_drop, config.require_power) for metric in blind])
+        needed = _max_if_all_known(
+            [metric.items_needed(config.detect_drop, config.require_power) for metric in blind]
+        )
         seen = worst.detectable_drop
         smallest = "none at all" if seen is None else f"only those from {points(seen)} on"
         decides = "more than a million" if needed is None else f"{needed:,}"
-        yield Fired(
+        yield GuardFinding(
             Guard.POWER,
             f"A drop of {points(config.detect_drop)} must be seen with {share(config.require_power)} "
             f"power. Of the drops of the {title(worst)}, {pluralize(worst.n, 'item')} show {smallest}; "
             f"{decides} items would decide.",
-            inconclusive=True,
+            is_inconclusive=True,
         )
 
 
@@ -365,6 +375,6 @@ def _is_blind(metric: MetricChange, config: GateConfig) -> bool:
     return seen is None or seen > config.detect_drop
 
 
-def _most(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(known) if len(known) == len(counts) else None
+def _max_if_all_known(counts: Sequence[int | None]) -> int | None:
+    applicable_noise = [count for count in counts if count is not None]
+    return max(applicable_noise) if len(applicable_noise) == len(counts) else None

@@ -1,4 +1,12 @@
-"""The regression gate: compares a result with its baseline file, and keeps the file."""
+"""The regression gate, step by step: from a result to pass, fail or inconclusive.
+
+1. Baseline: read the committed file, or write it where there is none (`_verdict`, `baseline.py`).
+2. Comparison and decision: `decide` compares the two and returns which guards fire (`decision.py`); guard 1
+   looks at the pass rate and the evaluators, guard 2 at single items (`severity.py`).
+3. Confirmation: `decide_and_confirm` runs suspicious items again and decides anew (`reruns.py`).
+4. Verdict: `build_verdict` turns the decision into PASS, FAIL or INCONCLUSIVE (`verdict.py`), and
+   `_save_verdict` writes it to its file.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +24,19 @@ from dokimos.comparison.pairing import pair
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.results import ExperimentResult
 from dokimos.errors import BaselineWarning, ConfigurationError, InconclusiveWarning, RegressionError
-from dokimos.gate.baseline import Baseline, baseline_of, read_baseline, write_baseline
-from dokimos.gate.config import GateConfig
-from dokimos.gate.confirming import Rerun, run_again
-from dokimos.gate.decision import Decision, Fired, Guard, decide
+from dokimos.gate.baseline import baseline_of, read_baseline, write_baseline
+from dokimos.gate.decision import Decision, Guard, GuardFinding, decide
+from dokimos.gate.gate_checks import check_owner, check_pairing, check_rerun, check_whole_run
+from dokimos.gate.gate_config import GateConfig
+from dokimos.gate.gate_environment import GateEnvironment, file_stem, keep_out_of_git, write_atomically
 from dokimos.gate.item_guards import RERUNS
-from dokimos.gate.places import Surroundings, file_stem, keep_out_of_git, write_atomically
-from dokimos.gate.variation import NoiseFigures
+from dokimos.gate.reruns import Rerun, rerun_items
+from dokimos.gate.variation import NoiseMeasurements
 from dokimos.gate.verdict import GateStatus, GateVerdict
 from dokimos.runtime.terminal_text import escape_control_characters
 
 if TYPE_CHECKING:
-    from dokimos.gate.noise import NoiseReport
+    from dokimos.gate.noise_report import NoiseReport
 
 NOISE_SUFFIX: Final = ".noise.json"
 _log: Final = logging.getLogger("dokimos.gate")
@@ -35,14 +44,14 @@ _log: Final = logging.getLogger("dokimos.gate")
 
 @dataclass(frozen=True, init=False)
 class RegressionGate:
-    """Says whether a result is worse than its committed baseline.
+    """A check of whether a result is worse than its committed baseline.
 
     Args:
         baseline: A name for a file in `tests/baselines`, a path, or None for the name of the experiment.
         config: The gate's options.
         root: The project; unless given, pytest's rootdir, else the nearest folder up with a `pyproject.toml`.
         verdict_dir: Where verdicts are written; `.dokimos/verdicts` unless given.
-        accept_command: The command that accepts a change; found out unless given.
+        accept_command: The command that accepts a change; derived from the running command unless given.
         rerun: How to run suspicious items again: the experiment, or a function of examples.
         noise: The file that `dokimos noise -o` wrote, or a `NoiseReport`; `NAME.noise.json` unless given.
 
@@ -58,7 +67,7 @@ class RegressionGate:
 
     baseline: str | Path | None
     config: GateConfig
-    surroundings: Surroundings
+    environment: GateEnvironment
     verdict_dir: Path
     accept_command: str
     rerun: Rerun | None
@@ -76,14 +85,14 @@ class RegressionGate:
         noise: str | Path | NoiseReport | None = None,
     ) -> None:
         config = config or GateConfig()
-        surroundings = Surroundings.here(root)
+        environment = GateEnvironment.here(root)
         check_rerun(config, rerun)
         values = {
             "baseline": baseline,
             "config": config,
-            "surroundings": surroundings,
-            "verdict_dir": verdict_dir or surroundings.verdict_dir,
-            "accept_command": accept_command or surroundings.accept_command(),
+            "environment": environment,
+            "verdict_dir": verdict_dir or environment.verdict_dir,
+            "accept_command": accept_command or environment.accept_command(),
             "rerun": rerun,
             "noise": Path(noise) if isinstance(noise, str) else noise,
         }
@@ -91,12 +100,12 @@ class RegressionGate:
             object.__setattr__(self, attribute, value)
 
     def check(self, result: ExperimentResult) -> GateVerdict:
-        """Return the verdict on a result; write or update the baseline where that is what is to be done.
+        """Return the verdict on a result, after writing the baseline if it is missing or to be updated.
 
-        Where nothing was compared, the logger `dokimos.gate` says why, and so does the verdict's message.
+        If nothing was compared, the logger `dokimos.gate` says why, and so does the verdict's message.
 
         Raises:
-            ConfigurationError: for a baseline that cannot be read or written, or does not fit.
+            ConfigurationError: if the baseline cannot be read or written, or does not fit the result.
         """
         verdict = self._verdict(result)
         if verdict.not_compared:
@@ -104,40 +113,41 @@ class RegressionGate:
         return verdict
 
     def _verdict(self, result: ExperimentResult) -> GateVerdict:
-        check_whole(result.provenance.partial)
-        path = self.surroundings.baseline_path(self.baseline, result.name)
-        if self.config.update_baseline or self.surroundings.wants_update:
-            return self._updated(result, path)
+        check_whole_run(result.provenance.partial)
+        path = self.environment.baseline_path(self.baseline, result.name)
+        if self.config.update_baseline or self.environment.wants_update:
+            return self._update_baseline(result, path)
         if not path.exists():
-            return self._without_baseline(result, path)
+            return self._handle_missing_baseline(result, path)
         baseline = read_baseline(path)
         check_owner(baseline, path, self._name(result))
         check_pairing(baseline, path, self.config)
-        candidate = Snapshot.of(result)
-        noise = self._figures(path)
-        decision = decided(baseline.snapshot, candidate, self.config, baseline.pairing, self.rerun, noise)
-        return self._kept(
-            verdict_of(
-                decision,
-                self.config,
-                name=self.surroundings.gate_name(path),
-                baseline=self.surroundings.shown(path),
-                accept_command=self.accept_command,
-            )
+        noise = self._load_noise(path)
+        decision = decide_and_confirm(
+            baseline.snapshot, Snapshot.of(result), self.config, baseline.pairing, self.rerun, noise
         )
+        verdict = build_verdict(
+            decision,
+            self.config,
+            name=self.environment.gate_name(path),
+            baseline=self.environment.display_path(path),
+            accept_command=self.accept_command,
+        )
+        return self._save_verdict(verdict)
 
     def check_against(self, result: ExperimentResult, run: Snapshot) -> GateVerdict:
         """Return the verdict on a result, compared with a run instead of the baseline file.
 
         Raises:
-            ConfigurationError: where the items of the two cannot be paired.
+            ConfigurationError: if the items of the two cannot be paired.
         """
         for partial in (result.provenance.partial, run.partial):
-            check_whole(partial)
-        decision = decided(run, Snapshot.of(result), self.config, None, self.rerun, self._figures())
-        # Without the run's id: comments on a pull request go by this name, and each is to be kept up to date.
+            check_whole_run(partial)
+        noise = self._load_noise()
+        decision = decide_and_confirm(run, Snapshot.of(result), self.config, None, self.rerun, noise)
+        # Without the run's id: a comment on a pull request is found and updated by this name.
         name = f"{result.name} against {'another run' if run.name == result.name else run.name}"
-        return self._kept(verdict_of(decision, self.config, name=name, baseline=run.label))
+        return self._save_verdict(build_verdict(decision, self.config, name=name, baseline=run.label))
 
     def verify(self, result: ExperimentResult) -> GateVerdict:
         """Return the verdict if it passes.
@@ -149,82 +159,87 @@ class RegressionGate:
             RegressionError: with the verdict, if it does not pass.
         """
         __tracebackhide__ = True
-        return _verified(self._verdict(result), stacklevel=3)
+        return _require_pass(self._verdict(result), stacklevel=3)
 
-    def _figures(self, baseline: Path | None = None) -> NoiseFigures | None:
-        """Return what is known of the noise of the unchanged system."""
+    def _load_noise(self, baseline: Path | None = None) -> NoiseMeasurements | None:
+        """Return the noise that was measured on the unchanged system, None if there is no measurement."""
         if self.noise is not None:
-            return NoiseFigures.read(self.noise) if isinstance(self.noise, Path) else self.noise.figures
+            return (
+                NoiseMeasurements.read(self.noise)
+                if isinstance(self.noise, Path)
+                else self.noise.measurements
+            )
         beside = None if baseline is None else baseline.with_suffix(NOISE_SUFFIX)
-        return NoiseFigures.read(beside) if beside is not None and beside.is_file() else None
+        return NoiseMeasurements.read(beside) if beside is not None and beside.is_file() else None
 
     def _name(self, result: ExperimentResult) -> str | None:
-        """Return the name that the baseline's file is found by, None where its path is given."""
+        """Return the name by which the baseline file is found, None if its path is given."""
         if isinstance(self.baseline, Path):
             return None
         return result.name if self.baseline is None else self.baseline
 
-    def _updated(self, result: ExperimentResult, path: Path) -> GateVerdict:
-        self._write(result, path)
-        note = f"Updated the baseline {self._file(path)} to this run. Review the change and commit it."
-        return self._noted(GateStatus.PASS, result, path, note)
+    def _update_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
+        self._write_baseline(result, path)
+        note = f"Updated the baseline {self._quote_path(path)} to this run. Review the change and commit it."
+        return self._build_uncompared_verdict(GateStatus.PASS, result, path, note)
 
-    def _without_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
+    def _handle_missing_baseline(self, result: ExperimentResult, path: Path) -> GateVerdict:
         required = self.config.on_no_baseline == "fail"
-        if self.surroundings.in_ci or required:
+        if self.environment.in_ci or required:
             reason = (
-                f"There is no baseline {self._file(path)}, so nothing was compared. Create it on your "
+                f"There is no baseline {self._quote_path(path)}, so nothing was compared. Create it on your "
                 f"machine ({self.accept_command}) and commit it."
             )
-            fired = Fired(Guard.NO_BASELINE, reason, fails=required)
-            return self._kept(self._noted(GateStatus.NO_BASELINE, result, path, None, fired))
-        self._write(result, path)
-        created = f"Created the baseline {self._file(path)} from this run."
+            finding = GuardFinding(Guard.NO_BASELINE, reason, fails=required)
+            verdict = self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
+            return self._save_verdict(verdict)
+        self._write_baseline(result, path)
+        created = f"Created the baseline {self._quote_path(path)} from this run."
         if not self.config.bootstrap_passes:
-            fired = Fired(Guard.NO_BASELINE, f"{created} Review and commit it, then run again.")
-            return self._noted(GateStatus.NO_BASELINE, result, path, None, fired)
+            finding = GuardFinding(Guard.NO_BASELINE, f"{created} Review and commit it, then run again.")
+            return self._build_uncompared_verdict(GateStatus.NO_BASELINE, result, path, None, finding)
         note = f"{created} Review and commit it: later runs are compared with it."
-        return self._noted(GateStatus.PASS, result, path, note)
+        return self._build_uncompared_verdict(GateStatus.PASS, result, path, note)
 
-    def _file(self, path: Path) -> str:
-        """Return a path as it can be copied into a command."""
-        return quote(self.surroundings.shown(path))
+    def _quote_path(self, path: Path) -> str:
+        """Return a path quoted for a shell command."""
+        return quote(self.environment.display_path(path))
 
-    def _write(self, result: ExperimentResult, path: Path) -> None:
+    def _write_baseline(self, result: ExperimentResult, path: Path) -> None:
         config, name = self.config, self._name(result)
         try:
             earlier = read_baseline(path)
         except ConfigurationError:
-            pass  # what is missing or damaged is nobody's
+            pass  # a missing or damaged file belongs to no gate
         else:
             check_owner(earlier, path, name)
         baseline = baseline_of(result, pairing=config.pairing, allow_errors=config.allow_errors, gate=name)
         write_baseline(baseline, path)
-        # An earlier verdict speaks of an earlier baseline.
+        # An earlier verdict is about an earlier baseline.
         with contextlib.suppress(OSError):
-            self._verdict_path(self.surroundings.gate_name(path)).unlink()
+            self._verdict_path(self.environment.gate_name(path)).unlink()
 
-    def _noted(
+    def _build_uncompared_verdict(
         self,
         status: GateStatus,
         result: ExperimentResult,
         path: Path,
         note: str | None,
-        fired: Fired | None = None,
+        finding: GuardFinding | None = None,
     ) -> GateVerdict:
         return GateVerdict(
             status=status,
-            name=self.surroundings.gate_name(path),
+            name=self.environment.gate_name(path),
             config=self.config,
             candidate_pass_rate=result.pass_rate,
-            no_baseline=fired,
-            baseline=self.surroundings.shown(path),
+            no_baseline=finding,
+            baseline=self.environment.display_path(path),
             accept_command=self.accept_command,
             note=note,
         )
 
-    def _kept(self, verdict: GateVerdict) -> GateVerdict:
-        """Write the verdict file and return the verdict, which must not be hidden if that fails."""
+    def _save_verdict(self, verdict: GateVerdict) -> GateVerdict:
+        """Write the verdict file and return the verdict, also if writing fails."""
         try:
             write_verdict(verdict, self._verdict_path(verdict.name))
         except OSError as error:
@@ -236,6 +251,52 @@ class RegressionGate:
 
     def _verdict_path(self, name: str) -> Path:
         return self.verdict_dir / f"{file_stem(name)}.json"
+
+
+def decide_and_confirm(
+    baseline: Snapshot,
+    candidate: Snapshot,
+    config: GateConfig,
+    pairing: Pairing | None = None,
+    rerun: Rerun | None = None,
+    noise: NoiseMeasurements | None = None,
+) -> Decision:
+    """Return which guards fire, after running suspicious items again if there is a way to."""
+    decision = decide(baseline, candidate, config, pairing=pairing, noise=noise)
+    times = config.confirm or (RERUNS if config.severity == "auto" else 0)
+    suspects = [*decision.drops, *decision.unclear]
+    if not suspects or rerun is None or not times:
+        return decision
+    if not decision.rests_on_drops:
+        note = "Suspicious items were not run again, as the verdict does not depend on them."
+        return replace(decision, warnings=(*decision.warnings, note))
+    items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
+    reruns = rerun_items(suspects, items, rerun, times=times)
+    return decide(baseline, candidate, config, pairing=pairing, reruns=reruns, noise=noise)
+
+
+def build_verdict(
+    decision: Decision,
+    config: GateConfig,
+    *,
+    name: str,
+    baseline: str | None = None,
+    accept_command: str | None = None,
+) -> GateVerdict:
+    """Return the verdict that a decision leads to."""
+    status = GateStatus.PASS
+    if decision.is_failing:
+        status = GateStatus.FAIL
+    elif decision.is_inconclusive:
+        status = GateStatus.INCONCLUSIVE
+    return GateVerdict(
+        status=status,
+        name=name,
+        config=config,
+        decision=decision,
+        baseline=baseline,
+        accept_command=accept_command,
+    )
 
 
 def assert_no_regression(
@@ -273,10 +334,10 @@ def assert_no_regression(
         rerun=rerun,
         noise=noise,
     )
-    return _verified(gate._verdict(result), stacklevel=3)
+    return _require_pass(gate._verdict(result), stacklevel=3)
 
 
-def _verified(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
+def _require_pass(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
     __tracebackhide__ = True
     if not verdict.passed:
         raise RegressionError(verdict.message, verdict)
@@ -288,57 +349,11 @@ def _verified(verdict: GateVerdict, *, stacklevel: int) -> GateVerdict:
 
 
 def _warn(message: str, category: type[Warning], *, stacklevel: int) -> None:
-    """Warn; where warnings are errors, log instead: a run that passes and was paid for must not be lost."""
+    """Warn, or log if warnings are errors: a run that passes and was paid for must not be lost."""
     try:
         warnings.warn(escape_control_characters(message), category, stacklevel=stacklevel)
     except category as warning:
         _log.warning("%s", warning)
-
-
-def decided(
-    baseline: Snapshot,
-    candidate: Snapshot,
-    config: GateConfig,
-    pairing: Pairing | None = None,
-    rerun: Rerun | None = None,
-    noise: NoiseFigures | None = None,
-) -> Decision:
-    """Decide, and decide again with what running suspicious items again gave."""
-    first = decide(baseline, candidate, config, pairing=pairing, noise=noise)
-    times = config.confirm or (RERUNS if config.severity == "auto" else 0)
-    suspects = [*first.drops, *first.unclear]
-    if not suspects or rerun is None or not times:
-        return first
-    if not first.rests_on_drops:
-        note = "Suspicious items were not run again, as the verdict does not depend on them."
-        return replace(first, warnings=(*first.warnings, note))
-    items = pair(baseline, candidate, config.pairing if pairing is None else pairing.value).candidate
-    reruns = run_again(suspects, items, rerun, times=times)
-    return decide(baseline, candidate, config, pairing=pairing, reruns=reruns, noise=noise)
-
-
-def verdict_of(
-    decision: Decision,
-    config: GateConfig,
-    *,
-    name: str,
-    baseline: str | None = None,
-    accept_command: str | None = None,
-) -> GateVerdict:
-    """Return the verdict that follows from a decision."""
-    status = GateStatus.PASS
-    if decision.failed:
-        status = GateStatus.FAIL
-    elif decision.inconclusive:
-        status = GateStatus.INCONCLUSIVE
-    return GateVerdict(
-        status=status,
-        name=name,
-        config=config,
-        decision=decision,
-        baseline=baseline,
-        accept_command=accept_command,
-    )
 
 
 def write_verdict(verdict: GateVerdict, path: Path) -> None:
@@ -346,43 +361,3 @@ def write_verdict(verdict: GateVerdict, path: Path) -> None:
     text = json.dumps(verdict.tree(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     keep_out_of_git(path.parent)
     write_atomically(path, text + "\n")
-
-
-def check_rerun(config: GateConfig, rerun: Rerun | None) -> None:
-    """Raise `ConfigurationError` where suspicious items are to be run again and nobody says how."""
-    if config.confirm and rerun is None:
-        raise ConfigurationError(
-            f"confirm={config.confirm} runs suspicious items again: give rerun=, the experiment or a "
-            "function that takes examples and returns their result."
-        )
-
-
-def check_whole(partial: str | None) -> None:
-    """Raise `ConfigurationError` for a run of chosen items, which says nothing of the whole data set."""
-    if partial is not None:
-        raise ConfigurationError(
-            f"A gate compares whole runs, and this one is a part ({partial}). Run the whole data set first, "
-            "without --failed or --estimate."
-        )
-
-
-def check_owner(baseline: Baseline, path: Path, name: str | None) -> None:
-    """Raise `ConfigurationError` where a file is the baseline of a gate with another name.
-
-    Names differ in more letters than the names of files do.
-    """
-    if name is not None and baseline.gate not in (None, name):
-        raise ConfigurationError(
-            f"The baseline {quote(str(path))} belongs to the gate {baseline.gate!r}, and the name {name!r} "
-            "makes the same file. Give one of the two another name; after renaming a gate, delete the file."
-        )
-
-
-def check_pairing(baseline: Baseline, path: Path, config: GateConfig) -> None:
-    """Raise `ConfigurationError` where the configuration contradicts how the baseline pairs items."""
-    if config.pairing not in ("auto", baseline.pairing.value):
-        raise ConfigurationError(
-            f"The baseline {quote(str(path))} pairs items by {baseline.pairing.value!r} and the "
-            f"configuration says {config.pairing!r}. Write a new baseline "
-            "(DOKIMOS_UPDATE_BASELINE=true), or configure the same pairing."
-        )

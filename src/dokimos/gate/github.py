@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from dokimos.gate.places import truthy
-from dokimos.gate.report import ReadVerdict, markdown_of, overall
+from dokimos.gate.gate_environment import truthy
+from dokimos.gate.verdict_markdown import VerdictFile, overall, render_markdown
 from dokimos.runtime.terminal_text import escape_control_characters
 
 TIMEOUT: Final = 30.0
@@ -72,7 +72,7 @@ def _repository_of(pull: Mapping[str, Any], side: str) -> Any:
     return ((pull.get(side) or {}).get("repo") or {}).get("full_name")
 
 
-def comment(verdicts: Sequence[ReadVerdict], pull: PullRequest) -> list[str]:
+def comment(verdicts: Sequence[VerdictFile], pull: PullRequest) -> list[str]:
     """Write or update one comment for each gate, and return their addresses.
 
     Raises:
@@ -84,8 +84,10 @@ def comment(verdicts: Sequence[ReadVerdict], pull: PullRequest) -> list[str]:
     return [_upsert(verdict, there, pull) for verdict in verdicts]
 
 
-def _upsert(verdict: ReadVerdict, there: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
-    body = json.dumps({"body": escape_control_characters(markdown_of(verdict.tree, verdict.name))}).encode()
+def _upsert(verdict: VerdictFile, there: Sequence[Mapping[str, Any]], pull: PullRequest) -> str:
+    body = json.dumps(
+        {"body": escape_control_characters(render_markdown(verdict.tree, verdict.name))}
+    ).encode()
     own = next((c for c in there if _first_line(c) == verdict.marker), None)
     if own is None:
         made, _ = _request("POST", pull.comments_url, pull, body)
@@ -136,7 +138,7 @@ def write_summary(text: str, environment: Mapping[str, str]) -> Path | None:
     return _append(environment.get("GITHUB_STEP_SUMMARY"), escape_control_characters(text))
 
 
-def write_outputs(verdicts: Sequence[ReadVerdict], environment: Mapping[str, str]) -> Path | None:
+def write_outputs(verdicts: Sequence[VerdictFile], environment: Mapping[str, str]) -> Path | None:
     """Set the outputs `status` and `passed` of the step, where it has some."""
     passed = "true" if all(verdict.passed for verdict in verdicts) else "false"
     return _append(environment.get("GITHUB_OUTPUT"), f"status={overall(verdicts)}\npassed={passed}\n")

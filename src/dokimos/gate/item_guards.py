@@ -16,8 +16,8 @@ from dokimos.comparison.wording import points
 from dokimos.core.number_format import format_score as score_text
 from dokimos.core.score_range import share_of
 from dokimos.core.text import pluralize
-from dokimos.gate.config import GateConfig
-from dokimos.gate.variation import NoiseFigures, spread
+from dokimos.gate.gate_config import GateConfig
+from dokimos.gate.variation import NoiseMeasurements, spread
 
 FEWEST_ITEMS: Final = 6
 """Below so many items the documented guard stays: guard 1 does not see even a total collapse."""
@@ -105,7 +105,7 @@ def choose_guards(
     baseline: Snapshot,
     candidate: Snapshot,
     config: GateConfig,
-    noise: NoiseFigures | None = None,
+    noise: NoiseMeasurements | None = None,
 ) -> ItemGuards:
     """Choose the form of guard 2 for each evaluator by what its repeats showed, and for a total collapse."""
     if config.severity != "auto":
@@ -168,7 +168,7 @@ class _Chooser:
     baseline: Snapshot
     candidate: Snapshot
     config: GateConfig
-    noise: NoiseFigures | None
+    noise: NoiseMeasurements | None
 
     def choice(self, metric: MetricChange) -> GuardChoice:
         guard, reason = self._guard(metric)
@@ -180,13 +180,19 @@ class _Chooser:
             return ItemGuard.DOCUMENTED, reason
         before, now = self.repeats(0, metric.name), self.repeats(1, metric.name)
         runs, alpha = self.noise_runs(metric.name), self.config.alpha
-        varied = self._largest_spread(metric.name)
-        known = f"{runs} runs of dokimos noise" if runs > max(before, now) else f"{max(before, now)} repeats"
-        if not varied and max(before, now, runs) >= QUIET_REPEATS and self._is_deterministic(metric.name):
-            return ItemGuard.DOCUMENTED, f"scoring is deterministic and {known} did not vary"
+        largest_spread = self._largest_spread(metric.name)
+        evidence = (
+            f"{runs} runs of dokimos noise" if runs > max(before, now) else f"{max(before, now)} repeats"
+        )
+        if (
+            not largest_spread
+            and max(before, now, runs) >= QUIET_REPEATS
+            and self._is_deterministic(metric.name)
+        ):
+            return ItemGuard.DOCUMENTED, f"scoring is deterministic and {evidence} did not vary"
         if can_judge(before, now, alpha) or noise_can_judge(runs, alpha):
-            amount = f"vary by up to {score_text(varied)}" if varied else "do not vary"
-            return ItemGuard.VARIATION, f"{known} {amount}"
+            amount = f"vary by up to {score_text(largest_spread)}" if largest_spread else "do not vary"
+            return ItemGuard.VARIATION, f"{evidence} {amount}"
         if any(can_judge(*counts, alpha) for counts in self.counts(metric.name)):
             return ItemGuard.UNKNOWN, (
                 f"drops of items with fewer than {repeats_needed(alpha)} repeats on each side cannot be told "
@@ -258,7 +264,7 @@ class _Chooser:
 
     def _largest_spread(self, evaluator: str) -> float:
         """Return how far any item's repeats lie apart, as far as anything shows it."""
-        seen = [spread(side.scores.get(evaluator, ())) for pair in self.shared for side in pair]
+        seen = [spread(side.scores.get(evaluator, ())) for pair in self.common_pairs for side in pair]
         if self.noise is not None:
             seen += self.noise.spreads.get(evaluator, {}).values()
         return max(seen, default=0.0)
@@ -268,16 +274,18 @@ class _Chooser:
 
     def repeats(self, side: int, evaluator: str) -> int:
         """Return how often the shared items of a side were run, at the least."""
-        found = [_repeats(pair[side], evaluator) for pair in self.shared if evaluator in pair[side].scores]
+        found = [
+            _repeats(pair[side], evaluator) for pair in self.common_pairs if evaluator in pair[side].scores
+        ]
         return min(found, default=1)
 
     def counts(self, evaluator: str) -> Iterator[tuple[int, int]]:
         """Return how many scores each shared item has on each side."""
-        for before, now in self.shared:
+        for before, now in self.common_pairs:
             yield len(before.scores.get(evaluator, ())), len(now.scores.get(evaluator, ()))
 
     @cached_property
-    def shared(self) -> list[tuple[ItemSnapshot, ItemSnapshot]]:
+    def common_pairs(self) -> list[tuple[ItemSnapshot, ItemSnapshot]]:
         return [
             (item.baseline, item.candidate)
             for item in self.comparison.items
@@ -293,7 +301,9 @@ def _repeats(item: ItemSnapshot, evaluator: str) -> int:
     return len(item.scores[evaluator]) + item.errored_repeats(evaluator)
 
 
-def judged_among(guards: ItemGuards, evaluator: str, before: int, now: int, alpha: float) -> tuple[str, ...]:
+def select_competing_evaluators(
+    guards: ItemGuards, evaluator: str, before: int, now: int, alpha: float
+) -> tuple[str, ...]:
     """Return the evaluators whose variation a drop is held against.
 
     All that are judged share one error rate. With repeats enough for each of them to have its part of alpha,

@@ -8,7 +8,7 @@ from typing import Final
 from dokimos.comparison.wording import share
 from dokimos.core.number_format import format_score, percent
 from dokimos.core.text import pluralize
-from dokimos.gate.noise import NoiseReport
+from dokimos.gate.noise_report import NoiseReport
 from dokimos.reporting.blocks import Block, Detail, Line, View
 from dokimos.reporting.tables import Column, Table
 
@@ -39,7 +39,7 @@ def _evaluators_table(report: NoiseReport) -> Table:
             one.name,
             format_score(one.deviation),
             f"{one.unstable_items} of {one.items}",
-            f"{one.own_doing}" if one.own_doing else "",
+            f"{one.unstable_scorings}" if one.unstable_scorings else "",
         ]
         for one in report.evaluators
     ]

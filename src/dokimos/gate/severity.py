@@ -15,10 +15,16 @@ from dokimos.core.number_format import format_score as score_text
 from dokimos.core.number_format import round_half_up
 from dokimos.core.score_range import ScoreRange, share_of, width_of
 from dokimos.core.text import format_list, pluralize
-from dokimos.gate.config import GateConfig
-from dokimos.gate.item_guards import ItemGuard, ItemGuards, can_judge, judged_among, noise_can_judge
+from dokimos.gate.gate_config import GateConfig
+from dokimos.gate.item_guards import (
+    ItemGuard,
+    ItemGuards,
+    can_judge,
+    noise_can_judge,
+    select_competing_evaluators,
+)
 from dokimos.gate.separation import PART_OF_ALPHA, Separation, separation_of
-from dokimos.gate.variation import NoiseFigures, Variation
+from dokimos.gate.variation import NoiseMeasurements, Variation
 from dokimos.stats.permutation import exchange_p
 
 _ERRORED: Final = -1.0
@@ -146,7 +152,7 @@ class Drops:
     """Evaluators of which more items part exactly between the two sides than chance explains."""
 
 
-def drops_of(
+def classify_drops(
     comparison: RunComparison,
     candidate: Snapshot,
     config: GateConfig,
@@ -154,28 +160,30 @@ def drops_of(
     *,
     guards: ItemGuards | None = None,
     reruns: Reruns | None = None,
-    noise: NoiseFigures | None = None,
+    noise: NoiseMeasurements | None = None,
 ) -> Drops:
     """Sort the drops of single items by what they mean."""
     if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
         return Drops()
     lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
     ranges = {metric.name: metric.score_range for metric in comparison.evaluators}
-    watch = _Watch(config, level, candidate, lower, ranges)
+    watch = _DropFinder(config, level, candidate, lower, ranges)
     found = [found for item in comparison.items for found in watch.drops(item)]
     found.sort(key=lambda pair: -pair[0].size)
-    judge = _Judge(config, guards or ItemGuards(), lower, ranges, reruns or {}, noise, comparison.items)
-    sorted_by_kind: dict[str, list[Drop]] = {}
+    judge = _DropClassifier(
+        config, guards or ItemGuards(), lower, ranges, reruns or {}, noise, comparison.items
+    )
+    lists: dict[str, list[Drop]] = {}
     for drop, item in found:
-        kind = judge.kind(drop, item)
-        known = replace(drop, cause=judge.cause(drop, item)) if kind == "explained" else drop
-        sorted_by_kind.setdefault(kind, []).append(known)
-    kinds = {kind: tuple(drops) for kind, drops in sorted_by_kind.items()}
-    return Drops(**kinds, separations=judge.separations)
+        category = judge.category(drop, item)
+        known = replace(drop, cause=judge.cause(drop, item)) if category == "explained" else drop
+        lists.setdefault(category, []).append(known)
+    by_category = {category: tuple(drops) for category, drops in lists.items()}
+    return Drops(**by_category, separations=judge.separations)
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
+class _DropFinder:
     """Looks for single items that got much worse."""
 
     config: GateConfig
@@ -207,12 +215,13 @@ class _Watch:
         more_errors = _has_more_errors(before, now, name)
         if not more_errors and round_half_up(self.fall(score)) <= margin:
             return False
-        befores, nows = self.repeats(before, name), self.repeats(now, name)
+        baseline_repeats, candidate_repeats = self.repeats(before, name), self.repeats(now, name)
         if self.config.severity == "calibrated":
-            return exchange_p(befores, nows) <= (self.level.drop or 0.0)
+            return exchange_p(baseline_repeats, candidate_repeats) <= (self.level.drop or 0.0)
         if self.config.severity != "confirmed" or self.is_deterministic(name) or score.candidate_mean is None:
             return True
-        return len(nows) > 1 and round_half_up(min(befores) - max(nows)) > margin
+        gap = min(baseline_repeats) - max(candidate_repeats)
+        return len(candidate_repeats) > 1 and round_half_up(gap) > margin
 
     def is_deterministic(self, evaluator: str) -> bool:
         return self.candidate.evaluators.get(evaluator, EvaluatorFacts(name=evaluator)).deterministic
@@ -237,7 +246,7 @@ class _Watch:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _DropClassifier:
     """Says what a drop means by the form of guard 2 that its evaluator has."""
 
     config: GateConfig
@@ -245,48 +254,56 @@ class _Judge:
     lower_is_better: frozenset[str]
     ranges: Ranges
     reruns: Reruns
-    noise: NoiseFigures | None
+    noise: NoiseMeasurements | None
     items: Sequence[ItemChange]
 
-    def kind(self, drop: Drop, item: ItemChange) -> str:
+    def category(self, drop: Drop, item: ItemChange) -> str:
         """Return the field of `Drops` that a drop belongs to."""
         guard = self.guards.of(drop.evaluator)
-        again = self.reruns.get((drop.key, drop.evaluator))
+        rerun_scores = self.reruns.get((drop.key, drop.evaluator))
         assert item.baseline is not None, "what dropped was there before"
         assert item.candidate is not None, "what dropped is there now"
         # An error is no variation of a score: it counts as documented, whatever the scores vary by.
         errors = _has_more_errors(item.baseline, item.candidate, drop.evaluator)
         if guard in (None, ItemGuard.DOCUMENTED) or errors:
-            return "counted" if again is None or self.is_shown(drop, again) else "cleared"
+            return (
+                "counted"
+                if rerun_scores is None or self.is_confirmed_by_majority(drop, rerun_scores)
+                else "cleared"
+            )
         many = self.is_one_of_many(drop, item)
-        if again is not None:
-            confirmed = self.is_shown(drop, again) if many else self.is_confirmed(drop, item, again)
+        if rerun_scores is not None:
+            confirmed = (
+                self.is_confirmed_by_majority(drop, rerun_scores)
+                if many
+                else self.is_confirmed_by_all(drop, item, rerun_scores)
+            )
             return "counted" if confirmed else "cleared"
-        return "counted" if many else self.judged(drop, item)
+        return "counted" if many else self.classify_by_variation(drop, item)
 
     def is_one_of_many(self, drop: Drop, item: ItemChange) -> bool:
         """Say whether a drop is among more items that part exactly than chance explains."""
         found = any(one.evaluator == drop.evaluator for one in self.separations)
         return found and self.is_apart(drop, *self.scores(item, drop.evaluator))
 
-    def is_shown(self, drop: Drop, again: RerunScores) -> bool:
+    def is_confirmed_by_majority(self, drop: Drop, rerun_scores: RerunScores) -> bool:
         """Say whether most of the runs made again show a drop."""
-        fell = [self.fall(drop, score) > self.margin(drop.evaluator) for score in again.scores]
-        return 2 * (sum(fell) + again.errors) > again.times
+        fell = [self.fall(drop, score) > self.margin(drop.evaluator) for score in rerun_scores.scores]
+        return 2 * (sum(fell) + rerun_scores.errors) > rerun_scores.times
 
-    def is_confirmed(self, drop: Drop, item: ItemChange, again: RerunScores) -> bool:
+    def is_confirmed_by_all(self, drop: Drop, item: ItemChange, rerun_scores: RerunScores) -> bool:
         """Say whether even the best of the runs made again lies below by more than the variation."""
-        if 2 * again.errors > again.times or not again.scores:
-            return again.errors > 0
+        if 2 * rerun_scores.errors > rerun_scores.times or not rerun_scores.scores:
+            return rerun_scores.errors > 0
         before, now = self.scores(item, drop.evaluator)
-        least = min(self.fall(drop, score) for score in again.scores)
-        repeats = len(before), len(again.scores)
+        least = min(self.fall(drop, score) for score in rerun_scores.scores)
+        repeats = len(before), len(rerun_scores.scores)
         far = _RERUN_SPREADS * self.variation.own(drop.evaluator, drop.key)
         return least > max(self.margin(drop.evaluator), far) and self.stands_out(
-            drop, least, before, (*now, *again.scores), repeats
+            drop, least, before, (*now, *rerun_scores.scores), repeats
         )
 
-    def judged(self, drop: Drop, item: ItemChange) -> str:
+    def classify_by_variation(self, drop: Drop, item: ItemChange) -> str:
         before, now = self.scores(item, drop.evaluator)
         repeats, alpha = (len(before), len(now)), self.config.alpha
         runs = self.noise.runs if self.noise and drop.evaluator in self.noise.evaluators else 0
@@ -303,7 +320,7 @@ class _Judge:
         now: Sequence[float],
         repeats: tuple[int, int],
     ) -> bool:
-        among = judged_among(self.guards, drop.evaluator, *repeats, self.config.alpha)
+        among = select_competing_evaluators(self.guards, drop.evaluator, *repeats, self.config.alpha)
         return self.is_apart(drop, before, now) and self.variation.stands_out(
             fall, drop.evaluator, drop.key, among
         )
@@ -316,7 +333,7 @@ class _Judge:
         """Say what speaks against a drop that does not stand out."""
         if not self.is_apart(drop, *self.scores(item, drop.evaluator)):
             return "its repeats overlap"
-        among = judged_among(self.guards, drop.evaluator, *drop.repeats, self.config.alpha)
+        among = select_competing_evaluators(self.guards, drop.evaluator, *drop.repeats, self.config.alpha)
         name, key, size = self.variation.loudest(drop.evaluator, drop.key, among)
         if (name, key) == (drop.evaluator, drop.key):
             return f"it varies by {score_text(size)} itself"
@@ -348,7 +365,7 @@ class _Judge:
             self.items,
             {name: self.margin(name) for name in judged},
             lower_is_better=self.lower_is_better,
-            reruns={key: again.scores for key, again in self.reruns.items()},
+            reruns={key: rerun_scores.scores for key, rerun_scores in self.reruns.items()},
             noise=self.noise,
         )
 

@@ -23,7 +23,7 @@ _LEAST: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseFigures:
+class NoiseMeasurements:
     """What `dokimos noise` saw of an unchanged system, as far as a gate uses it."""
 
     runs: int
@@ -62,11 +62,11 @@ class NoiseFigures:
 
     def without(self, evaluators: Iterable[str]) -> Self:
         """Return the figures of the other evaluators."""
-        left_out = frozenset(evaluators)
+        excluded = frozenset(evaluators)
         return replace(
             self,
-            evaluators=tuple(name for name in self.evaluators if name not in left_out),
-            spreads={name: found for name, found in self.spreads.items() if name not in left_out},
+            evaluators=tuple(name for name in self.evaluators if name not in excluded),
+            spreads={name: found for name, found in self.spreads.items() if name not in excluded},
         )
 
     @classmethod
@@ -127,7 +127,7 @@ class Variation:
         *,
         lower_is_better: Iterable[str] = (),
         reruns: Mapping[tuple[str, str], Sequence[float]] | None = None,
-        noise: NoiseFigures | None = None,
+        noise: NoiseMeasurements | None = None,
     ) -> Self:
         """Collect what was seen of the evaluators that have a margin, on the items of both sides."""
         lower, spreads = frozenset(lower_is_better), {name: dict[str, float]() for name in margins}
@@ -150,8 +150,8 @@ class Variation:
 
     def around(self, evaluator: str, key: str) -> float:
         """Return the largest spread of any other item, and no less than the margin."""
-        first, second, place = self._largest[evaluator]
-        return max(self.margins[evaluator], _LEAST, second if place == key else first)
+        first, second, item_key = self._largest[evaluator]
+        return max(self.margins[evaluator], _LEAST, second if item_key == key else first)
 
     def prominence(self, evaluators: Iterable[str]) -> float:
         """Return how far any item's spread exceeds those of the others of its evaluator, 1.0 at least."""
@@ -167,8 +167,8 @@ class Variation:
         if self.prominence([name]) > 1.0:
             return name, self._largest[name][2], self._largest[name][0]
         others = {other: size for other, size in self.spreads[evaluator].items() if other != key}
-        place = max(others, key=others.__getitem__, default=key)
-        return evaluator, place, others.get(place, 0.0)
+        item_key = max(others, key=others.__getitem__, default=key)
+        return evaluator, item_key, others.get(item_key, 0.0)
 
     @cached_property
     def _largest(self) -> Mapping[str, tuple[float, float, str]]:
@@ -176,8 +176,8 @@ class Variation:
         found = {}
         for name, spreads in self.spreads.items():
             ranked = nlargest(2, ((size, key) for key, size in spreads.items()))
-            (first, place), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
-            found[name] = (first, second, place)
+            (first, item_key), (second, _) = (*ranked, (0.0, ""), (0.0, ""))[:2]
+            found[name] = (first, second, item_key)
         return found
 
     def stands_out(self, fall: float, evaluator: str, key: str, among: Iterable[str]) -> bool:

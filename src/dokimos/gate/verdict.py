@@ -14,8 +14,8 @@ from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
 from dokimos.comparison.wording import evidence_sentence, level, points, signed_points
 from dokimos.core.number_format import round_half_up, round_half_up_or_none
 from dokimos.core.printable import Printable
-from dokimos.gate.config import GateConfig, Severity
-from dokimos.gate.decision import Decision, Fired, Guard
+from dokimos.gate.decision import Decision, Guard, GuardFinding
+from dokimos.gate.gate_config import GateConfig, Severity
 from dokimos.gate.severity import Drop
 
 MAX_CASES: Final = 50
@@ -38,7 +38,7 @@ class GateStatus(StrEnum):
 class GateVerdict(Printable):
     """What a gate decided, with everything that it rests on."""
 
-    __dokimos_view__ = "dokimos.gate.console:VIEW"
+    __dokimos_view__ = "dokimos.gate.verdict_console:VIEW"
 
     status: GateStatus
     name: str
@@ -47,7 +47,7 @@ class GateVerdict(Printable):
     decision: Decision | None = None
     """None where nothing was compared."""
     candidate_pass_rate: float | None = None
-    no_baseline: Fired | None = None
+    no_baseline: GuardFinding | None = None
     baseline: str | None = None
     """Where the baseline is kept, or which run it is."""
     accept_command: str | None = None
@@ -62,23 +62,23 @@ class GateVerdict(Printable):
         """
         if self.status is GateStatus.NO_BASELINE:
             return self.no_baseline is None or not self.no_baseline.fails
-        return self.decision is None or self.decision.passed
+        return self.decision is None or self.decision.is_passing
 
     @property
     def comparison(self) -> RunComparison | None:
         return None if self.decision is None else self.decision.comparison
 
     @property
-    def fired(self) -> tuple[Fired, ...]:
+    def findings(self) -> tuple[GuardFinding, ...]:
         """The guards that fired, those that are only reported among them."""
         if self.decision is not None:
-            return self.decision.fired
+            return self.decision.findings
         return () if self.no_baseline is None else (self.no_baseline,)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the gate does not pass, as sentences."""
-        return tuple(one.reason for one in self.fired if one.fails)
+        return tuple(one.reason for one in self.findings if one.fails)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,8 +87,8 @@ class GateVerdict(Printable):
             return ()
         reported = [
             f"{one.reason} (reported only)"
-            for one in self.decision.fired
-            if not one.fails and not one.inconclusive
+            for one in self.decision.findings
+            if not one.fails and not one.is_inconclusive
         ]
         return (*reported, *_cleared(self.decision), *self.decision.warnings)
 
@@ -120,8 +120,8 @@ class GateVerdict(Printable):
             place = f", then commit {quote(self.baseline)}" if self.baseline else ""
             yield f"{ACCEPT} {self.accept_command}{place}"
 
-    def _shown(self) -> list[Fired]:
-        return [one for one in self.fired if one.fails or one.inconclusive][:MAX_REASONS]
+    def _shown(self) -> list[GuardFinding]:
+        return [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
 
     @property
     def item_guards(self) -> tuple[str, ...]:
@@ -150,15 +150,15 @@ class GateVerdict(Printable):
 
     def to_markdown(self) -> str:
         """Return the verdict as it is shown in a job summary or a comment."""
-        from dokimos.gate.report import markdown_of
+        from dokimos.gate.verdict_markdown import render_markdown
 
-        return markdown_of(self.tree())
+        return render_markdown(self.tree())
 
     def to_html(self) -> str:
         """Return the verdict as a page of its own, with the items and what they answered."""
-        from dokimos.gate.html import html_of
+        from dokimos.gate.verdict_html import render_html
 
-        return html_of(self)
+        return render_html(self)
 
     def tree(self) -> dict[str, Any]:
         """Return the verdict as JSON, rounded to 6 decimals; what is not known is left out."""
@@ -173,9 +173,9 @@ class GateVerdict(Printable):
                     "guard": one.guard.value,
                     "reason": one.reason,
                     "fails": one.fails,
-                    **({"inconclusive": True} if one.inconclusive else {}),
+                    **({"inconclusive": True} if one.is_inconclusive else {}),
                 }
-                for one in self.fired
+                for one in self.findings
             ],
         }
         if self.decision is None:
@@ -221,8 +221,8 @@ _COUNTS: Final = (
 )
 
 
-def _outcome(one: Fired) -> str:
-    return "INCONCLUSIVE: " if one.inconclusive and one.guard is Guard.SEVERITY else ""
+def _outcome(one: GuardFinding) -> str:
+    return "INCONCLUSIVE: " if one.is_inconclusive and one.guard is Guard.SEVERITY else ""
 
 
 def _cleared(decision: Decision) -> Iterator[str]:

@@ -23,7 +23,7 @@ MODES: Final = ("record", "replay", "auto")
 
 SESSIONS: Final[list[tuple[Path, Path]]] = []
 """The root of each session that is running and the folder that it was started in; several where a test runs
-pytest itself, the innermost last. `dokimos.gate.places` looks here."""
+pytest itself, the innermost last. `dokimos.gate.gate_environment` looks here."""
 
 _session = pytest.StashKey["SessionRecord"]()
 _recorder = pytest.StashKey["ItemRecorder"]()

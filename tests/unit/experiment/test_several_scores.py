@@ -27,8 +27,8 @@ from dokimos.experiment.required_levels import RequiredLevel
 from dokimos.experiment.run_loading import load_run
 from dokimos.exporters.base import render
 from dokimos.exporters.json import load_result
-from dokimos.gate.config import GateConfig
 from dokimos.gate.gate import RegressionGate
+from dokimos.gate.gate_config import GateConfig
 from dokimos.reporting.console import make_console, print_result
 from dokimos.testing.assertions import assert_eval, assert_scores
 

@@ -14,24 +14,24 @@ from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionEr
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
 from dokimos.gate.baseline import baseline_of, baseline_text, read_baseline, write_baseline
 from dokimos.gate.decision import Guard, decide
-from dokimos.gate.gate import decided as decided_with_reruns
-from dokimos.gate.gate import verdict_of
+from dokimos.gate.gate import build_verdict
+from dokimos.gate.gate import decide_and_confirm as decide_with_reruns
 from dokimos.gate.item_guards import ItemGuard, repeats_needed
-from dokimos.gate.noise import noise
+from dokimos.gate.noise_report import noise
 from dokimos.gate.severity import RerunScores
-from dokimos.gate.variation import NoiseFigures
+from dokimos.gate.variation import NoiseMeasurements
 
 GOOD = [1.0] * 8
 BROKEN = [1.0, 0.5, *[1.0] * 6]
 REFERENCE = Path(__file__).parents[2] / "data" / "gate" / "reference-baseline.json"
 
 
-def decided(before, now, *, figures=None, **options):
+def decide_on(before, now, *, figures=None, **options):
     return decide(Snapshot.of(before), Snapshot.of(now), GateConfig(**options), noise=figures)
 
 
 def verdict(decision, **options):
-    return verdict_of(decision, GateConfig(**options), name="x")
+    return build_verdict(decision, GateConfig(**options), name="x")
 
 
 def guard_of(decision, evaluator="A"):
@@ -52,40 +52,40 @@ class TestQuiet:
     def test_a_drop_counts_where_a_deterministic_evaluator_did_not_vary_in_three_repeats(
         self, runs, before, now
     ):
-        decision = decided(runs([{"A": GOOD}] * before), runs([{"A": BROKEN}] * now))
+        decision = decide_on(runs([{"A": GOOD}] * before), runs([{"A": BROKEN}] * now))
 
         assert guard_of(decision) is ItemGuard.DOCUMENTED
         assert [drop.key for drop in decision.drops] == ["q-1"]
         assert "deterministic and 3 repeats did not vary" in next(decision.guards.sentences)
 
     def test_two_repeats_are_not_enough_to_call_it_quiet(self, runs):
-        decision = decided(runs([{"A": GOOD}] * 2), runs([{"A": BROKEN}] * 2))
+        decision = decide_on(runs([{"A": GOOD}] * 2), runs([{"A": BROKEN}] * 2))
 
         assert guard_of(decision) is ItemGuard.UNKNOWN
-        assert decision.inconclusive
-        assert "cannot be told from noise with 2 and 2 repeats; run 3" in decision.fired[0].reason
+        assert decision.is_inconclusive
+        assert "cannot be told from noise with 2 and 2 repeats; run 3" in decision.findings[0].reason
 
     def test_any_variation_on_either_side_ends_the_quiet(self, runs):
         wobbling = [{"A": GOOD}, {"A": GOOD}, {"A": [*GOOD[:7], 0.9]}]
 
-        assert guard_of(decided(runs([{"A": GOOD}] * 3), runs(wobbling))) is ItemGuard.VARIATION
-        assert guard_of(decided(runs(wobbling), runs([{"A": GOOD}]))) is ItemGuard.UNKNOWN
+        assert guard_of(decide_on(runs([{"A": GOOD}] * 3), runs(wobbling))) is ItemGuard.VARIATION
+        assert guard_of(decide_on(runs(wobbling), runs([{"A": GOOD}]))) is ItemGuard.UNKNOWN
 
     def test_an_evaluator_that_is_not_deterministic_needs_repeats_on_both_sides(self, runs):
         before, now = runs([{"A": GOOD}] * 3, noisy=["A"]), runs([{"A": BROKEN}], noisy=["A"])
 
-        assert guard_of(decided(before, now)) is ItemGuard.UNKNOWN
-        repeated = decided(before, runs([{"A": BROKEN}] * 3, noisy=["A"]))
+        assert guard_of(decide_on(before, now)) is ItemGuard.UNKNOWN
+        repeated = decide_on(before, runs([{"A": BROKEN}] * 3, noisy=["A"]))
         assert guard_of(repeated) is ItemGuard.VARIATION
         assert [drop.key for drop in repeated.drops] == ["q-1"]
 
     def test_stored_figures_of_noise_without_variation_make_a_single_run_quiet(self, runs):
-        figures = noise(runs([{"A": GOOD}] * 3)).figures
+        figures = noise(runs([{"A": GOOD}] * 3)).measurements
 
-        decision = decided(runs([{"A": GOOD}]), runs([{"A": BROKEN}]), figures=figures)
+        decision = decide_on(runs([{"A": GOOD}]), runs([{"A": BROKEN}]), figures=figures)
 
         assert guard_of(decision) is ItemGuard.DOCUMENTED
-        assert decision.failed
+        assert decision.is_failing
         assert "3 runs of dokimos noise did not vary" in next(decision.guards.sentences)
 
 
@@ -94,10 +94,10 @@ class TestVariation:
         before, now = varied(3), varied(3, step=1)
         now = [{"A": [*run["A"][:7], 0.5]} for run in now]
 
-        decision = decided(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
+        decision = decide_on(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
 
         assert guard_of(decision) is ItemGuard.VARIATION
-        assert not decision.failed
+        assert not decision.is_failing
         assert [drop.key for drop in decision.explained] == ["q-7"]
         assert any("without standing out from what repeats vary by" in text for text in decision.warnings)
 
@@ -105,7 +105,7 @@ class TestVariation:
         before = varied(3, low=0.88, high=0.92)
         now = [{"A": [*run["A"][:7], 0.3]} for run in before]
 
-        decision = decided(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
+        decision = decide_on(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
 
         assert [drop.key for drop in decision.drops] == ["q-7"]
 
@@ -113,9 +113,9 @@ class TestVariation:
         before = [{"A": GOOD}] * 3
         now = [{"A": BROKEN}, {"A": GOOD}, {"A": [1.0, 0.0, *GOOD[2:]]}]
 
-        decision = decided(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
+        decision = decide_on(runs(before, noisy=["A"]), runs(now, noisy=["A"]))
 
-        assert not decision.failed
+        assert not decision.is_failing
         assert [drop.key for drop in decision.explained] == ["q-1"]
 
     def test_one_item_of_another_evaluator_that_varies_alone_speaks_against_a_lone_drop(self, runs):
@@ -123,9 +123,9 @@ class TestVariation:
         flaky = [{"A": GOOD, "B": [1.0] * 7 + [flip]} for flip in (1.0, 0.0, 1.0)]
         now = [{"A": [1.0, 0.0, *GOOD[2:]], "B": run["B"]} for run in flaky]
 
-        decision = decided(runs(flaky, noisy=["A", "B"]), runs(now, noisy=["A", "B"]))
+        decision = decide_on(runs(flaky, noisy=["A", "B"]), runs(now, noisy=["A", "B"]))
 
-        assert not decision.failed
+        assert not decision.is_failing
         assert [drop.evaluator for drop in decision.explained] == ["A"]
 
     def test_with_repeats_enough_for_all_of_them_evaluators_stand_by_themselves(self, runs):
@@ -133,7 +133,7 @@ class TestVariation:
         flaky = [{"A": GOOD, "B": [1.0] * 7 + [flip]} for flip in flips]
         now = [{"A": [1.0, 0.0, *GOOD[2:]], "B": run["B"]} for run in flaky]
 
-        decision = decided(runs(flaky, noisy=["A", "B"]), runs(now, noisy=["A", "B"]))
+        decision = decide_on(runs(flaky, noisy=["A", "B"]), runs(now, noisy=["A", "B"]))
 
         assert [drop.evaluator for drop in decision.drops] == ["A"]
 
@@ -142,23 +142,23 @@ class TestVariation:
         now = [{"W": [0.9, *[0.1] * 5]}] * 3
         options = {"lower": ["W"], "noisy": ["W"]}
 
-        assert decided(runs(before, **options), runs(now, **options)).failed
-        assert not decided(runs(now, **options), runs(before, **options)).failed
+        assert decide_on(runs(before, **options), runs(now, **options)).is_failing
+        assert not decide_on(runs(now, **options), runs(before, **options)).is_failing
 
     def test_an_error_counts_whatever_the_scores_vary_by(self, item, joined, runs):
         before = joined(*(item(i, {"Match": 1}) for i in range(8)))
         now = joined(*(item(i, {"Match": 1}) for i in range(7)), item(7, {}, error="TimeoutError: 30 s"))
 
-        assert [drop.error for drop in decided(before, now).drops] == ["TimeoutError: 30 s"]
+        assert [drop.error for drop in decide_on(before, now).drops] == ["TimeoutError: 30 s"]
 
     def test_five_runs_of_noise_judge_a_single_run(self, runs):
-        figures = noise(runs(varied(5, low=0.85, high=0.95), noisy=["A"])).figures
+        figures = noise(runs(varied(5, low=0.85, high=0.95), noisy=["A"])).measurements
         base = varied(1, low=0.85, high=0.95)
         far = [{"A": [0.2, *base[0]["A"][1:]]}]
         near = [{"A": [0.75, *base[0]["A"][1:]]}]
 
         def found(now):
-            return decided(
+            return decide_on(
                 runs(base, noisy=["A"]), runs(now, noisy=["A"]), figures=figures, severity_margin=0.05
             )
 
@@ -173,7 +173,7 @@ class TestWords:
         flaky = [{"A": [*GOOD[:7], flip]} for flip in (1.0, 0.0, 1.0)]
         now = [{"A": [1.0, 0.0, *run["A"][2:]]} for run in flaky]
 
-        decision = decided(runs(flaky, noisy=["A"]), runs(now, noisy=["A"]))
+        decision = decide_on(runs(flaky, noisy=["A"]), runs(now, noisy=["A"]))
 
         assert any("q-1: A 1.00 -> 0.00 (q-7 varies by 1.00)" in text for text in decision.warnings)
         assert "| 1 not standing out from the noise |" in verdict(decision).to_markdown()
@@ -186,7 +186,7 @@ class TestWords:
 
         decision = decide(before, replace(now, items=tuple(items)), GateConfig())
 
-        assert "cannot be told from noise with 3 and 1 repeats; run 3 on each" in decision.fired[0].reason
+        assert "cannot be told from noise with 3 and 1 repeats; run 3 on each" in decision.findings[0].reason
         assert "items with fewer than 3 repeats on each side cannot be told" in next(
             decision.guards.sentences
         )
@@ -194,7 +194,7 @@ class TestWords:
     def test_an_interval_that_excludes_0_is_told_although_guard_1_does_not_fire(self, result):
         before, now = {"A": [1.0] * 20}, {"A": [0.0] * 5 + [1.0] * 15}
 
-        found = verdict(decided(result(before), result(now)))
+        found = verdict(decide_on(result(before), result(now)))
 
         assert found.status is GateStatus.INCONCLUSIVE
         assert "excludes 0, but the corrected test of guard 1 does not reach alpha = 0.05" in found.message
@@ -203,7 +203,7 @@ class TestWords:
 
 class TestOneRepeat:
     def test_a_drop_is_listed_and_the_verdict_is_inconclusive_and_passes(self, result):
-        found = verdict(decided(result({"A": GOOD}), result({"A": BROKEN})))
+        found = verdict(decide_on(result({"A": GOOD}), result({"A": BROKEN})))
 
         assert found.status is GateStatus.INCONCLUSIVE
         assert found.passed
@@ -215,13 +215,13 @@ class TestOneRepeat:
     def test_it_does_not_pass_where_power_is_required(self, result):
         options = {"require_power": 0.8, "detect_drop": 0.9}
 
-        found = verdict(decided(result({"A": GOOD}), result({"A": BROKEN}), **options), **options)
+        found = verdict(decide_on(result({"A": GOOD}), result({"A": BROKEN}), **options), **options)
 
         assert (found.status, found.passed) == (GateStatus.INCONCLUSIVE, False)
         assert "cannot be told from noise" in found.reasons[0]
 
     def test_without_failing_on_regressions_it_is_only_reported(self, result):
-        found = verdict(decided(result({"A": GOOD}), result({"A": BROKEN}), fail_on_regression=False))
+        found = verdict(decide_on(result({"A": GOOD}), result({"A": BROKEN}), fail_on_regression=False))
 
         assert found.status is GateStatus.PASS
         assert any("(reported only)" in text for text in found.warnings)
@@ -229,16 +229,16 @@ class TestOneRepeat:
     def test_a_failure_says_what_is_inconclusive_too(self, result):
         now = {"A": [0.5] * 8, "B": BROKEN}
 
-        decision = decided(result({"A": GOOD, "B": GOOD}), result(now))
+        decision = decide_on(result({"A": GOOD, "B": GOOD}), result(now))
 
-        assert decision.failed
-        assert not decision.inconclusive
+        assert decision.is_failing
+        assert not decision.is_inconclusive
         assert decision.unclear
 
     def test_any_is_the_documented_guard_at_will(self, result):
-        decision = decided(result({"A": GOOD}), result({"A": BROKEN}), severity="any")
+        decision = decide_on(result({"A": GOOD}), result({"A": BROKEN}), severity="any")
 
-        assert decision.failed
+        assert decision.is_failing
         assert decision.guards.choices == ()
 
     @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ class TestOneRepeat:
             return result({"A": [pending.pop(0)]})
 
         sides = Snapshot.of(result({"A": GOOD})), Snapshot.of(result({"A": BROKEN}))
-        decision = decided_with_reruns(*sides, GateConfig(), rerun=rerun)
+        decision = decide_with_reruns(*sides, GateConfig(), rerun=rerun)
 
         assert asked == [["q-1"]] * 3
         assert verdict(decision).status is status
@@ -268,16 +268,16 @@ class TestOneRepeat:
         before, now = [1.0, 1.0, 0.0, *GOOD[3:]], [1.0, 0.0, 1.0, *GOOD[3:]]
         sides = Snapshot.of(result({"A": before})), Snapshot.of(result({"A": now}))
 
-        decision = decided_with_reruns(*sides, GateConfig(), rerun=lambda _: result({"A": [0.0]}))
+        decision = decide_with_reruns(*sides, GateConfig(), rerun=lambda _: result({"A": [0.0]}))
 
-        assert not decision.failed
+        assert not decision.is_failing
         assert [drop.key for drop in decision.cleared] == ["q-1"]
 
     def test_errors_when_run_again_confirm_it(self, item, joined, result):
         sides = Snapshot.of(result({"A": GOOD})), Snapshot.of(result({"A": BROKEN}))
         again = joined(item(1, {}, error="503"), evaluators=("A",))
 
-        assert decided_with_reruns(*sides, GateConfig(), rerun=lambda _: again).failed
+        assert decide_with_reruns(*sides, GateConfig(), rerun=lambda _: again).is_failing
 
 
 class TestFewItems:
@@ -288,25 +288,25 @@ class TestFewItems:
         before = runs([{"A": [1.0] * items}] * repeats, noisy=noisy)
         now = runs([{"A": [0.0] * items}] * repeats, noisy=noisy)
 
-        assert decided(before, now).failed
+        assert decide_on(before, now).is_failing
 
     def test_below_six_items_the_documented_guard_stays(self, result):
         five, six = ({"A": [1.0] * count} for count in (5, 6))
         broken = [1.0, 0.5, 1.0, 1.0, 1.0]
 
-        assert decided(result(five), result({"A": broken})).failed
-        assert decided(result(six), result({"A": [*broken, 1.0]})).inconclusive
+        assert decide_on(result(five), result({"A": broken})).is_failing
+        assert decide_on(result(six), result({"A": [*broken, 1.0]})).is_inconclusive
 
     def test_it_stays_wherever_guard_1_could_not_reach_alpha(self, result):
-        strict = decided(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.005)
-        assert strict.failed
+        strict = decide_on(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.005)
+        assert strict.is_failing
         assert "could not see even the collapse of all 8 shared items" in next(strict.guards.sentences)
-        assert decided(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.01).inconclusive
+        assert decide_on(result({"A": GOOD}), result({"A": BROKEN}), alpha=0.01).is_inconclusive
 
     def test_a_collapse_of_the_few_items_that_could_fall_never_passes(self, result):
         before, now = {"A": [1.0] * 5 + [0.0] * 15}, {"A": [0.0] * 20}
 
-        decision = decided(result(before), result(now))
+        decision = decide_on(result(before), result(now))
 
         assert len(decision.drops) == 5
         assert "all items that could fall did" in next(decision.guards.sentences)
@@ -316,9 +316,9 @@ class TestFewItems:
         """With 20 of them, noise alone takes all of a few passing items of some evaluator too often."""
         others = {f"B{number}": [1.0] * 20 for number in range(19)}
         before, now = {"A": [1.0] * items + [0.0] * (20 - items)}, {"A": [0.0] * 20}
-        decision = decided(result(before | others), result(now | others), correction="holm")
+        decision = decide_on(result(before | others), result(now | others), correction="holm")
 
-        assert decision.failed is found
+        assert decision.is_failing is found
         assert (guard_of(decision) is ItemGuard.DOCUMENTED) is found
 
     @pytest.mark.parametrize("items", [6, 7, 8])
@@ -332,29 +332,29 @@ class TestFewItems:
             for _ in range(2)
         )
 
-        assert decided(result(before | {"A": [1.0] * items}), result(now | {"A": [0.0] * items})).failed
+        assert decide_on(result(before | {"A": [1.0] * items}), result(now | {"A": [0.0] * items})).is_failing
 
     def test_it_is_no_collapse_where_an_item_rose_or_stayed(self, result):
         before = {"A": [1.0] * 5 + [0.0] * 15}
 
         for now in ([0.0] * 19 + [1.0], [1.0] + [0.0] * 19):
-            assert decided(result(before), result({"A": now})).inconclusive
+            assert decide_on(result(before), result({"A": now})).is_inconclusive
 
     def test_a_collapse_is_known_where_lower_is_better(self, result):
         before, now = {"W": [0.1] * 5 + [1.0] * 15}, {"W": [1.0] * 20}
 
-        assert decided(result(before, lower=["W"]), result(now, lower=["W"])).failed
+        assert decide_on(result(before, lower=["W"]), result(now, lower=["W"])).is_failing
 
     def test_an_evaluator_of_a_few_items_has_the_documented_guard_for_itself(self, item, joined):
         def side(score):
             few = [item(i, {"A": 1, "B": score if i == 0 else 1}) for i in range(3)]
             return joined(*few, *(item(i, {"A": 1}) for i in range(3, 12)), evaluators=("A", "B"))
 
-        decision = decided(side(1), side(0))
+        decision = decide_on(side(1), side(0))
 
         assert guard_of(decision, "B") is ItemGuard.DOCUMENTED
         assert guard_of(decision, "A") is ItemGuard.UNKNOWN
-        assert decision.failed
+        assert decision.is_failing
 
     @pytest.mark.parametrize(
         ("items", "tests", "options", "p"),
@@ -382,7 +382,7 @@ class TestForeignBaseline:
 
         decision = decide(read_baseline(path).snapshot, Snapshot.of(result({"A": BROKEN})), config)
 
-        assert decision.failed
+        assert decision.is_failing
         assert any("neither repeats nor a word on which evaluators are" in text for text in decision.warnings)
         assert not read_baseline(REFERENCE).snapshot.records_repeats
 
@@ -413,7 +413,7 @@ class TestBaselineFile:
 
         read = read_baseline(tmp_path / "b.json").snapshot
 
-        assert decide(read, Snapshot.of(runs([{"A": BROKEN}])), GateConfig()).failed
+        assert decide(read, Snapshot.of(runs([{"A": BROKEN}])), GateConfig()).is_failing
 
     def test_our_older_files_are_read_as_they_were_meant(self, runs, tmp_path):
         """They said that an evaluator is not deterministic, and nothing where it is."""
@@ -424,7 +424,7 @@ class TestBaselineFile:
         read = read_baseline(tmp_path / "b.json").snapshot
 
         assert read.records_repeats
-        assert decide(read, Snapshot.of(runs([{"A": BROKEN}])), GateConfig()).failed
+        assert decide(read, Snapshot.of(runs([{"A": BROKEN}])), GateConfig()).is_failing
 
 
 @pytest.fixture
@@ -469,7 +469,7 @@ class TestNoiseFile:
         report = noise(runs(varied(5), noisy=["A"]))
         (tmp_path / "n.json").write_text(json.dumps(report.tree()))
 
-        assert NoiseFigures.read(tmp_path / "n.json") == report.figures
+        assert NoiseMeasurements.read(tmp_path / "n.json") == report.measurements
 
     def test_a_gate_takes_the_file_beside_its_baseline(self, runs, result, tmp_path):
         assert_no_regression(result({"A": GOOD}))
@@ -482,7 +482,7 @@ class TestNoiseFile:
             assert_no_regression(result({"A": BROKEN}))
 
     def test_figures_of_an_evaluator_that_was_changed_are_not_used_and_the_verdict_says_so(self, runs):
-        figures = noise(runs([{"A": GOOD, "B": GOOD}] * 3)).figures
+        figures = noise(runs([{"A": GOOD, "B": GOOD}] * 3)).measurements
         before, now = (Snapshot.of(runs([{"A": side, "B": GOOD}])) for side in (GOOD, BROKEN))
         facts = {**now.evaluators, "A": replace(now.evaluators["A"], fingerprint="another judge")}
 
@@ -499,22 +499,21 @@ class TestNoiseFile:
 
     def test_spreads_of_an_evaluator_that_was_changed_speak_against_no_drop(self, runs):
         wobbling = [{"A": [*GOOD[:7], flip]} for flip in (1.0, 0.0, 1.0)]
-        figures = noise(runs(wobbling, noisy=["A"])).figures
+        figures = noise(runs(wobbling, noisy=["A"])).measurements
         before, now = (Snapshot.of(runs([{"A": side}] * 3, noisy=["A"])) for side in (GOOD, BROKEN))
         stale = replace(figures, fingerprints={"A": "before"})
 
-        assert not decide(before, now, GateConfig(), noise=figures).failed
-        assert decide(before, now, GateConfig(), noise=stale).failed
+        assert not decide(before, now, GateConfig(), noise=figures).is_failing
+        assert decide(before, now, GateConfig(), noise=stale).is_failing
 
     def test_figures_of_other_items_are_not_used_and_the_verdict_says_so(self, runs, result):
-        figures = noise(runs([{"A": [1.0]}] * 3)).figures
+        figures = noise(runs([{"A": [1.0]}] * 3)).measurements
 
-        decision = decided(result({"A": GOOD}), result({"A": BROKEN}), figures=figures)
+        decision = decide_on(result({"A": GOOD}), result({"A": BROKEN}), figures=figures)
 
         assert guard_of(decision) is ItemGuard.UNKNOWN
-        assert any(
-            "not of all items that" in text and "Measure the noise" in text for text in decision.warnings
-        )
+        noted = [text for text in decision.warnings if "do not cover all items that" in text]
+        assert any("Measure the noise" in text for text in noted)
 
     def test_or_the_one_it_is_given(self, runs, result):
         assert_no_regression(result({"A": GOOD}))
@@ -531,7 +530,7 @@ class TestNoiseFile:
         (tmp_path / "n.json").write_text(text)
 
         with pytest.raises(ConfigurationError, match=r"n\.json"):
-            NoiseFigures.read(tmp_path / "n.json")
+            NoiseMeasurements.read(tmp_path / "n.json")
 
 
 def test_the_verdict_tells_which_guard_was_used_and_why(runs):
@@ -540,7 +539,7 @@ def test_the_verdict_tells_which_guard_was_used_and_why(runs):
         runs([{"A": GOOD, "J": BROKEN}], noisy=["J"]),
     )
 
-    found = verdict(decided(before, now))
+    found = verdict(decide_on(before, now))
     tree = found.tree()
 
     assert [(one["evaluator"], one["guard"]) for one in tree["itemGuards"]] == [
@@ -567,7 +566,7 @@ def test_a_smaller_alpha_needs_more_repeats(alpha, repeats):
 def test_guard_1_is_untouched_by_the_choice(result):
     before, now = result({"A": [1.0] * 20}), result({"A": [0.0] * 8 + [1.0] * 12})
 
-    assert [one.guard for one in decided(before, now).fired if one.fails] == [Guard.REGRESSION] * 2
+    assert [one.guard for one in decide_on(before, now).findings if one.fails] == [Guard.REGRESSION] * 2
 
 
 def test_a_margin_of_zero_still_lets_the_variation_speak(runs):
@@ -575,25 +574,25 @@ def test_a_margin_of_zero_still_lets_the_variation_speak(runs):
     near, far = ([{"A": [*run["A"][:7], score]} for run in before] for score in (0.87, 0.3))
 
     def found(now):
-        return decided(runs(before, noisy=["A"]), runs(now, noisy=["A"]), severity_margin=0.0)
+        return decide_on(runs(before, noisy=["A"]), runs(now, noisy=["A"]), severity_margin=0.0)
 
-    assert not found(near).failed
-    assert found(far).failed
+    assert not found(near).is_failing
+    assert found(far).is_failing
 
 
 def test_items_run_again_although_power_is_lacking_too(result):
     sides = Snapshot.of(result({"A": GOOD})), Snapshot.of(result({"A": BROKEN}))
     config = GateConfig(require_power=0.9)
 
-    assert decide(*sides, config).inconclusive
-    assert decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [0.5]})).failed
-    passed = decided_with_reruns(*sides, config, rerun=lambda _: result({"A": [1.0]}))
-    assert [one.guard for one in passed.fired] == [Guard.POWER]
+    assert decide(*sides, config).is_inconclusive
+    assert decide_with_reruns(*sides, config, rerun=lambda _: result({"A": [0.5]})).is_failing
+    passed = decide_with_reruns(*sides, config, rerun=lambda _: result({"A": [1.0]}))
+    assert [one.guard for one in passed.findings] == [Guard.POWER]
 
 
 @pytest.mark.parametrize("severity", ["any", "confirmed", "calibrated", "off"])
 def test_a_severity_that_was_chosen_is_told_as_such(result, severity):
-    found = verdict(decided(result({"A": GOOD}), result({"A": GOOD}), severity=severity), severity=severity)
+    found = verdict(decide_on(result({"A": GOOD}), result({"A": GOOD}), severity=severity), severity=severity)
 
     assert f"since severity is set to '{severity}'." in found.message
     assert f"since severity is set to '{severity}'." in found.to_markdown().replace("\\", "")
@@ -621,11 +620,11 @@ class TestRanges:
     def test_a_collapse_ends_at_the_worst_score_of_the_range(self):
         before, now = self.side([5.0] * 5 + [1.0] * 15), self.side([1.0] * 20)
 
-        assert decide(before, now, GateConfig()).failed
+        assert decide(before, now, GateConfig()).is_failing
 
     def test_running_again_is_held_against_the_margin_in_that_unit(self):
         before, now = self.side([5.0] * 8), self.side([3.0] + [5.0] * 7)
 
         for again, fails in (((3.0, 3.0, 3.0), True), ((4.6, 4.6, 4.6), False)):
             reruns = {("item-0", "R"): RerunScores(3, again)}
-            assert decide(before, now, GateConfig(), reruns=reruns).failed is fails
+            assert decide(before, now, GateConfig(), reruns=reruns).is_failing is fails

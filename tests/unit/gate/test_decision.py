@@ -11,32 +11,32 @@ from dokimos.core.results import EvalResult, ExperimentResult, RunResult, RunSta
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
 from dokimos.gate.decision import Guard, decide
-from dokimos.gate.gate import verdict_of
+from dokimos.gate.gate import build_verdict
 from dokimos.gate.severity import RerunScores
 
 
-def decided(before, now, **options):
+def decide_on(before, now, **options):
     return decide(Snapshot.of(before), Snapshot.of(now), GateConfig(**options))
 
 
 def guards(decision):
-    return [one.guard for one in decision.fired if one.fails]
+    return [one.guard for one in decision.findings if one.fails]
 
 
 def test_an_unchanged_result_passes(result):
     same = result({"Match": [1, 0, 1, 1]})
 
-    decision = decided(same, same)
+    decision = decide_on(same, same)
 
-    assert not decision.failed
-    assert decision.fired == ()
+    assert not decision.is_failing
+    assert decision.findings == ()
 
 
 def test_guard_1_fires_on_a_broad_drop_and_says_how_certain_it_is(result):
-    decision = decided(result({"Match": [1] * 20}), result({"Match": [0] * 6 + [1] * 14}), severity="off")
+    decision = decide_on(result({"Match": [1] * 20}), result({"Match": [0] * 6 + [1] * 14}), severity="off")
 
     assert guards(decision) == [Guard.REGRESSION, Guard.REGRESSION]
-    reason = decision.fired[0].reason
+    reason = decision.findings[0].reason
     assert reason.startswith("The pass rate fell from 100.0 % to 70.0 % (-30 pts, 95 % interval")
     assert "p = 0.0312" in reason or "p = 0.0313" in reason
     assert "n = 20, 6 worse and 0 better" in reason
@@ -45,21 +45,21 @@ def test_guard_1_fires_on_a_broad_drop_and_says_how_certain_it_is(result):
 def test_guard_2_fires_on_one_item_that_fell_by_more_than_the_margin(result):
     before, now = {"Judge": [0.9, 0.8, 0.9]}, {"Judge": [0.9, 0.6, 0.9]}
 
-    assert guards(decided(result(before), result(now))) == [Guard.SEVERITY]
-    assert guards(decided(result(before), result(now), severity_margin=0.25)) == []
+    assert guards(decide_on(result(before), result(now))) == [Guard.SEVERITY]
+    assert guards(decide_on(result(before), result(now), severity_margin=0.25)) == []
 
 
 def test_a_drop_of_exactly_the_margin_is_let_through(result):
-    decision = decided(result({"Judge": [0.95, 0.9]}), result({"Judge": [0.8, 0.9]}))
+    decision = decide_on(result({"Judge": [0.95, 0.9]}), result({"Judge": [0.8, 0.9]}))
 
-    assert not decision.failed
+    assert not decision.is_failing
 
 
 def test_guard_2_looks_up_where_lower_is_better(result):
     low, high = (result({"WER": [0.1, score]}, lower=["WER"]) for score in (0.1, 0.4))
 
-    assert guards(decided(low, high)) == [Guard.SEVERITY]
-    assert guards(decided(high, low)) == []
+    assert guards(decide_on(low, high)) == [Guard.SEVERITY]
+    assert guards(decide_on(high, low)) == []
 
 
 def test_an_error_where_the_baseline_has_a_score_trips_guard_2_as_an_error(item, joined):
@@ -68,25 +68,25 @@ def test_an_error_where_the_baseline_has_a_score_trips_guard_2_as_an_error(item,
         item(0, {"Match": 1}), item(1, {}, errors={"Match": "JudgeReplyError: prose"}), item(2, {"Match": 1})
     )
 
-    decision = decided(before, now)
+    decision = decide_on(before, now)
 
     assert guards(decision) == [Guard.SEVERITY]
     assert decision.drops[0].candidate_mean is None
     assert decision.drops[0].error == "JudgeReplyError: prose"
-    assert "q-1: Match 1.00 -> error (JudgeReplyError: prose)" in decision.fired[0].reason
+    assert "q-1: Match 1.00 -> error (JudgeReplyError: prose)" in decision.findings[0].reason
 
 
 def test_a_failed_task_trips_guard_2_too(item, joined):
     before = joined(*(item(i, {"Match": 1}) for i in range(3)))
     now = joined(item(0, {"Match": 1}), item(1, {"Match": 1}), item(2, {}, error="TimeoutError: 30 s"))
 
-    assert decided(before, now).drops[0].error == "TimeoutError: 30 s"
+    assert decide_on(before, now).drops[0].error == "TimeoutError: 30 s"
 
 
 def test_an_error_that_the_baseline_had_too_is_no_drop(item, joined):
     same = joined(item(0, {"Match": 1}), item(1, {}, error="ConnectionError: down"))
 
-    assert not decided(same, same).failed
+    assert not decide_on(same, same).is_failing
 
 
 def repeated(item, *repeats, noisy=False):
@@ -110,7 +110,7 @@ def repeated(item, *repeats, noisy=False):
 
 
 def test_an_error_in_one_of_several_repeats_is_a_drop_and_says_of_how_many(item):
-    decision = decided(repeated(item, 0.9, 0.9, 0.9), repeated(item, 0.9, None, 0.9))
+    decision = decide_on(repeated(item, 0.9, 0.9, 0.9), repeated(item, 0.9, None, 0.9))
 
     assert guards(decision) == [Guard.SEVERITY]
     assert decision.drops[0].sentence == "q-1: Judge 0.90 -> 0.90 and error (1 of 3 runs: 503)"
@@ -120,8 +120,8 @@ def test_an_error_in_one_of_several_repeats_is_a_drop_and_says_of_how_many(item)
 def test_as_many_errors_as_in_the_baseline_are_no_drop_and_more_are_one(item):
     before = repeated(item, 0.9, None, 0.9)
 
-    assert not decided(before, repeated(item, None, 0.9, 0.9)).failed
-    assert decided(before, repeated(item, None, None, 0.9)).failed
+    assert not decide_on(before, repeated(item, None, 0.9, 0.9)).is_failing
+    assert decide_on(before, repeated(item, None, None, 0.9)).is_failing
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_as_many_errors_as_in_the_baseline_are_no_drop_and_more_are_one(item):
 def test_an_error_confirms_what_the_other_repeats_of_a_noisy_score_show(item, now, fails):
     before = repeated(item, 0.9, 0.9, noisy=True)
 
-    assert decided(before, repeated(item, *now, noisy=True), severity="confirmed").failed is fails
+    assert decide_on(before, repeated(item, *now, noisy=True), severity="confirmed").is_failing is fails
 
 
 @pytest.mark.parametrize(
     ("now", "fails"), [((None,) * 6, True), ((None,) * 3 + (0.5,) * 3, True), ((None,) + (0.9,) * 5, False)]
 )
 def test_a_calibrated_gate_counts_an_error_as_worse_than_any_score(item, now, fails):
-    decision = decided(repeated(item, *[0.9] * 6), repeated(item, *now), severity="calibrated")
+    decision = decide_on(repeated(item, *[0.9] * 6), repeated(item, *now), severity="calibrated")
 
     assert (Guard.SEVERITY in guards(decision)) is fails
 
@@ -152,48 +152,48 @@ def test_a_calibrated_gate_counts_an_error_as_worse_than_any_score(item, now, fa
 def test_errors_of_the_baseline_cost_a_calibrated_gate_its_certainty(item):
     now = repeated(item, *[0.5] * 6)
 
-    assert decided(repeated(item, *[0.9] * 6), now, severity="calibrated").failed
-    assert not decided(repeated(item, None, *[0.9] * 5), now, severity="calibrated").failed
+    assert decide_on(repeated(item, *[0.9] * 6), now, severity="calibrated").is_failing
+    assert not decide_on(repeated(item, None, *[0.9] * 5), now, severity="calibrated").is_failing
 
 
 def test_the_worst_drops_come_first(result):
-    decision = decided(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.8, 0.1, 0.5]}))
+    decision = decide_on(result({"A": [1.0, 1.0, 1.0]}), result({"A": [0.8, 0.1, 0.5]}))
 
     assert [drop.key for drop in decision.drops] == ["q-1", "q-2", "q-0"]
 
 
 def test_without_failing_on_regressions_they_are_only_reported(result):
-    decision = decided(result({"A": [1] * 20}), result({"A": [0] * 20}), fail_on_regression=False)
+    decision = decide_on(result({"A": [1] * 20}), result({"A": [0] * 20}), fail_on_regression=False)
 
-    assert not decision.failed
-    assert {one.guard for one in decision.fired} == {Guard.REGRESSION, Guard.SEVERITY}
+    assert not decision.is_failing
+    assert {one.guard for one in decision.findings} == {Guard.REGRESSION, Guard.SEVERITY}
 
 
 def test_a_removed_evaluator_fails_unless_told_otherwise(result):
     before, now = result({"A": [1, 1], "B": [1, 1]}), result({"A": [1, 1]})
 
-    assert guards(decided(before, now)) == [Guard.REMOVED_EVALUATOR]
-    allowed = decided(before, now, on_removed_evaluator="warn")
-    assert not allowed.failed
-    for decision in (allowed, decided(before, now)):
+    assert guards(decide_on(before, now)) == [Guard.REMOVED_EVALUATOR]
+    allowed = decide_on(before, now, on_removed_evaluator="warn")
+    assert not allowed.is_failing
+    for decision in (allowed, decide_on(before, now)):
         assert any("lacks 'B'" in text for text in decision.warnings)
-    assert guards(decided(before, now, fail_on_regression=False)) == [Guard.REMOVED_EVALUATOR]
+    assert guards(decide_on(before, now, fail_on_regression=False)) == [Guard.REMOVED_EVALUATOR]
 
 
 def test_removed_items_are_told_and_fail_where_asked(result):
     before, now = result({"A": [1, 1, 1]}), result({"A": [1, 1]})
 
-    assert any("lacks 1 item of the baseline" in text for text in decided(before, now).warnings)
-    assert guards(decided(before, now, fail_on_removed_items=True)) == [Guard.REMOVED_ITEMS]
+    assert any("lacks 1 item of the baseline" in text for text in decide_on(before, now).warnings)
+    assert guards(decide_on(before, now, fail_on_removed_items=True)) == [Guard.REMOVED_ITEMS]
 
 
 def test_an_empty_candidate_fails(result):
     before = result({"A": [1, 1, 1]})
 
-    decision = decided(before, replace(before, runs=()), on_removed_evaluator="warn")
+    decision = decide_on(before, replace(before, runs=()), on_removed_evaluator="warn")
 
     assert guards(decision) == [Guard.ERRORS]
-    assert "no items" in decision.fired[0].reason
+    assert "no items" in decision.findings[0].reason
 
 
 def test_a_candidate_that_mostly_errored_fails_even_with_regressions_let_through(item, joined):
@@ -202,19 +202,21 @@ def test_a_candidate_that_mostly_errored_fails_even_with_regressions_let_through
         item(0, {"Match": 1}), item(1, {"Match": 1}), *(item(i, {}, error="503") for i in range(2, 5))
     )
 
-    decision = decided(before, now, fail_on_regression=False)
+    decision = decide_on(before, now, fail_on_regression=False)
 
     assert guards(decision) == [Guard.ERRORS]
-    assert "3 of 5 items of the candidate errored" in next(one for one in decision.fired if one.fails).reason
+    assert (
+        "3 of 5 items of the candidate errored" in next(one for one in decision.findings if one.fails).reason
+    )
 
 
 def test_an_evaluator_that_had_nothing_to_score_was_not_removed(item, joined):
     before = joined(*(item(i, {"Match": 1}) for i in range(5)))
     now = joined(*(item(i, {}, error="503") for i in range(5)), evaluators=("Match",))
 
-    decision = decided(before, now)
+    decision = decide_on(before, now)
 
-    assert decision.failed
+    assert decision.is_failing
     assert Guard.REMOVED_EVALUATOR not in guards(decision)
 
 
@@ -230,10 +232,10 @@ def test_an_evaluator_that_mostly_only_warned_fails_under_any_severity(item, joi
     before = joined(*(judged(i) for i in range(4)), evaluators=("Match", "Judge"))
     now = joined(judged(0), *(judged(i, "503") for i in range(1, 4)), evaluators=("Match", "Judge"))
 
-    decision = decided(before, now, severity=severity)
+    decision = decide_on(before, now, severity=severity)
 
     assert Guard.ERRORS in guards(decision)
-    assert any("Judge gave no score for 3 of the 4 items" in one.reason for one in decision.fired)
+    assert any("Judge gave no score for 3 of the 4 items" in one.reason for one in decision.findings)
 
 
 @pytest.mark.parametrize(
@@ -247,18 +249,18 @@ def test_scores_that_go_missing_without_an_error_fail_where_chance_does_not_expl
         return joined(*scored, evaluators=("Match", "Key"))
 
     before, now = side(range(30, 30 + gained)), side(range(lost))
-    decision = decided(before, now)
+    decision = decide_on(before, now)
 
     assert (Guard.ERRORS in guards(decision)) is fires
     assert any(f"gave no score for {lost} item" in warning for warning in decision.warnings)
     if fires:
-        assert f"Key gave no score for {lost} of the 40 items" in decision.fired[0].reason
-        allowed = decided(before, now, on_removed_evaluator="warn")
+        assert f"Key gave no score for {lost} of the 40 items" in decision.findings[0].reason
+        allowed = decide_on(before, now, on_removed_evaluator="warn")
         assert (Guard.ERRORS in guards(allowed)) is (lost >= 20)
 
 
 def test_a_candidate_of_other_items_fails(item, joined):
-    decision = decided(joined(item(0, {"Match": 1})), joined(item(7, {"Match": 1})))
+    decision = decide_on(joined(item(0, {"Match": 1})), joined(item(7, {"Match": 1})))
 
     assert Guard.ERRORS in guards(decision)
 
@@ -266,14 +268,16 @@ def test_a_candidate_of_other_items_fails(item, joined):
 def test_a_candidate_whose_run_did_not_end_fails(result):
     before = result({"A": [1, 1]})
 
-    decision = decided(before, replace(before, status=RunStatus.BUDGET_SPENT))
+    decision = decide_on(before, replace(before, status=RunStatus.BUDGET_SPENT))
 
     assert guards(decision) == [Guard.INCOMPLETE]
-    assert "budget spent" in decision.fired[0].reason
+    assert "budget spent" in decision.findings[0].reason
 
 
 def test_added_easy_items_do_not_make_up_for_a_drop(result):
-    decision = decided(result({"A": [1] * 10}), result({"A": [0] * 7 + [1] * 3 + [1] * 200}), severity="off")
+    decision = decide_on(
+        result({"A": [1] * 10}), result({"A": [0] * 7 + [1] * 3 + [1] * 200}), severity="off"
+    )
 
     assert Guard.REGRESSION in guards(decision)
 
@@ -281,37 +285,37 @@ def test_added_easy_items_do_not_make_up_for_a_drop(result):
 def test_too_few_items_are_inconclusive_where_power_is_required(result):
     same = result({"A": [1] * 20})
 
-    decision = decided(same, same, require_power=0.8, detect_drop=0.05)
+    decision = decide_on(same, same, require_power=0.8, detect_drop=0.05)
 
-    assert decision.inconclusive
-    assert not decision.failed
-    assert "A drop of 5 points must be seen with 80 % power" in decision.fired[0].reason
-    assert "items would decide" in decision.fired[0].reason
+    assert decision.is_inconclusive
+    assert not decision.is_failing
+    assert "A drop of 5 points must be seen with 80 % power" in decision.findings[0].reason
+    assert "items would decide" in decision.findings[0].reason
 
 
 def test_enough_items_are_conclusive(result):
     same = result({"A": [1] * 200})
 
-    assert not decided(same, same, require_power=0.8, detect_drop=0.10).inconclusive
+    assert not decide_on(same, same, require_power=0.8, detect_drop=0.10).is_inconclusive
 
 
 def test_a_failure_is_no_less_of_one_for_lack_of_power(result):
-    decision = decided(result({"A": [1] * 10}), result({"A": [0] * 10}), require_power=0.99)
+    decision = decide_on(result({"A": [1] * 10}), result({"A": [0] * 10}), require_power=0.99)
 
-    assert decision.failed
-    assert not decision.inconclusive
+    assert decision.is_failing
+    assert not decision.is_inconclusive
 
 
 def test_confirmed_lets_a_single_noisy_drop_pass(result):
     before = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
     now = result({"Judge": [0.9, 0.5]}, noisy=["Judge"])
 
-    assert decided(before, now).failed
-    assert not decided(before, now, severity="confirmed").failed
+    assert decide_on(before, now).is_failing
+    assert not decide_on(before, now, severity="confirmed").is_failing
 
 
 def test_confirmed_counts_every_drop_of_a_deterministic_evaluator(result):
-    decision = decided(result({"Match": [1, 1]}), result({"Match": [1, 0]}), severity="confirmed")
+    decision = decide_on(result({"Match": [1, 1]}), result({"Match": [1, 0]}), severity="confirmed")
 
     assert guards(decision) == [Guard.SEVERITY]
 
@@ -321,7 +325,7 @@ def test_confirmed_counts_a_noisy_drop_that_all_repeats_show(runs, result, third
     before = result({"Judge": [0.9, 0.9]}, noisy=["Judge"])
     now = runs([{"Judge": [0.9, low]} for low in (0.5, 0.4, third)], noisy=["Judge"])
 
-    assert decided(before, now, severity="confirmed").failed is fails
+    assert decide_on(before, now, severity="confirmed").is_failing is fails
 
 
 def test_confirmed_says_that_a_single_run_confirms_nothing_of_a_noisy_evaluator(result):
@@ -329,10 +333,10 @@ def test_confirmed_says_that_a_single_run_confirms_nothing_of_a_noisy_evaluator(
 
     assert any(
         "a single run confirms none" in text
-        for text in decided(single, single, severity="confirmed").warnings
+        for text in decide_on(single, single, severity="confirmed").warnings
     )
     certain = result({"Match": [0.9, 0.9]})
-    assert decided(certain, certain, severity="confirmed").warnings == ()
+    assert decide_on(certain, certain, severity="confirmed").warnings == ()
 
 
 @pytest.mark.parametrize(("before", "now"), [(1, 2), (1, 3), (2, 2), (3, 2), (3, 3)])
@@ -342,11 +346,11 @@ def test_confirmed_states_how_often_noise_alone_looks_like_a_drop(runs, before, 
     deals = list(combinations(range(before + now), now))
 
     fired = [
-        decided(
+        decide_on(
             runs([{"Judge": [scores[i]]} for i in range(before + now) if i not in dealt], noisy=["Judge"]),
             runs([{"Judge": [scores[i]]} for i in dealt], noisy=["Judge"]),
             severity="confirmed",
-        ).fired
+        ).findings
         for dealt in deals
     ]
 
@@ -361,7 +365,7 @@ def test_a_calibrated_gate_says_when_guard_2_cannot_fire(result):
         Snapshot.of(result({"A": [1, 1]})), Snapshot.of(result({"A": [1, 0]})), GateConfig.calibrated()
     )
 
-    assert not decision.failed
+    assert not decision.is_failing
     assert decision.comparison.config.alpha == 0.05
     assert any(text.startswith("Guard 2 cannot fire") for text in decision.warnings)
 
@@ -382,7 +386,7 @@ def test_what_running_again_did_not_confirm_is_set_aside(result):
 
     decision = decide(before, now, GateConfig(), reruns={("q-1", "A"): RerunScores(3, (1.0, 0.0, 1.0))})
 
-    assert not decision.failed
+    assert not decision.is_failing
     assert [drop.key for drop in decision.cleared] == ["q-1"]
 
 
@@ -390,7 +394,7 @@ def test_a_verdict_without_any_judged_item_still_says_what_it_rests_on(result):
     same = result({"A": [0.5, 0.7]}, threshold=None)
     config = GateConfig()
 
-    verdict = verdict_of(decide(Snapshot.of(same), Snapshot.of(same), config), config, name="x")
+    verdict = build_verdict(decide(Snapshot.of(same), Snapshot.of(same), config), config, name="x")
 
     assert "on n = 2 items, 0 worse and 0 better: A +0.00" in verdict.message
 

@@ -13,7 +13,7 @@ from dokimos.errors import BaselineWarning, ConfigurationError, RegressionError
 from dokimos.evaluators.text import ExactMatch
 from dokimos.experiment.experiment import Experiment
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression
-from dokimos.gate.report import ReadVerdict
+from dokimos.gate.verdict_markdown import VerdictFile
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_baselines_of_one_name_in_several_folders_have_verdicts_of_their_own(goo
     with pytest.raises(RegressionError):
         assert_no_regression(bad, developer / "b" / "support.json")
 
-    found = [ReadVerdict("", json.loads(path.read_text())) for path in verdict_files(developer)]
+    found = [VerdictFile("", json.loads(path.read_text())) for path in verdict_files(developer)]
 
     assert [verdict.tree["name"] for verdict in found] == ["a/support.json", "b/support.json"]
     assert [verdict.passed for verdict in found] == [True, False]

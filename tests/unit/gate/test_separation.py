@@ -10,8 +10,8 @@ import pytest
 from dokimos.comparison import Snapshot
 from dokimos.gate import GateConfig, GateStatus
 from dokimos.gate.decision import decide
-from dokimos.gate.gate import decided as decided_with_reruns
-from dokimos.gate.gate import verdict_of
+from dokimos.gate.gate import build_verdict
+from dokimos.gate.gate import decide_and_confirm as decide_with_reruns
 from dokimos.gate.separation import separation_of
 
 ITEMS = 20
@@ -25,47 +25,47 @@ def with_flaky(fallen, *, low=0.0, repeats=3):
     return before, now
 
 
-def decided(runs, before, now, **options):
+def decide_on(runs, before, now, **options):
     sides = (Snapshot.of(runs(side, noisy=["A"])) for side in (before, now))
     return decide(*sides, GateConfig(**options))
 
 
 @pytest.mark.parametrize("fallen", [2, 3, 5])
 def test_items_that_fall_together_are_not_hidden_by_one_flaky_item(runs, fallen):
-    decision = decided(runs, *with_flaky(fallen))
+    decision = decide_on(runs, *with_flaky(fallen))
 
-    assert decision.failed
+    assert decision.is_failing
     assert [drop.key for drop in decision.drops] == [f"q-{place}" for place in range(fallen)]
     (sentence,) = (text for text in decision.warnings if text.startswith("A: "))
     assert f"A: {fallen} of the {fallen} items whose repeats could part between the two sides did" in sentence
     assert "Chance does that to 1 in 20 of them (p = " in sentence
-    verdict = verdict_of(decision, GateConfig(), name="x")
+    verdict = build_verdict(decision, GateConfig(), name="x")
     assert verdict.status is GateStatus.FAIL
     assert sentence in verdict.message
 
 
 def test_one_item_that_falls_beside_a_flaky_one_may_be_chance(runs):
-    decision = decided(runs, *with_flaky(1))
+    decision = decide_on(runs, *with_flaky(1))
 
-    assert not decision.failed
+    assert not decision.is_failing
     assert [drop.key for drop in decision.explained] == ["q-0"]
 
 
 def test_more_repeats_make_a_single_item_sure(runs):
-    assert decided(runs, *with_flaky(1, repeats=6)).failed
+    assert decide_on(runs, *with_flaky(1, repeats=6)).is_failing
 
 
 def test_two_repeats_on_each_side_are_enough_where_many_items_fall(runs):
-    decision = decided(runs, *with_flaky(5, repeats=2))
+    decision = decide_on(runs, *with_flaky(5, repeats=2))
 
-    assert decision.failed
+    assert decision.is_failing
     assert len(decision.drops) == 5
 
 
 def test_falls_up_to_the_margin_are_none(runs):
-    decision = decided(runs, *with_flaky(5, low=0.85))
+    decision = decide_on(runs, *with_flaky(5, low=0.85))
 
-    assert not decision.failed
+    assert not decision.is_failing
     assert decision.drops == decision.explained == ()
 
 
@@ -76,15 +76,15 @@ def test_items_that_part_upwards_speak_against_those_that_fall(runs):
     for run in now:
         run["A"][3:15] = [1.0] * 12
 
-    assert not decided(runs, before, now).failed
+    assert not decide_on(runs, before, now).is_failing
 
 
 @pytest.mark.parametrize(("low", "fails"), [(0.8, True), (0.9, False)])
 def test_the_direction_and_the_range_of_scores_are_known(runs, low, fails):
     before, now = (_on_a_scale(runs(side)) for side in with_flaky(5, low=low))
 
-    assert decide(before, now, GateConfig()).failed is fails
-    assert not decide(now, before, GateConfig()).failed
+    assert decide(before, now, GateConfig()).is_failing is fails
+    assert not decide(now, before, GateConfig()).is_failing
 
 
 def _on_a_scale(result):
@@ -101,11 +101,11 @@ def _on_a_scale(result):
 def test_what_is_run_again_has_to_show_the_drops_too(runs, result, again, fails):
     sides = [Snapshot.of(runs(side, noisy=["A"])) for side in with_flaky(5)]
 
-    decision = decided_with_reruns(
+    decision = decide_with_reruns(
         *sides, GateConfig(), rerun=lambda examples: result({"A": [again] * len(examples)})
     )
 
-    assert decision.failed is fails
+    assert decision.is_failing is fails
     assert len(decision.cleared) == (0 if fails else 5)
 
 
@@ -119,7 +119,7 @@ def test_its_level_is_shared_by_all_evaluators(runs):
 
     decision = decide(*(Snapshot.of(runs(side, noisy=["A", *names])) for side in sides), GateConfig())
 
-    assert not decision.failed
+    assert not decision.is_failing
     assert len(decision.explained) == 2
 
 

@@ -21,9 +21,9 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.datasets.dataset import Dataset
 from dokimos.evaluators.calibration_result import Calibration
 from dokimos.evaluators.labelled_verdicts import LabelledVerdict
-from dokimos.gate.config import GateConfig
 from dokimos.gate.gate import RegressionGate
-from dokimos.gate.noise import noise
+from dokimos.gate.gate_config import GateConfig
+from dokimos.gate.noise_report import noise
 from dokimos.gate.verdict import GateVerdict
 from dokimos.reporting.tables import cell_width
 

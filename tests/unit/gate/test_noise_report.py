@@ -10,7 +10,7 @@ from dokimos.comparison.snapshot import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig
 from dokimos.gate.decision import Guard, decide
-from dokimos.gate.noise import noise
+from dokimos.gate.noise_report import noise
 
 
 def noisy_runs(runs, spread, *, count=4, items=12, seed=1, **options):
@@ -72,7 +72,7 @@ def test_running_again_to_confirm_fires_less(runs):
 def test_noise_of_the_evaluator_is_told_from_noise_of_the_answers(runs):
     alike = noise(noisy_runs(runs, 0.2)).evaluators[0]
 
-    assert (alike.name, alike.unstable_items, alike.own_doing, alike.items) == ("Judge", 12, 12, 12)
+    assert (alike.name, alike.unstable_items, alike.unstable_scorings, alike.items) == ("Judge", 12, 12, 12)
     assert alike.deviation == pytest.approx(0.2 / 12**0.5, abs=0.03)
 
 
@@ -134,7 +134,7 @@ def test_the_rates_are_those_of_the_gate_over_all_ways_to_deal_the_runs(joined, 
     for ways in itertools.product(itertools.permutations(range(3), 2), repeat=3):
         before, now = (joined(*(several[way[side]][i] for i, way in enumerate(ways))) for side in (0, 1))
         found = decide(Snapshot.of(before), Snapshot.of(now), GateConfig())
-        fired.append(any(one.guard is Guard.SEVERITY for one in found.fired))
+        fired.append(any(one.guard is Guard.SEVERITY for one in found.findings))
 
     report = noise(result_of(joined, *several))
 

@@ -12,7 +12,7 @@ from dokimos.comparison.wording import p_text, points, share, signed, signed_poi
 from dokimos.core.number_format import UNKNOWN, format_or_unknown, format_score, percent, round_half_up
 from dokimos.errors import ConfigurationError
 from dokimos.exporters.markdown import code, fence_text, plain, table_row
-from dokimos.gate.places import file_stem
+from dokimos.gate.gate_environment import file_stem
 
 Tree: TypeAlias = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ _SEVERITY: Final = ("FAIL", "INCONCLUSIVE", "PASS", "NO_BASELINE")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadVerdict:
+class VerdictFile:
     """A verdict file."""
 
     name: str
@@ -53,7 +53,7 @@ class ReadVerdict:
         return MARKER.format(file_stem(self.name))
 
 
-def read_verdicts(folder: Path) -> list[ReadVerdict]:
+def read_verdicts(folder: Path) -> list[VerdictFile]:
     """Read all verdict files of a folder, by name.
 
     Raises:
@@ -67,16 +67,16 @@ def read_verdicts(folder: Path) -> list[ReadVerdict]:
     return [_read(path) for path in paths]
 
 
-def _read(path: Path) -> ReadVerdict:
+def _read(path: Path) -> VerdictFile:
     try:
         tree = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as cause:
         raise ConfigurationError(f"Cannot read the verdict {path}: {cause}.") from cause
     if not isinstance(tree, dict) or str(tree.get("status")) not in _HEADINGS:
         raise ConfigurationError(f"{path} is not the verdict of a gate: its status is unknown.")
-    verdict = ReadVerdict(str(tree.get("name") or path.stem), tree)
+    verdict = VerdictFile(str(tree.get("name") or path.stem), tree)
     try:
-        markdown_of(tree, verdict.name)
+        render_markdown(tree, verdict.name)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as cause:
         raise ConfigurationError(
             f"The verdict {path} is damaged ({cause!s:.80}): run its gate again."
@@ -84,15 +84,15 @@ def _read(path: Path) -> ReadVerdict:
     return verdict
 
 
-def overall(verdicts: Sequence[ReadVerdict]) -> str:
+def overall(verdicts: Sequence[VerdictFile]) -> str:
     """Return the status of several gates together: the worst, where PASS outranks NO_BASELINE."""
     found = {verdict.status for verdict in verdicts}
     return next(status for status in _SEVERITY if status in found)
 
 
-def markdown_of(tree: Tree, name: str | None = None) -> str:
+def render_markdown(tree: Tree, name: str | None = None) -> str:
     """Return one verdict as Markdown, its marker first."""
-    verdict = ReadVerdict(str(name or tree.get("name") or "gate"), tree)
+    verdict = VerdictFile(str(name or tree.get("name") or "gate"), tree)
     lines = [verdict.marker, *_lines(verdict)]
     text = "\n".join(lines).rstrip("\n") + "\n"
     if len(text) <= MAX_LENGTH:
@@ -100,7 +100,7 @@ def markdown_of(tree: Tree, name: str | None = None) -> str:
     return text[:MAX_LENGTH].rsplit("\n", 1)[0] + "\n\n_Cut: the verdict file has the rest._\n"
 
 
-def _lines(verdict: ReadVerdict) -> Iterator[str]:
+def _lines(verdict: VerdictFile) -> Iterator[str]:
     tree = verdict.tree
     yield f"## {_HEADINGS[verdict.status]}: {plain(verdict.name, _NAME)}\n"
     if verdict.status == "NO_BASELINE" and not tree.get("reasons"):
@@ -112,7 +112,7 @@ def _lines(verdict: ReadVerdict) -> Iterator[str]:
     yield from _reasons(tree)
     if tree.get("pairing", "none") != "none":
         yield from _movement(tree)
-        yield from _regressed(tree)
+        yield from _render_regressions(tree)
         yield from _cases(tree)
         yield from _unclear_drops(tree)
         yield from _evidence(tree)
@@ -174,7 +174,7 @@ def _count(tree: Tree, key: str) -> str:
     return f"{int(tree.get(key) or 0):,}"
 
 
-def _regressed(tree: Tree) -> Iterator[str]:
+def _render_regressions(tree: Tree) -> Iterator[str]:
     found = tree.get("regressedEvaluators") or []
     if not found:
         return
@@ -215,8 +215,10 @@ def _cases(tree: Tree) -> Iterator[str]:
 
 
 def _unclear_drops(tree: Tree) -> Iterator[str]:
-    listed = {_place(case, drop) for case in tree.get("cases") or [] for drop in case["evaluatorDrops"]}
-    drops = [drop for drop in tree.get("unclearDrops") or [] if _place(drop, drop) not in listed]
+    counted_drops = {
+        _drop_key(case, drop) for case in tree.get("cases") or [] for drop in case["evaluatorDrops"]
+    }
+    drops = [drop for drop in tree.get("unclearDrops") or [] if _drop_key(drop, drop) not in counted_drops]
     if not drops:
         return
     yield "### Drops of single items that cannot be told from noise\n"
@@ -228,7 +230,7 @@ def _unclear_drops(tree: Tree) -> Iterator[str]:
     yield ""
 
 
-def _place(item: Tree, drop: Tree) -> tuple[Any, Any]:
+def _drop_key(item: Tree, drop: Tree) -> tuple[Any, Any]:
     return item.get("datasetItemId", item.get("index")), drop.get("evaluator")
 
 

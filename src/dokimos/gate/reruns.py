@@ -19,7 +19,7 @@ Rerun: TypeAlias = "Experiment | Callable[[Sequence[Example]], ExperimentResult]
 """The experiment, or a function that runs some examples once, in the given order."""
 
 
-def run_again(
+def rerun_items(
     drops: Sequence[Drop], items: Mapping[str, ItemSnapshot], rerun: Rerun, *, times: int
 ) -> Reruns:
     """Run the items of some drops again and return what the evaluators of these drops gave.
@@ -35,14 +35,16 @@ def run_again(
     keys = list(dict.fromkeys(drop.key for drop in drops))
     examples = [_example(items[key]) for key in keys]
     repeats = _repeats(rerun, examples, times)
-    place_of = {key: place for place, key in enumerate(keys)}
+    index_of = {key: index for index, key in enumerate(keys)}
     return {
-        (drop.key, drop.evaluator): _seen([repeat[place_of[drop.key]] for repeat in repeats], drop.evaluator)
+        (drop.key, drop.evaluator): _collect_scores(
+            [repeat[index_of[drop.key]] for repeat in repeats], drop.evaluator
+        )
         for drop in drops
     }
 
 
-def _seen(repeats: Sequence[ItemResult], evaluator: str) -> RerunScores:
+def _collect_scores(repeats: Sequence[ItemResult], evaluator: str) -> RerunScores:
     results = [(repeat, repeat.result(evaluator)) for repeat in repeats]
     scores = tuple(found.score for _, found in results if found is not None and found.score is not None)
     errors = sum(
@@ -74,11 +76,13 @@ def _run(rerun: Rerun, examples: Sequence[Example], times: int) -> list[Experime
     from dokimos.experiment.experiment import Experiment
 
     if isinstance(rerun, Experiment):
-        again = replace(rerun, dataset=Dataset(examples, name=rerun.dataset.name), runs=times, reporters=())
+        repeated_plan = replace(
+            rerun, dataset=Dataset(examples, name=rerun.dataset.name), runs=times, reporters=()
+        )
         options: dict[str, Any] = dict.fromkeys(
             ("journal", "cache", "retry_errors", "force", "progress"), False
         )
-        return [again.run(**options, quiet=True, resume=None, shard=None, keep_results=True)]
+        return [repeated_plan.run(**options, quiet=True, resume=None, shard=None, keep_results=True)]
     results = [rerun(examples) for _ in range(times)]
     if not all(isinstance(result, ExperimentResult) for result in results):
         raise ConfigurationError(

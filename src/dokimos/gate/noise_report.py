@@ -15,9 +15,9 @@ from dokimos.core.printable import Printable
 from dokimos.core.results import ExperimentResult
 from dokimos.core.score_range import share_of
 from dokimos.errors import ConfigurationError
-from dokimos.gate.config import GateConfig
 from dokimos.gate.decision import Guard, decide
-from dokimos.gate.variation import NoiseFigures, spread
+from dokimos.gate.gate_config import GateConfig
+from dokimos.gate.variation import NoiseMeasurements, spread
 from dokimos.stats.bootstrap import percentile
 from dokimos.stats.intervals import Interval, wilson_interval
 
@@ -41,7 +41,7 @@ class EvaluatorNoise:
     """Standard deviation of a repeat around its item's mean."""
     unstable_items: int
     """Items whose repeats differ."""
-    own_doing: int
+    unstable_scorings: int
     """Those of them whose outputs are the same in all repeats, so that the evaluator alone differs."""
     items: int
     spreads: Mapping[str, float] = field(default_factory=dict)
@@ -103,9 +103,9 @@ class NoiseReport(Printable):
         return max(last.repeats + 1, math.ceil(last.repeats * (last.margin / self.severity_margin) ** 2))
 
     @property
-    def figures(self) -> NoiseFigures:
+    def measurements(self) -> NoiseMeasurements:
         """What a gate uses of it, see `RegressionGate(noise=...)`."""
-        return NoiseFigures(
+        return NoiseMeasurements(
             runs=self.runs,
             evaluators=tuple(one.name for one in self.evaluators),
             spreads={one.name: one.spreads for one in self.evaluators},
@@ -143,7 +143,7 @@ class NoiseReport(Printable):
                     "deterministic": one.deterministic,
                     "deviation": round_half_up(one.deviation),
                     "unstableItems": one.unstable_items,
-                    "sameOutputs": one.own_doing,
+                    "sameOutputs": one.unstable_scorings,
                     "items": one.items,
                     "spreads": {key: round_half_up(size) for key, size in one.spreads.items()},
                     "fingerprint": one.fingerprint or None,
@@ -187,7 +187,7 @@ def noise(result: ExperimentResult, *, config: GateConfig | None = None) -> Nois
         pairs=len(fired),
         guard1_rate=fmean(fired),
         guard1_interval=wilson_interval(sum(fired), len(fired)),
-        confirmed_rate=dealing.confirmed(config) if snapshot.runs >= 2 + CONFIRM else None,
+        confirmed_rate=dealing.rate_with_reruns(config) if snapshot.runs >= 2 + CONFIRM else None,
         guard2=tuple(dealing.guard2(number, config) for number in range(1, snapshot.runs // 2 + 1)),
         evaluators=tuple(_evaluator_noise(snapshot)),
         pass_flips=_share(len(set(item.verdicts)) > 1 for item in snapshot.items if item.verdicts),
@@ -202,10 +202,12 @@ class _Dealing:
         self._snapshot = snapshot
         self._draw = draw
         self._items = [
-            (len(item.results), varying) for item in snapshot.items if (varying := self._varying(item))
+            (len(item.results), varying)
+            for item in snapshot.items
+            if (varying := self._find_varying_scores(item))
         ]
 
-    def _varying(self, item: ItemSnapshot) -> list[_Scores]:
+    def _find_varying_scores(self, item: ItemSnapshot) -> list[_Scores]:
         """Return the scores of an item that are not the same in all its runs."""
         found = (_Scores.of(item, facts) for facts in self._snapshot.evaluators.values())
         return [scores for scores in found if len(set(scores.values)) > 1]
@@ -217,14 +219,14 @@ class _Dealing:
 
     def guard1_fires(self, config: GateConfig) -> bool:
         """Say whether guard 1 fires on one unchanged pair."""
-        sides = [self._dealt(item) for item in self._snapshot.items]
+        sides = [self._deal(item) for item in self._snapshot.items]
         before = replace(self._snapshot, items=tuple(side[0] for side in sides), runs=1)
         now = replace(self._snapshot, items=tuple(side[1] for side in sides), runs=1)
         options = replace(config, severity="off", require_power=None, pairing="positional")
         found = decide(before, now, options)
-        return any(one.guard is Guard.REGRESSION for one in found.fired)
+        return any(one.guard is Guard.REGRESSION for one in found.findings)
 
-    def _dealt(self, item: ItemSnapshot) -> tuple[ItemSnapshot, ItemSnapshot]:
+    def _deal(self, item: ItemSnapshot) -> tuple[ItemSnapshot, ItemSnapshot]:
         if len(item.results) < 2:
             return item, item
         first, second = self._draw.sample(item.results, 2)
@@ -245,11 +247,11 @@ class _Dealing:
         """Yield how far each score falls from one side to the other."""
         for runs, item in self._items:
             if runs >= 2 * repeats:
-                dealt = self._draw.sample(range(runs), 2 * repeats)
+                drawn = self._draw.sample(range(runs), 2 * repeats)
                 for scores in item:
-                    yield scores.fall(dealt[:repeats], dealt[repeats:])
+                    yield scores.fall(drawn[:repeats], drawn[repeats:])
 
-    def confirmed(self, config: GateConfig) -> float:
+    def rate_with_reruns(self, config: GateConfig) -> float:
         """Try guard 2 on one run on each side, where the majority of three more has to agree."""
         draws = range(self._draws(2 + CONFIRM))
         return _share([self._confirms(config.severity_margin) for _ in draws])
@@ -310,7 +312,7 @@ def _evaluator_noise(snapshot: Snapshot) -> Iterator[EvaluatorNoise]:
                 deterministic=facts.deterministic,
                 deviation=fmean(variance(item.scores[name]) for item in repeated) ** 0.5,
                 unstable_items=sum(_differ(item, name) for item in repeated),
-                own_doing=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
+                unstable_scorings=sum(_differ(item, name) and _same_outputs(item) for item in repeated),
                 items=len(repeated),
                 spreads={item.id or item.index_key: spread(item.scores[name]) for item in repeated},
                 fingerprint=facts.fingerprint,

@@ -52,12 +52,12 @@ class Session(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class GateEnvironment:
     """What a gate takes from the process it runs in."""
 
     root: Path
     """The project: relative places are inside it."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = ()
     session: Session | None = None
     """The test session that runs, where there is one."""
@@ -73,7 +73,7 @@ class Surroundings:
             root = project_root(start) if session is None else session.root
         return cls(
             root=Path(root),
-            environment=dict(os.environ),
+            variables=dict(os.environ),
             command=tuple(sys.argv),
             session=session,
             start=start,
@@ -81,19 +81,19 @@ class Surroundings:
 
     @property
     def in_ci(self) -> bool:
-        return any(truthy(self.environment.get(name)) for name in _CI_VARIABLES)
+        return any(truthy(self.variables.get(name)) for name in _CI_VARIABLES)
 
     @property
     def wants_update(self) -> bool:
-        return truthy(self.environment.get(UPDATE_VARIABLE))
+        return truthy(self.variables.get(UPDATE_VARIABLE))
 
     @property
     def baseline_dir(self) -> Path:
-        return self.root / (self.environment.get(BASELINE_VARIABLE) or BASELINES)
+        return self.root / (self.variables.get(BASELINE_VARIABLE) or BASELINES)
 
     @property
     def verdict_dir(self) -> Path:
-        return self.root / (self.environment.get(VERDICT_VARIABLE) or VERDICTS)
+        return self.root / (self.variables.get(VERDICT_VARIABLE) or VERDICTS)
 
     def baseline_path(self, name: str | Path | None, experiment: str) -> Path:
         """Return the file of a baseline given by name or path, else by the name of the experiment.
@@ -128,18 +128,18 @@ class Surroundings:
 
     def accept_command(self) -> str:
         """Return the command that runs this again and accepts what it finds."""
-        test = running_test(self.environment)
-        again = f"pytest {quote(self._typed(test))}" if test else self._again()
+        test = running_test(self.variables)
+        again = f"pytest {quote(self._format_test_id(test))}" if test else self._format_command()
         return f"{UPDATE_VARIABLE}=true {again}"
 
-    def _typed(self, test: str) -> str:
+    def _format_test_id(self, test: str) -> str:
         """Return the id of a test as it is typed where the session was started."""
         file, colons, name = test.partition("::")
         if self.session is None or not (self.session.root / file).exists():
             return test
         return relative(self.session.root / file, self.session.start) + colons + name
 
-    def _again(self) -> str:
+    def _format_command(self) -> str:
         program, *arguments = self.command or ("",)
         name = Path(program).name
         if not name:
@@ -149,7 +149,7 @@ class Surroundings:
         start = ["python", program] if name.endswith(".py") else [name]
         return join([*start, *arguments])
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """Return a path as it is typed where commands are: relative where it is inside the project."""
         whole, root = path.resolve(), self.root.resolve()
         return relative(whole, (self.start or root).resolve()) if whole.is_relative_to(root) else str(path)
@@ -197,7 +197,7 @@ def file_stem(name: str, fallback: str = "gate-verdict") -> str:
 
 def keep_out_of_git(folder: Path) -> None:
     """Write the `.gitignore` of our own folder where this is a place inside one."""
-    home = next((place for place in (folder, *folder.parents) if place.name == _HOME), None)
+    home = next((folder for folder in (folder, *folder.parents) if folder.name == _HOME), None)
     if home is not None and not (home / ".gitignore").exists():
         write_atomically(home / ".gitignore", "# What dokimos keeps here does not belong in git.\n*\n")
 

@@ -10,10 +10,10 @@ import pytest
 from dokimos.comparison import Snapshot
 from dokimos.errors import ConfigurationError
 from dokimos.gate import GateConfig, GateStatus
-from dokimos.gate.decision import Fired, Guard, decide
-from dokimos.gate.gate import verdict_of, write_verdict
-from dokimos.gate.report import markdown_of, overall, read_verdicts
+from dokimos.gate.decision import Guard, GuardFinding, decide
+from dokimos.gate.gate import build_verdict, write_verdict
 from dokimos.gate.verdict import GateVerdict
+from dokimos.gate.verdict_markdown import overall, read_verdicts, render_markdown
 
 GOLDEN = Path(__file__).parents[2] / "data" / "gate"
 
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[2] / "data" / "gate"
 def verdict(before, now, name="support", **options):
     config = GateConfig(**options)
     decision = decide(Snapshot.of(before), Snapshot.of(now), config)
-    return verdict_of(
+    return build_verdict(
         decision,
         config,
         name=name,
@@ -61,7 +61,7 @@ def cases(failed, result):
             name="support",
             config=GateConfig(),
             candidate_pass_rate=0.75,
-            no_baseline=Fired(Guard.NO_BASELINE, "There is no baseline at x.json.", fails=False),
+            no_baseline=GuardFinding(Guard.NO_BASELINE, "There is no baseline at x.json.", fails=False),
             baseline="x.json",
         ),
     }
@@ -93,7 +93,7 @@ def test_an_item_with_a_drop_in_doubt_is_not_among_the_unchanged(runs):
     now = [{"A": [0.0, *run["A"][1:]]} for run in flaky]
     sides = (Snapshot.of(runs(side, noisy=["A"])) for side in (flaky, now))
 
-    found = verdict_of(decide(*sides, GateConfig()), GateConfig(), name="x")
+    found = build_verdict(decide(*sides, GateConfig()), GateConfig(), name="x")
 
     assert (found.tree()["explainedCount"], found.tree()["unchangedCount"]) == (1, 8)
     assert "| Unchanged items | 7 |" in found.to_markdown()
@@ -113,7 +113,7 @@ def test_cases_are_capped_and_say_so(result):
 
     assert len(tree["cases"]) == 50
     assert (tree["totalRegressedCases"], tree["casesTruncated"]) == (60, True)
-    assert "_Showing 50 of 60._" in markdown_of(tree)
+    assert "_Showing 50 of 60._" in render_markdown(tree)
 
 
 def test_an_error_is_no_score_in_the_file(cases):
@@ -152,7 +152,7 @@ def test_a_verdict_of_another_implementation_is_rendered():
             {"evaluator": "Faithfulness", "baselineMean": 1.0, "candidateMean": 0.0, "delta": -1.0}]}],
     }  # fmt: skip
 
-    text = markdown_of(tree, "rag")
+    text = render_markdown(tree, "rag")
 
     assert "| Pass rate | 90.0 % → 60.0 % (-30 pts) |" in text
     assert "| Faithfulness | 0.91 | 0.70 | -0.21 | 0.011 | – |" in text
@@ -196,7 +196,9 @@ def test_errors_of_some_repeats_are_shown_beside_the_score():
         "cases": [{"index": "item-4", "evaluatorDrops": [drop]}],
     }
 
-    assert r"- row `item-4`: Judge 0.90 → 0.50 and error: 1 of 3 runs: \<503\>" in markdown_of(tree, "rag")
+    assert r"- row `item-4`: Judge 0.90 → 0.50 and error: 1 of 3 runs: \<503\>" in render_markdown(
+        tree, "rag"
+    )
 
 
 def test_a_folder_without_verdicts_is_an_error(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 from dokimos.comparison import Snapshot
 from dokimos.gate import GateConfig, GateStatus, RegressionGate
-from dokimos.gate.decision import Fired, Guard, decide
-from dokimos.gate.gate import verdict_of
+from dokimos.gate.decision import Guard, GuardFinding, decide
+from dokimos.gate.gate import build_verdict
 from dokimos.gate.verdict import GateVerdict
 
 ACCEPT = "DOKIMOS_UPDATE_BASELINE=true pytest tests/test_support.py::test_gate"
@@ -32,7 +32,7 @@ class Page(HTMLParser):
 def verdict(before, now, **options):
     config = GateConfig(**options)
     decision = decide(Snapshot.of(before), Snapshot.of(now), config)
-    return verdict_of(
+    return build_verdict(
         decision, config, name="support", baseline="tests/baselines/support.json", accept_command=ACCEPT
     )
 
@@ -155,7 +155,7 @@ def test_a_gate_without_a_baseline_has_a_page_too():
         name="support",
         config=GateConfig(on_no_baseline="fail"),
         candidate_pass_rate=0.5,
-        no_baseline=Fired(Guard.NO_BASELINE, "There is no baseline.", fails=True),
+        no_baseline=GuardFinding(Guard.NO_BASELINE, "There is no baseline.", fails=True),
         accept_command=ACCEPT,
     ).to_html()
 

@@ -19,8 +19,8 @@ from dokimos.core.markup import Content, Html, isolate_text, render_preformatted
 from dokimos.core.number_format import percent
 from dokimos.core.text import pluralize
 from dokimos.exporters.html_page import asset, card, cards, head_cell, notices, page
-from dokimos.gate.config import Severity
-from dokimos.gate.decision import Decision, Fired, Guard
+from dokimos.gate.decision import Decision, Guard, GuardFinding
+from dokimos.gate.gate_config import Severity
 from dokimos.gate.verdict import GateStatus, GateVerdict
 
 _PACKAGE: Final = "dokimos.gate"
@@ -54,7 +54,7 @@ _QUIET: Final = {
 }
 
 
-def html_of(verdict: GateVerdict) -> str:
+def render_html(verdict: GateVerdict) -> str:
     """Return a verdict as HTML. Foreign text is only ever shown as text."""
     title = f"{verdict.name}: {_WORDS[verdict.status].lower()} – dokimos gate"
     comparison = verdict.comparison
@@ -143,7 +143,7 @@ def _cards(comparison: RunComparison) -> Html:
 
 
 def _guards(verdict: GateVerdict) -> Html | None:
-    fired = verdict.fired
+    fired = verdict.findings
     found = {one.guard for one in fired}
     rows = [_guard_row(one) for one in fired]
     if verdict.decision is not None:
@@ -156,8 +156,8 @@ def _guards(verdict: GateVerdict) -> Html | None:
     return tag("section", tag("h2", "Guards"), tag("div", table, class_="scroll"))
 
 
-def _guard_row(one: Fired) -> Html:
-    if one.inconclusive:
+def _guard_row(one: GuardFinding) -> Html:
+    if one.is_inconclusive:
         sign, kind = "? cannot tell", "unjudged"
     else:
         sign, kind = ("✗ fails", "failed") if one.fails else ("! reported", "errored")

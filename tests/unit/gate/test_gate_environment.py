@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dokimos.gate.places import (
-    Surroundings,
+from dokimos.gate.gate_environment import (
+    GateEnvironment,
     file_stem,
     project_root,
     running_test,
@@ -15,7 +15,7 @@ from dokimos.gate.places import (
 
 
 def surroundings(*command, **environment):
-    return Surroundings(root=Path("/project"), environment=environment, command=command)
+    return GateEnvironment(root=Path("/project"), variables=environment, command=command)
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "1", "yes", " Yes "])
@@ -46,18 +46,18 @@ def test_the_command_of_a_module_names_the_module():
 
 
 def test_paths_in_the_project_are_shown_relative_to_it(tmp_path):
-    here = Surroundings(root=tmp_path)
+    here = GateEnvironment(root=tmp_path)
 
-    assert here.shown(tmp_path / "tests" / "b.json") == "tests/b.json"
-    assert here.shown(Path("/elsewhere/b.json")) == "/elsewhere/b.json"
+    assert here.display_path(tmp_path / "tests" / "b.json") == "tests/b.json"
+    assert here.display_path(Path("/elsewhere/b.json")) == "/elsewhere/b.json"
 
 
 def test_paths_are_shown_as_they_are_typed_where_commands_are(tmp_path):
-    below = Surroundings(root=tmp_path, start=tmp_path / "service" / "a")
-    above = Surroundings(root=tmp_path / "service", start=tmp_path)
+    below = GateEnvironment(root=tmp_path, start=tmp_path / "service" / "a")
+    above = GateEnvironment(root=tmp_path / "service", start=tmp_path)
 
-    assert below.shown(tmp_path / "tests" / "b.json") == "../../tests/b.json"
-    assert above.shown(tmp_path / "service" / "tests" / "b.json") == "service/tests/b.json"
+    assert below.display_path(tmp_path / "tests" / "b.json") == "../../tests/b.json"
+    assert above.display_path(tmp_path / "service" / "tests" / "b.json") == "service/tests/b.json"
 
 
 def test_the_root_is_the_nearest_folder_with_a_pyproject(tmp_path):
@@ -88,15 +88,15 @@ def test_a_path_becomes_a_file_name_that_no_other_path_has():
 
 
 def test_a_gate_goes_by_the_name_of_its_baseline_at_the_top_of_the_repository(tmp_path):
-    here = Surroundings(root=tmp_path)
+    here = GateEnvironment(root=tmp_path)
 
     assert here.gate_name(tmp_path / "tests" / "baselines" / "support.v2.json") == "support.v2"
 
 
 def test_a_gate_elsewhere_goes_by_the_path_of_its_baseline(tmp_path):
     (tmp_path / "top" / ".git").mkdir(parents=True)
-    top = Surroundings(root=tmp_path / "top")
-    service = Surroundings(root=tmp_path / "top" / "services" / "a")
+    top = GateEnvironment(root=tmp_path / "top")
+    service = GateEnvironment(root=tmp_path / "top" / "services" / "a")
     usual = Path("tests") / "baselines" / "support.json"
 
     assert top.gate_name(top.root / usual) == "support"
@@ -106,7 +106,7 @@ def test_a_gate_elsewhere_goes_by_the_path_of_its_baseline(tmp_path):
 
 
 def test_a_gate_whose_baselines_are_kept_elsewhere_goes_by_their_names(tmp_path):
-    here = Surroundings(root=tmp_path / "a", environment={"DOKIMOS_BASELINE_DIR": str(tmp_path / "kept")})
+    here = GateEnvironment(root=tmp_path / "a", variables={"DOKIMOS_BASELINE_DIR": str(tmp_path / "kept")})
 
     assert here.gate_name(tmp_path / "kept" / "support.json") == "support"
 
