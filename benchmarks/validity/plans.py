@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Row, Table, percent, rate_error
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.comparison.config import ComparisonConfig
 from dokimos.comparison.diff import Change
 from dokimos.comparison.planning import Assumption, plan

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dokimos import errors as errors
     from dokimos import evaluators as evaluators
     from dokimos import simulation as simulation
-    from dokimos.comparison.comparing import compare_runs as compare_runs
+    from dokimos.comparison.comparison_builder import compare_runs as compare_runs
     from dokimos.comparison.diff import RunComparison as RunComparison
     from dokimos.core.agent import AgentTrace as AgentTrace
     from dokimos.core.agent import ToolCall as ToolCall
@@ -110,7 +110,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "assert_eval": "testing.assertions",
     "assert_no_regression": "gate.gate",
     "assert_scores": "testing.assertions",
-    "compare_runs": "comparison.comparing",
+    "compare_runs": "comparison.comparison_builder",
     "evaluate": "experiment.experiment",
     "evaluate_async": "experiment.experiment",
     "evaluator": "evaluators.function",

@@ -20,7 +20,7 @@ PASSING_SO_FAR: Final = "passing so far, with repeats that were not run"
 
 def compare_with_previous(previous: Path, result: ExperimentResult, *, repeats: int) -> Iterator[str]:
     """Yield what changed between an earlier run and this one, which was started for so many repeats."""
-    from dokimos.comparison.comparing import compare_runs
+    from dokimos.comparison.comparison_builder import compare_runs
     from dokimos.comparison.snapshot import Snapshot
     from dokimos.errors import DokimosError
     from dokimos.experiment.run_loading import load_run

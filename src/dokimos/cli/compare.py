@@ -59,7 +59,7 @@ def compare(
     """
     from dokimos.cli.options import check_volume, check_writable
     from dokimos.cli.sides import load_side
-    from dokimos.comparison.comparing import compare_runs
+    from dokimos.comparison.comparison_builder import compare_runs
     from dokimos.comparison.config import ComparisonConfig
     from dokimos.comparison.console import print_comparison
     from dokimos.comparison.reports import export_comparison, writer_for

@@ -107,22 +107,22 @@ def _item_blocks(comparison: RunComparison, most: int | None) -> Iterator[Block]
     found = [*comparison.most_moved(Change.REGRESSED), *comparison.most_moved(Change.IMPROVED)]
     if not found:
         found = [item for item in comparison.cases(Change.UNCHANGED) if item.pass_flip]
-    shown = found if most is None else found[:most]
+    items = found if most is None else found[:most]
     columns = [Column("", left=True, most=20), Column("", left=True), Column("", left=True, rest=True)]
-    yield Table(columns, [row for item in shown for row in (_item_row(item), *_answer_rows(item))])
-    if len(found) > len(shown):
-        yield Line(f"    ... and {len(found) - len(shown):,} more", "dim")
+    yield Table(columns, [row for item in items for row in (_item_row(item), *_answer_rows(item))])
+    if len(found) > len(items):
+        yield Line(f"    ... and {len(found) - len(items):,} more", "dim")
     if found:
         yield Line()
 
 
 def _item_row(item: ItemChange) -> list[Cell]:
-    said = (_SIGNS.get(item.change, "flip"), _STYLES.get(item.change, "dim"))
-    return [item.key, said, "; ".join(_scores(item))]
+    words = (_SIGNS.get(item.change, "flip"), _STYLES.get(item.change, "dim"))
+    return [item.key, words, "; ".join(_scores(item))]
 
 
 def _answer_rows(item: ItemChange) -> Iterator[list[Cell]]:
-    """Yield what the item answered on both sides, as far as that is known."""
+    """Yield the answers of both sides to the item, where they were recorded."""
     before, now = (None if side is None else side.answer for side in (item.baseline, item.candidate))
     answers = [("both", now)] if before == now else [("was", before), ("now", now)]
     for when, answer in answers:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.comparison.config import ComparisonConfig, Pairing
-from dokimos.comparison.detectable import Design, fewest_items, smallest_p
+from dokimos.comparison.detectable_drop import Design, fewest_items, smallest_p
 from dokimos.comparison.rows import rows_of
 from dokimos.comparison.snapshot import ItemSnapshot
 from dokimos.core.data_frames import frame_of
@@ -354,11 +354,11 @@ class RunComparison(Printable):
         metrics = {metric.name: metric for metric in self.evaluators}
         sign = 1 if change is Change.REGRESSED else -1
 
-        def moved(item: ItemChange) -> tuple[bool, float, int]:
+        def sort_key(item: ItemChange) -> tuple[bool, float, int]:
             sizes = (sign * metrics[one.name].worsening(one.delta) for one in item.evaluators)
             return not item.pass_flip, -max(sizes, default=0.0), item.either.index
 
-        return sorted(self.cases(change), key=moved)
+        return sorted(self.cases(change), key=sort_key)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a flat dict for each item, all with the same keys.

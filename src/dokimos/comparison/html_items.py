@@ -9,7 +9,7 @@ from typing import Final
 
 from dokimos.comparison.diff import Change, ItemChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import ItemSnapshot
-from dokimos.comparison.wording import signed
+from dokimos.comparison.wording import format_signed
 from dokimos.core.jsonable import JsonValue, jsonable
 from dokimos.core.markup import Content, Html, isolate_text, join, render_preformatted, tag
 from dokimos.core.number_format import (
@@ -53,7 +53,7 @@ class _Packer:
             [metric.name for metric in comparison.evaluators]
             + [one.name for item in comparison.items for one in item.evaluators]
         )
-        self._evaluators = {name: place for place, name in enumerate(names)}
+        self._evaluators = {name: index for index, name in enumerate(names)}
 
     def pack(self) -> dict[str, JsonValue]:
         items = [self._item(item) for item in self._comparison.items]
@@ -74,7 +74,7 @@ class _Packer:
             int(item.pass_flip),
             int(item.key in self._counting),
             self._string(item.input),
-            self._string(_expected(item)),
+            self._string(_render_expected(item)),
             [self._score(one, item) for one in item.evaluators],
         ]
 
@@ -102,7 +102,7 @@ class _Packer:
         return self._strings.setdefault(str(jsonable(truncate_middle(text, _LONGEST))), len(self._strings))
 
 
-def _expected(item: ItemChange) -> str | None:
+def _render_expected(item: ItemChange) -> str | None:
     results = item.either.results or (item.baseline.results if item.baseline else ())
     return render_expected(results[0]) if results else None
 
@@ -140,7 +140,7 @@ def _item(item: ItemChange) -> Html:
             tag("span", " verdict flipped", class_="flip") if item.pass_flip else None,
         ),
         _text("Input", item.input),
-        _text("Expected", _expected(item)),
+        _text("Expected", _render_expected(item)),
         _outputs(item),
         _scores(item),
         class_="static-item",
@@ -171,7 +171,7 @@ def _outputs(item: ItemChange) -> Html | None:
         return None
     if before == now:
         return _text("Output, the same on both sides", now)
-    old, new = marked(before or "", now or "")
+    old, new = mark_changes(before or "", now or "")
     return tag(
         "div",
         tag(
@@ -188,7 +188,7 @@ def _outputs(item: ItemChange) -> Html | None:
     )
 
 
-def marked(before: str, now: str) -> tuple[Content, Content]:
+def mark_changes(before: str, now: str) -> tuple[Content, Content]:
     """Return both texts, with the words marked that only one of them has."""
     old, new = (
         _WORDS.findall(truncate_middle(before, _LONGEST)),
@@ -232,7 +232,7 @@ def _score_row(one: ScoreChange, item: ItemChange) -> Html:
         number_cell(one.baseline_mean, format_score(one.baseline_mean)),
         number_cell(one.candidate_mean, format_score(one.candidate_mean)),
         number_cell(
-            one.delta, signed(one.delta) if both and one.delta else UNKNOWN, one.change.value.lower()
+            one.delta, format_signed(one.delta) if both and one.delta else UNKNOWN, one.change.value.lower()
         ),
         tag("td", isolate_text(to_single_line(_reason(one.name, item.candidate), 500))),
     )

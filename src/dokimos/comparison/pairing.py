@@ -1,4 +1,4 @@
-"""Which item of one side belongs to which of the other."""
+"""Pair the items of the two sides: by id, else by position."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dokimos.comparison.config import Pairing, PairingChoice
-from dokimos.comparison.snapshot import ItemSnapshot, Snapshot, keyed_by_id
+from dokimos.comparison.snapshot import ItemSnapshot, Snapshot, index_by_id
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class ItemPairs:
     """The items of both sides by a common key; a key that only one side has was added or removed."""
 
     pairing: Pairing
@@ -18,24 +18,24 @@ class Paired:
     candidate: Mapping[str, ItemSnapshot]
 
     @property
-    def shared(self) -> list[str]:
+    def common_keys(self) -> list[str]:
         """The keys of both sides, in the order of the baseline."""
         return [key for key in self.baseline if key in self.candidate]
 
 
-def pair(baseline: Snapshot, candidate: Snapshot, choice: PairingChoice = "auto") -> Paired:
+def pair(baseline: Snapshot, candidate: Snapshot, choice: PairingChoice = "auto") -> ItemPairs:
     """Pair the items of two sides.
 
     Raises:
         ConfigurationError: where items are to be paired by ids that are missing or shared.
     """
     if choice == "dataset_item_id" or (choice == "auto" and _all_have_ids(baseline, candidate)):
-        return Paired(
+        return ItemPairs(
             Pairing.DATASET_ITEM_ID,
-            keyed_by_id(baseline.items, "The baseline"),
-            keyed_by_id(candidate.items, "The candidate"),
+            index_by_id(baseline.items, "The baseline"),
+            index_by_id(candidate.items, "The candidate"),
         )
-    return Paired(
+    return ItemPairs(
         Pairing.POSITIONAL,
         {item.index_key: item for item in baseline.items},
         {item.index_key: item for item in candidate.items},

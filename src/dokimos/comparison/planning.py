@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from dokimos.comparison.config import ComparisonConfig
 from dokimos.comparison.config import share as check_share
-from dokimos.comparison.detectable import AFFECTED
+from dokimos.comparison.detectable_drop import AFFECTED
 from dokimos.comparison.diff import PASS_RATE
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core import checks
@@ -330,16 +330,16 @@ def _advice(found: Plan) -> str:
     least = min(number * items for number, items in needed.items())
     # Two plans of about the same cost differ by the error of the simulation.
     best = min(number for number, items in needed.items() if number * items <= _ABOUT * least)
-    cheapest = f"{_counted(needed[best], 'item')} with {_counted(best, 'run')} on each side"
+    cheapest = f"{_count(needed[best], 'item')} with {_count(best, 'run')} on each side"
     enough = min((n for n, items in needed.items() if items <= (found.items or 0)), default=None)
     if found.items is None:
         return f"The fewest answers: {cheapest} ({_answers(best * needed[best])}).{_other(needed, best)}"
     if enough is None:
-        runs = f"with up to {_counted(max(found.repeats), 'run')}" if max(found.repeats) > 1 else "with 1 run"
+        runs = f"with up to {_count(max(found.repeats), 'run')}" if max(found.repeats) > 1 else "with 1 run"
         negated = "does not show" if found.items == 1 else "do not show"
-        return f"{_counted(found.items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
+        return f"{_count(found.items, 'item')} {negated} the drop in every metric {runs}: take {cheapest}."
     shows = "shows" if found.items == 1 else "show"
-    text = f"{_counted(found.items, 'item')} {shows} the drop with {_counted(enough, 'run')} on each side."
+    text = f"{_count(found.items, 'item')} {shows} the drop with {_count(enough, 'run')} on each side."
     if best < enough:
         spent, saving = _answers(enough * found.items), _answers(best * needed[best])
         text += f" Items are worth more than repeats: that takes {spent}, and {cheapest} {saving}."
@@ -351,16 +351,16 @@ def _other(needed: Mapping[int, int], best: int) -> str:
     if most <= best:
         return ""
     return (
-        f" With {_counted(most, 'run')} it takes {_counted(needed[most], 'item')}, which are "
+        f" With {_count(most, 'run')} it takes {_count(needed[most], 'item')}, which are "
         f"{_answers(most * needed[most])}: items are worth more than repeats."
     )
 
 
 def _answers(count: int) -> str:
-    return _counted(count, "answer")
+    return _count(count, "answer")
 
 
-def _counted(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 

@@ -38,8 +38,8 @@ def writer_for(path: str | Path) -> Callable[[RunComparison], str]:
     """
     found = FORMATS.get(Path(path).suffix.lower())
     if found is None:
-        known = ", ".join(FORMATS)
-        raise ConfigurationError(f"A comparison cannot be written as {str(path)!r}; the formats are {known}.")
+        endings = ", ".join(FORMATS)
+        raise ConfigurationError(f"Cannot write a comparison as {str(path)!r}; the formats are {endings}.")
     return found
 
 

@@ -23,7 +23,7 @@ TASK: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorFacts:
-    """What a comparison has to know about an evaluator."""
+    """What a comparison needs to know about an evaluator."""
 
     name: str
     lower_is_better: bool = False
@@ -47,7 +47,7 @@ class EvaluatorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSnapshot:
-    """What the repeats of one side found for one item."""
+    """The results of one item on one side, over its repeats."""
 
     index: int
     """0-based position in the data set."""
@@ -69,7 +69,7 @@ class ItemSnapshot:
 
     @classmethod
     def of(cls, repeats: Sequence[ItemResult]) -> Self:
-        """Join the repeats of one item."""
+        """Merge the repeats of one item."""
         scores: dict[str, tuple[float, ...]] = {}
         passes: dict[str, tuple[bool, ...]] = {}
         thresholds: dict[str, float] = {}
@@ -109,7 +109,7 @@ class ItemSnapshot:
 
     @property
     def answer(self) -> str | None:
-        """What the first repeat answered, or its error; None where that is not known."""
+        """The answer of the first repeat, or its error; None where neither was recorded."""
         if not self.results:
             return None
         first = self.results[0]
@@ -120,14 +120,14 @@ class ItemSnapshot:
     @property
     def located_errors(self) -> Mapping[str, str]:
         """The errors as in `errors`, each with its place in the user's code where that is known."""
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for item in self.results:
             if item.error is not None:
-                places.setdefault(TASK, append_place(item.error, item.error_detail))
+                locations.setdefault(TASK, append_place(item.error, item.error_detail))
             for result in item.eval_results:
                 if result.error is not None:
-                    places.setdefault(result.name, append_place(result.error, result.error_detail))
-        return {**self.errors, **places}
+                    locations.setdefault(result.name, append_place(result.error, result.error_detail))
+        return {**self.errors, **locations}
 
     @property
     def pass_share(self) -> float | None:
@@ -150,11 +150,11 @@ class ItemSnapshot:
 
     @property
     def repeats(self) -> int:
-        """How often it was run, as far as that is known."""
+        """How often it was run, as far as the records show."""
         seen = (self.verdicts, *self.scores.values())
         return len(self.results) or max(1, *map(len, seen))
 
-    def errored_repeats(self, evaluator: str) -> int:
+    def count_errors(self, evaluator: str) -> int:
         """Repeats in which an evaluator, or the task before it, gave an error instead of a score."""
         if self.error_of(evaluator) is None:
             return 0
@@ -178,10 +178,10 @@ class Snapshot:
     label: str = ""
     """How to name this side to a command: a run id or a file."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What tells this side from another of the same name, in the order in which it is told: its prompt,
-    model, commit, start and run id."""
+    """What distinguishes this side from another of the same name, most important first: prompt, model,
+    commit, start and run id."""
     records_repeats: bool = True
-    """Whether it tells repeats and which evaluators are deterministic; baselines of other implementations
+    """Whether it records repeats and which evaluators are deterministic; baselines of other implementations
     do not."""
 
     @classmethod
@@ -191,7 +191,7 @@ class Snapshot:
         Raises:
             ConfigurationError: when the items were not kept, or there is no result.
         """
-        several = _checked(results)
+        several = _require_results(results)
         first, runs = several[0], sum(result.run_count for result in several)
         items = [item for result in several for item in result.item_results]
         infos = {info.name: info for result in several for info in result.evaluators}
@@ -199,7 +199,7 @@ class Snapshot:
         by_id = len(several) > 1 and all(item.example.id is not None for item in items)
         return cls(
             name=first.name,
-            items=_grouped(items, by_id=by_id, runs=runs),
+            items=_group_repeats(items, by_id=by_id, runs=runs),
             evaluators={name: _facts(name, infos.get(name), items) for name in names},
             runs=runs,
             dataset_name=first.provenance.dataset_name,
@@ -216,11 +216,11 @@ class Snapshot:
         return exact_mean(shares) if shares else None
 
     @property
-    def errored(self) -> tuple[ItemSnapshot, ...]:
+    def items_in_error(self) -> tuple[ItemSnapshot, ...]:
         return tuple(item for item in self.items if item.errored)
 
 
-def _checked(results: ExperimentResult | Sequence[ExperimentResult]) -> list[ExperimentResult]:
+def _require_results(results: ExperimentResult | Sequence[ExperimentResult]) -> list[ExperimentResult]:
     several = [results] if isinstance(results, ExperimentResult) else list(results)
     if not several or not all(isinstance(one, ExperimentResult) for one in several):
         raise ConfigurationError("A comparison needs an ExperimentResult, or several, for each side.")
@@ -258,8 +258,8 @@ def _facts(name: str, info: EvaluatorInfo | None, items: Iterable[ItemResult]) -
     return EvaluatorFacts(name=name, threshold=threshold, score_range=score_range)
 
 
-def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[ItemSnapshot, ...]:
-    """Join the repeats of each item."""
+def _group_repeats(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[ItemSnapshot, ...]:
+    """Group the repeats by item."""
     groups: dict[str, list[ItemResult]] = {}
     for item in items:
         groups.setdefault(item.key if by_id else item.index_key, []).append(item)
@@ -272,7 +272,7 @@ def _grouped(items: Iterable[ItemResult], *, by_id: bool, runs: int) -> tuple[It
     return tuple(sorted(map(ItemSnapshot.of, groups.values()), key=lambda item: item.index))
 
 
-def keyed_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnapshot]:
+def index_by_id(items: Iterable[ItemSnapshot], label: str) -> dict[str, ItemSnapshot]:
     """Return the items by their id.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dokimos.comparison.config import Pairing
-from dokimos.comparison.pairing import Paired
+from dokimos.comparison.pairing import ItemPairs
 from dokimos.comparison.snapshot import TASK, EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.score_range import describe_range
 from dokimos.core.text import format_list, pluralize
@@ -15,17 +15,17 @@ MOST_UNPAIRED = 0.2
 """Share of the baseline's items that may be gone before a warning says what the comparison rests on."""
 
 
-def warnings_of(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> tuple[str, ...]:
+def warnings_of(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> tuple[str, ...]:
     """Return what a reader has to know beside the numbers, as sentences."""
     return tuple(
         [
             *_partial("baseline", baseline),
             *_partial("candidate", candidate),
-            *_unpaired(paired),
-            *_reordered(paired),
+            *_unpaired(pairs),
+            *_warn_of_reordering(pairs),
             *_errors("baseline", baseline),
             *_errors("candidate", candidate),
-            *_lost_scores(baseline, candidate, paired),
+            *_warn_of_lost_scores(baseline, candidate, pairs),
             *_repeats(baseline, candidate),
             *_drift(baseline, candidate),
         ]
@@ -45,9 +45,9 @@ def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
         )
 
 
-def _unpaired(paired: Paired) -> Iterator[str]:
-    shared, before = len(paired.shared), len(paired.baseline)
-    if not shared and before and paired.candidate:
+def _unpaired(pairs: ItemPairs) -> Iterator[str]:
+    shared, before = len(pairs.common_keys), len(pairs.baseline)
+    if not shared and before and pairs.candidate:
         yield (
             "The two sides have no item in common, so nothing was compared. Give the same examples the same "
             "ids on both sides, or compare runs of the same data set."
@@ -59,17 +59,17 @@ def _unpaired(paired: Paired) -> Iterator[str]:
         )
 
 
-def _reordered(paired: Paired) -> Iterator[str]:
-    if paired.pairing is not Pairing.POSITIONAL:
+def _warn_of_reordering(pairs: ItemPairs) -> Iterator[str]:
+    if pairs.pairing is not Pairing.POSITIONAL:
         return
-    both = ((paired.baseline[key].input, paired.candidate[key].input) for key in paired.shared)
+    both = ((pairs.baseline[key].input, pairs.candidate[key].input) for key in pairs.common_keys)
     different = sum(
         before is not None and now is not None and short_input(before) != short_input(now)
         for before, now in both
     )
     if different:
         yield (
-            f"{pluralize(different, 'item')} of {len(paired.shared)} paired by position have another "
+            f"{pluralize(different, 'item')} of {len(pairs.common_keys)} paired by position have another "
             "input than in the baseline: rows were inserted, moved or changed. Give each example an id "
             "to pair by that."
         )
@@ -81,7 +81,7 @@ def _errors(side: str, snapshot: Snapshot) -> Iterator[str]:
         yield (
             f"{len(errored)} of {pluralize(len(snapshot.items), 'item')} in the {side} "
             f"{'has' if len(errored) == 1 else 'have'} errors ({_first_error(errored[0])}). Errored scores "
-            "are left out of the means, and errored items count as not passed."
+            "are excluded from the means, and errored items count as not passed."
         )
 
 
@@ -91,18 +91,18 @@ def _first_error(item: ItemSnapshot) -> str:
     return f"{item.id or item.index_key}: {where}{text:.120}"
 
 
-def _lost_scores(baseline: Snapshot, candidate: Snapshot, paired: Paired) -> Iterator[str]:
-    """Scores that the baseline has and the candidate neither has nor explains by an error."""
+def _warn_of_lost_scores(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> Iterator[str]:
+    """Warn of scores that the baseline has and the candidate lacks without an error to explain it."""
     for name in sorted(set(baseline.evaluators) & set(candidate.evaluators)):
         lost = 0
-        for key in paired.shared:
-            now = paired.candidate[key]
-            if paired.baseline[key].scores.get(name) and not now.scores.get(name) and not now.error_of(name):
+        for key in pairs.common_keys:
+            now = pairs.candidate[key]
+            if pairs.baseline[key].scores.get(name) and not now.scores.get(name) and not now.error_of(name):
                 lost += 1
         if lost:
             yield (
                 f"{name} gave no score for {pluralize(lost, 'item')} that it scored in the baseline; "
-                "they are left out."
+                "they are excluded."
             )
 
 

@@ -13,12 +13,12 @@ def points(share: float) -> str:
     return f"{round_half_up(share * 100, 1):g} points"
 
 
-def signed_points(share: float) -> str:
+def format_points(share: float) -> str:
     """Write a change in points, with its sign."""
     return f"{round_half_up(share * 100, 1):+g} pts"
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Write a change of a score, with its sign."""
     return f"{'+' if value >= 0 else '-'}{format_score(abs(value))}"
 
@@ -42,7 +42,7 @@ def change(metric: MetricChange) -> str:
     """Write the size of a change in the metric's unit."""
     if metric.delta is None:
         return UNKNOWN
-    return signed_points(metric.delta) if metric.name == PASS_RATE else signed(metric.delta)
+    return format_points(metric.delta) if metric.name == PASS_RATE else format_signed(metric.delta)
 
 
 def interval(metric: MetricChange) -> str:
@@ -50,7 +50,7 @@ def interval(metric: MetricChange) -> str:
     found = metric.interval
     if found is None:
         return UNKNOWN
-    write = signed_points if metric.name == PASS_RATE else signed
+    write = format_points if metric.name == PASS_RATE else format_signed
     return f"{write(found.low).removesuffix(' pts')} to {write(found.high)}"
 
 

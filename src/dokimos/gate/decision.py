@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.comparison.config import Pairing
 from dokimos.comparison.diff import PASS_RATE, Change, MetricChange, RunComparison, title
 from dokimos.comparison.snapshot import Snapshot
@@ -161,7 +161,7 @@ def _find_unusable(
     if not candidate.items:
         yield GuardFinding(Guard.ERRORS, "The candidate has no items: nothing was measured.")
         return
-    errored = len(candidate.errored)
+    errored = len(candidate.items_in_error)
     if errored > MOSTLY * len(candidate.items):
         yield GuardFinding(
             Guard.ERRORS,

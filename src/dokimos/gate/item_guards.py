@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
-from dokimos.comparison.detectable import smallest_p
+from dokimos.comparison.detectable_drop import smallest_p
 from dokimos.comparison.diff import MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.wording import points
@@ -298,7 +298,7 @@ class _Chooser:
 
 
 def _repeats(item: ItemSnapshot, evaluator: str) -> int:
-    return len(item.scores[evaluator]) + item.errored_repeats(evaluator)
+    return len(item.scores[evaluator]) + item.count_errors(evaluator)
 
 
 def select_competing_evaluators(

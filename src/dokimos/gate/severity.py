@@ -242,7 +242,7 @@ class _DropFinder:
         """Return how good each repeat is, in 0..1."""
         scores = [share_of(one, self.ranges.get(evaluator)) for one in item.scores.get(evaluator, ())]
         good = [*map(complement, scores)] if evaluator in self.lower_is_better else scores
-        return good + [_ERRORED] * item.errored_repeats(evaluator)
+        return good + [_ERRORED] * item.count_errors(evaluator)
 
 
 @dataclass(frozen=True)
@@ -390,10 +390,10 @@ def _has_more_errors(before: ItemSnapshot, now: ItemSnapshot, evaluator: str) ->
 
 def _error(item: ItemSnapshot, evaluator: str) -> str | None:
     """Say what an evaluator or the task failed with, and of several repeats how often."""
-    error, times = item.error_of(evaluator), item.errored_repeats(evaluator)
+    error, times = item.error_of(evaluator), item.count_errors(evaluator)
     return error if error is None or item.repeats == 1 else f"{times} of {item.repeats} runs: {error}"
 
 
 def _errored_share(item: ItemSnapshot, evaluator: str) -> float:
-    errored = item.errored_repeats(evaluator)
+    errored = item.count_errors(evaluator)
     return errored / (errored + len(item.scores.get(evaluator, ()))) if errored else 0.0

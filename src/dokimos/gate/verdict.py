@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dokimos.comparison.diff import Change, ItemChange, MetricChange, RunComparison, ScoreChange
 from dokimos.comparison.tree import interval_tree, metric_tree, rates_tree
-from dokimos.comparison.wording import evidence_sentence, level, points, signed_points
+from dokimos.comparison.wording import evidence_sentence, format_points, level, points
 from dokimos.core.number_format import round_half_up, round_half_up_or_none
 from dokimos.core.printable import Printable
 from dokimos.gate.decision import Decision, Guard, GuardFinding
@@ -146,7 +146,7 @@ class GateVerdict(Printable):
         if rate is None or rate.delta is None:
             return f"Eval gate {words[self.status]}: {self.name}"
         before, now = level(rate, rate.baseline_mean), level(rate, rate.candidate_mean)
-        return f"Eval gate {words[self.status]}: pass rate {before} -> {now} ({signed_points(rate.delta)})."
+        return f"Eval gate {words[self.status]}: pass rate {before} -> {now} ({format_points(rate.delta)})."
 
     def to_markdown(self) -> str:
         """Return the verdict as it is shown in a job summary or a comment."""

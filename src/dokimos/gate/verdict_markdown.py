@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from dokimos.comparison.wording import p_text, points, share, signed, signed_points
+from dokimos.comparison.wording import format_points, format_signed, p_text, points, share
 from dokimos.core.number_format import UNKNOWN, format_or_unknown, format_score, percent, round_half_up
 from dokimos.errors import ConfigurationError
 from dokimos.exporters.markdown import code, fence_text, plain, table_row
@@ -147,7 +147,7 @@ def _movement(tree: Tree) -> Iterator[str]:
     before, now = tree.get("baselinePassRate"), tree.get("candidatePassRate")
     delta = tree.get("passRateDelta")
     move = f"{format_or_unknown(percent, before)} → {format_or_unknown(percent, now)}"
-    move += "" if delta is None else f" ({signed_points(delta)})"
+    move += "" if delta is None else f" ({format_points(delta)})"
     unchanged = max(0, int(tree.get("unchangedCount") or 0) - int(tree.get("unchangedWithDropCount") or 0))
     rows = [
         ("Pass rate", move),
@@ -187,7 +187,7 @@ def _render_regressions(tree: Tree) -> Iterator[str]:
                 plain(str(entry.get("evaluator", "")), _NAME),
                 format_score(entry.get("baselineMean")),
                 format_score(entry.get("candidateMean")),
-                format_or_unknown(signed, entry.get("delta")),
+                format_or_unknown(format_signed, entry.get("delta")),
                 _p(entry.get("pValue")),
                 _p(entry.get("adjustedPValue")),
             ]

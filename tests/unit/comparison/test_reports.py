@@ -12,7 +12,7 @@ from rich.console import Console
 from dokimos.comparison import compare_runs
 from dokimos.comparison.console import print_comparison
 from dokimos.comparison.html import html_of
-from dokimos.comparison.html_items import marked
+from dokimos.comparison.html_items import mark_changes
 from dokimos.comparison.markdown import markdown_of
 from dokimos.comparison.reports import export_comparison
 from dokimos.comparison.tree import comparison_tree
@@ -161,14 +161,14 @@ def test_the_html_marks_the_words_that_differ(comparison):
 
 
 def test_words_are_marked_and_markup_is_text():
-    old, new = marked("a <b> c", "a <i> c")
+    old, new = mark_changes("a <b> c", "a <i> c")
 
     assert old.markup == "a &lt;<del>b</del>&gt; c"
     assert new.markup == "a &lt;<ins>i</ins>&gt; c"
 
 
 def test_very_long_texts_are_shown_without_marks():
-    assert marked("a " * 2000, "b " * 2000) == ("a " * 2000, "b " * 2000)
+    assert mark_changes("a " * 2000, "b " * 2000) == ("a " * 2000, "b " * 2000)
 
 
 def test_foreign_text_stays_text_in_html_and_markdown(item, joined):

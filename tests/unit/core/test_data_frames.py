@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 import pytest
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.core.example import Example
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult

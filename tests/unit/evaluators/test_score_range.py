@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.comparison.diff import Change
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.core.example import Example

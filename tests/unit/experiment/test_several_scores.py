@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.comparison.snapshot import Snapshot
 from dokimos.core.example import Example
 from dokimos.core.results import EvalResult, ExperimentResult, Score
@@ -234,7 +234,7 @@ def test_a_comparison_knows_that_a_score_is_lacking_because_its_evaluator_errore
 
     items = Snapshot.of(run(flaky)).items
     assert items[3].error_of("Flaky.a") == "ConnectionError: busy"
-    assert (items[3].errored_repeats("Flaky.a"), items[2].errored_repeats("Flaky.a")) == (1, 0)
+    assert (items[3].count_errors("Flaky.a"), items[2].count_errors("Flaky.a")) == (1, 0)
 
 
 def test_a_gate_holds_each_score_against_its_baseline(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dokimos.comparison import ComparisonConfig, Snapshot
-from dokimos.comparison.detectable import smallest_p
+from dokimos.comparison.detectable_drop import smallest_p
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot
 from dokimos.errors import ConfigurationError, InconclusiveWarning, RegressionError
 from dokimos.gate import GateConfig, GateStatus, RegressionGate, assert_no_regression

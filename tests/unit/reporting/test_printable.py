@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dokimos.comparison.comparing import compare_runs
+from dokimos.comparison.comparison_builder import compare_runs
 from dokimos.comparison.planning import assumptions_of, plan
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example

@@ -108,11 +108,11 @@ def _items_needed_of_verdicts(drop: float, flips: float, alpha: float, power: fl
 
 @cache
 def _uneven_detectable(n: int, deviation: float, alpha: float, power: float) -> float | None:
-    def seen(drop: float) -> float:
+    def power_at(drop: float) -> float:
         uneven = UnevenDrop(mean=drop, affected=max(AFFECTED, drop))
         return uneven_power(n, uneven, deviation, alpha=alpha, simulations=_SIMULATIONS)
 
-    return smallest(seen, 1.0, power)
+    return smallest(power_at, 1.0, power)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Comparing two runs: which changes are real, and where they are."""
+"""Compare two runs: which changes are real, and on which items."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Final, TypeAlias, TypedDict
 
 from dokimos.comparison.config import ComparisonConfig
-from dokimos.comparison.detectable import Design
+from dokimos.comparison.detectable_drop import Design
 from dokimos.comparison.diff import (
     DIGITS,
     PASS_RATE,
@@ -21,7 +21,7 @@ from dokimos.comparison.diff import (
     ScoreChange,
     difference,
 )
-from dokimos.comparison.pairing import Paired, pair
+from dokimos.comparison.pairing import ItemPairs, pair
 from dokimos.comparison.snapshot import EvaluatorFacts, ItemSnapshot, Snapshot
 from dokimos.comparison.warnings import warnings_of
 from dokimos.core.results import ExperimentResult
@@ -50,7 +50,7 @@ def compare_runs(baseline: Side, candidate: Side, *, config: ComparisonConfig | 
     with a chance of at most `alpha`, however many evaluators there are.
 
     Raises:
-        ConfigurationError: when items were not kept, or cannot be paired as asked for.
+        ConfigurationError: when items were not kept, or cannot be paired as requested.
 
     Example:
         >>> examples = [Example.of(letter, letter.upper()) for letter in "abcdefgh"]
@@ -62,7 +62,7 @@ def compare_runs(baseline: Side, candidate: Side, *, config: ComparisonConfig | 
     config = config or ComparisonConfig()
     if not isinstance(config, ComparisonConfig):
         raise ConfigurationError(f"config must be a ComparisonConfig, not {config!r:.80}.")
-    return _Comparing(_snapshot(baseline), _snapshot(candidate), config).comparison()
+    return _ComparisonBuilder(_snapshot(baseline), _snapshot(candidate), config).comparison()
 
 
 def _snapshot(side: Side) -> Snapshot:
@@ -70,8 +70,8 @@ def _snapshot(side: Side) -> Snapshot:
 
 
 @dataclass(frozen=True)
-class _Comparing:
-    """Two sides that are being compared."""
+class _ComparisonBuilder:
+    """Compares two sides, step by step: pair the items, test the metrics, classify the items."""
 
     baseline: Snapshot
     candidate: Snapshot
@@ -83,7 +83,7 @@ class _Comparing:
         before, now = self.baseline, self.candidate
         return RunComparison(
             config=self.config,
-            pairing=self.paired.pairing,
+            pairing=self.pairs.pairing,
             pass_rate=pass_rate,
             evaluators=tuple(evaluators.values()),
             items=tuple(self._items(evaluators, pass_rate)),
@@ -95,42 +95,44 @@ class _Comparing:
             candidate_name=now.name,
             baseline_facts=before.facts,
             candidate_facts=now.facts,
-            removed_evaluators=tuple(sorted(set(before.evaluators) - set(now.evaluators) | self.rescaled)),
-            added_evaluators=tuple(sorted(set(now.evaluators) - set(before.evaluators) | self.rescaled)),
-            warnings=warnings_of(before, now, self.paired),
+            removed_evaluators=tuple(
+                sorted(set(before.evaluators) - set(now.evaluators) | self.range_changes)
+            ),
+            added_evaluators=tuple(sorted(set(now.evaluators) - set(before.evaluators) | self.range_changes)),
+            warnings=warnings_of(before, now, self.pairs),
         )
 
     @cached_property
-    def paired(self) -> Paired:
+    def pairs(self) -> ItemPairs:
         return pair(self.baseline, self.candidate, self.config.pairing)
 
     @cached_property
-    def rescaled(self) -> Set[str]:
+    def range_changes(self) -> Set[str]:
         """Evaluators whose scores have another range than in the baseline: what they mean is not the same."""
         before, now = self.baseline.evaluators, self.candidate.evaluators
         return {name for name in before if name in now and before[name].score_range != now[name].score_range}
 
     @cached_property
-    def shared(self) -> list[tuple[str, ItemSnapshot, ItemSnapshot]]:
-        paired = self.paired
-        return [(key, paired.baseline[key], paired.candidate[key]) for key in paired.shared]
+    def common_items(self) -> list[tuple[str, ItemSnapshot, ItemSnapshot]]:
+        pairs = self.pairs
+        return [(key, pairs.baseline[key], pairs.candidate[key]) for key in pairs.common_keys]
 
     def _metrics(self) -> dict[str, MetricChange]:
         names = [PASS_RATE, *sorted({*self.baseline.evaluators, *self.candidate.evaluators})]
         sides = {name: self._scores(name) for name in names}
-        deltas = {name: its.tested.exact_deltas for name, its in sides.items()}
-        tested = {name: found for name, found in deltas.items() if len(found) > 1}
-        p_values = _tested(tested, self.config)
+        deltas = {name: its.with_equal_repeats.exact_deltas for name, its in sides.items()}
+        testable = {name: found for name, found in deltas.items() if len(found) > 1}
+        p_values = _test_metrics(testable, self.config)
         return {name: self._metric(name, sides[name], p_values.get(name)) for name in names}
 
     def _scores(self, name: str) -> _Scores:
         """Return the scores of both sides, of the items that have some on both and in one range."""
         facts = self._facts(name)
-        if name in self.rescaled:
+        if name in self.range_changes:
             return _Scores({}, {}, facts.score_range)
         before: dict[str, Sequence[float]] = {}
         now: dict[str, Sequence[float]] = {}
-        for key, old, new in self.shared:
+        for key, old, new in self.common_items:
             olds, news = (
                 (old.verdicts, new.verdicts)
                 if name == PASS_RATE
@@ -138,7 +140,7 @@ class _Comparing:
             )
             if olds and news:
                 before[key], now[key] = olds, news
-        return _Scores(before, now, facts.score_range or _range_seen(before, now))
+        return _Scores(before, now, facts.score_range or _infer_range(before, now))
 
     def _metric(self, name: str, scores: _Scores, p: _PValues | None) -> MetricChange:
         facts = self._facts(name)
@@ -147,7 +149,7 @@ class _Comparing:
         tests = 1 + len({*self.baseline.evaluators, *self.candidate.evaluators}) if corrected else 1
         return MetricChange(
             name=name,
-            method=Method.NONE if p is None else _method(name, scores),
+            method=Method.NONE if p is None else _choose_method(name, scores),
             deltas=scores.deltas,
             baseline_mean=_mean_of_means(scores.before),
             candidate_mean=_mean_of_means(scores.now),
@@ -156,31 +158,31 @@ class _Comparing:
             change=self._change(found.adjusted, scores, facts),
             lower_is_better=facts.lower_is_better,
             deterministic=facts.deterministic,
-            design=Design.of(scores.tested.shares, alpha=self.config.alpha, tests=tests),
+            design=Design.of(scores.with_equal_repeats.shares, alpha=self.config.alpha, tests=tests),
             config=self.config,
             score_range=scores.score_range,
         )
 
     def _facts(self, name: str) -> EvaluatorFacts:
-        """What the candidate says of an evaluator, else the baseline."""
+        """Return what the candidate records about an evaluator, else what the baseline does."""
         sides = (self.candidate.evaluators, self.baseline.evaluators)
         return next((side[name] for side in sides if name in side), EvaluatorFacts(name=name))
 
     def _change(self, p: float, scores: _Scores, facts: EvaluatorFacts) -> Change:
-        delta, tested = scores.mean_delta, scores.tested.mean_delta
+        delta, tested_delta = scores.mean_delta, scores.with_equal_repeats.mean_delta
         small = round(abs(delta) / width_of(scores.score_range), DIGITS) <= self.config.epsilon
-        if p >= self.config.alpha or small or (delta > 0) != (tested > 0):
+        if p >= self.config.alpha or small or (delta > 0) != (tested_delta > 0):
             return Change.UNCHANGED
         return Change.REGRESSED if (delta > 0) == facts.lower_is_better else Change.IMPROVED
 
     def _items(self, evaluators: Mapping[str, MetricChange], pass_rate: MetricChange) -> Iterator[ItemChange]:
-        placing = _Placing(evaluators, pass_rate, self.config.epsilon, self.rescaled)
-        paired = self.paired
-        for key, item in paired.baseline.items():
-            yield placing.item(key, item, paired.candidate.get(key))
-        for key, item in paired.candidate.items():
-            if key not in paired.baseline:
-                yield placing.item(key, None, item)
+        classifier = _ItemClassifier(evaluators, pass_rate, self.config.epsilon, self.range_changes)
+        pairs = self.pairs
+        for key, item in pairs.baseline.items():
+            yield classifier.item(key, item, pairs.candidate.get(key))
+        for key, item in pairs.candidate.items():
+            if key not in pairs.baseline:
+                yield classifier.item(key, None, item)
 
 
 @dataclass(frozen=True)
@@ -207,35 +209,39 @@ class _Scores:
         """The differences as integers, in the unit that a share of the range has."""
         if self.score_range is None:
             return paired_deltas(self.before, self.now)
-        return paired_deltas(_shares(self.before, self.score_range), _shares(self.now, self.score_range))
+        return paired_deltas(
+            _scale_to_shares(self.before, self.score_range), _scale_to_shares(self.now, self.score_range)
+        )
 
     @property
     def mean_delta(self) -> float:
         return fmean(self.deltas.values()) if self.deltas else 0.0
 
     @cached_property
-    def tested(self) -> _Scores:
-        """As many repeats of an item on both sides, the first ones.
+    def with_equal_repeats(self) -> _Scores:
+        """The scores with as many repeats of an item on both sides, the first ones.
 
-        A test that swaps the sides asks for that: means of unlike numbers are not alike, even if nothing
-        changed.
+        A test that swaps the sides requires that: means of different numbers of repeats have different
+        variances, even if nothing changed.
         """
         if all(len(its) == len(self.now[key]) for key, its in self.before.items()):
             return self
         fewest = {key: min(len(its), len(self.now[key])) for key, its in self.before.items()}
-        return _Scores(_first(self.before, fewest), _first(self.now, fewest), self.score_range)
+        return _Scores(
+            _truncate_repeats(self.before, fewest), _truncate_repeats(self.now, fewest), self.score_range
+        )
 
 
-def _first(side: Repeats, numbers: Mapping[str, int]) -> Repeats:
+def _truncate_repeats(side: Repeats, numbers: Mapping[str, int]) -> Repeats:
     return {key: side[key][:number] for key, number in numbers.items()}
 
 
-def _shares(side: Repeats, score_range: ScoreRange) -> Repeats:
+def _scale_to_shares(side: Repeats, score_range: ScoreRange) -> Repeats:
     return {key: [share_of(score, score_range) for score in scores] for key, scores in side.items()}
 
 
-def _range_seen(*sides: Repeats) -> ScoreRange | None:
-    """Return 0..1 (None), or as much more as scores take up of which no range is known."""
+def _infer_range(*sides: Repeats) -> ScoreRange | None:
+    """Return the range that the scores span where none is declared: None for 0..1, else a wider one."""
     scores = [score for side in sides for repeats in side.values() for score in repeats]
     low, high = min(scores, default=0.0), max(scores, default=1.0)
     return None if low >= 0 and high <= 1 else (min(low, 0.0), max(high, 1.0))
@@ -252,7 +258,7 @@ class _PValues:
     adjusted: float
 
 
-def _method(name: str, scores: _Scores) -> Method:
+def _choose_method(name: str, scores: _Scores) -> Method:
     single = all(len(its) == 1 for side in (scores.before, scores.now) for its in side.values())
     return Method.MCNEMAR if name == PASS_RATE and single else Method.PERMUTATION
 
@@ -261,8 +267,8 @@ def _mean_of_means(side: Repeats) -> float | None:
     return fmean(map(fmean, side.values())) if side else None
 
 
-def _tested(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:
-    """Return the p-values of metrics whose differences are given in fixed point."""
+def _test_metrics(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -> dict[str, _PValues]:
+    """Return the p-values of metrics, from differences in fixed point."""
     stop_above = max(STOP_ABOVE, 2 * config.alpha)
     options: _Options = {"iterations": config.permutation_iterations, "seed": config.seed}
     if config.correction == "westfall-young":
@@ -279,17 +285,17 @@ def _tested(deltas: Mapping[str, Mapping[str, int]], config: ComparisonConfig) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Placing:
-    """Says of each item what became of it, by what became of the metrics."""
+class _ItemClassifier:
+    """Classifies items as regressed, improved, unchanged, added or removed, given how the metrics changed."""
 
     evaluators: Mapping[str, MetricChange]
     pass_rate: MetricChange
     epsilon: float
-    rescaled: Set[str]
+    range_changes: Set[str]
 
     def item(self, key: str, before: ItemSnapshot | None, now: ItemSnapshot | None) -> ItemChange:
         scores = tuple(self._scores(before, now))
-        flip = _flip(before, now)
+        flip = _find_flip(before, now)
         return ItemChange(
             key=key,
             change=self._change(before, now, scores, flip),
@@ -301,7 +307,7 @@ class _Placing:
 
     def _scores(self, before: ItemSnapshot | None, now: ItemSnapshot | None) -> Iterator[ScoreChange]:
         for name, metric in self.evaluators.items():
-            old = None if before is None or name in self.rescaled else before.mean(name)
+            old = None if before is None or name in self.range_changes else before.mean(name)
             new = None if now is None else now.mean(name)
             if old is None and new is None:
                 continue
@@ -331,8 +337,8 @@ class _Placing:
         return Change.UNCHANGED
 
 
-def _flip(before: ItemSnapshot | None, now: ItemSnapshot | None) -> int:
-    """Return -1 for an item that passed and fails now, 1 for the other way, 0 where neither is so."""
+def _find_flip(before: ItemSnapshot | None, now: ItemSnapshot | None) -> int:
+    """Return -1 for an item that passed and fails now, 1 for one that failed and passes now, else 0."""
     if before is None or now is None or before.pass_share is None or now.pass_share is None:
         return 0
     return (now.pass_share >= 0.5) - (before.pass_share >= 0.5)

@@ -243,7 +243,7 @@ def test_a_score_that_went_missing_without_an_error_is_told(item, joined):
 
     found = compare_runs(before, now)
 
-    assert "F1 gave no score for 1 item that it scored in the baseline; they are left out." in found.warnings
+    assert "F1 gave no score for 1 item that it scored in the baseline; they are excluded." in found.warnings
 
 
 def test_evaluators_of_one_side_only_are_named(result):
