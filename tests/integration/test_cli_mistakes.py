@@ -100,7 +100,7 @@ MISTAKES = [
     ((*SCORED, "-q", "-v"), "Give -q or -v, not both"),
     ((*SCORED, "-o", "x.foo"), "Cannot tell the format of the report 'x.foo'"),
     ((*SCORED, "-o", "folder"), "'folder' is a directory"),
-    ((*SCORED, "-o", "answers.csv/x.json"), "answers.csv is no folder"),
+    ((*SCORED, "-o", "answers.csv/x.json"), "answers.csv is not a folder"),
     ((*SCORED, "--run-dir", "answers.csv"), "'answers.csv' is a file"),
     ((*SCORED, "--record", "a", "--replay", "b"), "Give --record or --replay, not both"),
     (("resume", "nope"), "No run 'nope' in"),
