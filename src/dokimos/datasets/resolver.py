@@ -95,7 +95,7 @@ def register_resolver(resolver: DatasetResolver) -> None:
         ...     def load(self, uri, columns=None):
         ...         return Dataset([Example.of(uri.removeprefix("numbers://"))])
         ...     def stream(self, uri, columns=None):
-        ...         return self.load(uri).stream()
+        ...         return DatasetStream(lambda: self.load(uri))
         >>> register_resolver(Numbers())
         >>> Dataset.load("numbers://7")[0].input
         '7'
