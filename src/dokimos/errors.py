@@ -30,7 +30,7 @@ DokimosError
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:  # of the same layer: values raise errors, and errors carry values
     from dokimos.core.conversation import ConversationTrajectory
@@ -87,7 +87,7 @@ class DocumentError(DokimosError):
 class TypeConversionError(DokimosError):
     """A value cannot be converted to the type asked for; `__cause__` holds the reason."""
 
-    def __init__(self, message: str, *, target: Any, key: str | None = None) -> None:
+    def __init__(self, message: str, *, target: object, key: str | None = None) -> None:
         self.target = target
         self.key = key
         super().__init__(message)

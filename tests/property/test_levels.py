@@ -90,7 +90,7 @@ def test_totals_depend_on_no_order_and_no_split(runs, random):
     random.shuffle(items)
     cuts = sorted(random.randint(0, len(items)) for _ in range(3))
     parts = [items[a:b] for a, b in zip([0, *cuts], [*cuts, len(items)], strict=True)]
-    merged = RunSummary.merged(Tally.of(part).summary() for part in parts)
+    merged = RunSummary.merge(Tally.of(part).summary() for part in parts)
     assert merged == whole
     assert merged.evaluator("E").mean == float(mean([score for scores in runs for score in scores]))
 

@@ -271,7 +271,7 @@ def _find_reusable_outputs(
 
 def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
     from dokimos.cli.targets import absolute_target
-    from dokimos.datasets.recorded_answers import read_recorded_result
+    from dokimos.datasets.recorded_answers import read_recorded_answer
     from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.experiment.task import task_name
 
@@ -288,7 +288,7 @@ def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked
             [],
             "the agent is not code of this process, so nobody here can see whether it has changed",
         )
-    if experiment.task is read_recorded_result:
+    if experiment.task is read_recorded_answer:
         same, note = [], ""  # they cost nothing
     return EarlierOutputs(same, replies, note="" if same else note)
 

@@ -40,7 +40,7 @@ def execute_suite(
     from dokimos.cli.target_experiment import load_target_suite, run_target
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.required_levels import parse_levels
-    from dokimos.runtime.opened_files import files_read
+    from dokimos.runtime.file_access import files_read
 
     files_read.start()
     _check_outputs(outputs, format_)

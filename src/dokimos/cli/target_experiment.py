@@ -27,7 +27,7 @@ def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLeve
     from dokimos.cli.targets import absolute_target, evaluation_file
     from dokimos.experiment.run_description import Launch
     from dokimos.experiment.run_part import Part
-    from dokimos.runtime.opened_files import files_read
+    from dokimos.runtime.file_access import files_read
 
     experiment = build_experiment(target, settings)
     files_read.evaluation = evaluation_file(target)

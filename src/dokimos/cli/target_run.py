@@ -34,7 +34,7 @@ def execute_target(
     from dokimos.cli.presentation import Presentation
     from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment.required_levels import parse_levels
-    from dokimos.runtime.opened_files import files_read
+    from dokimos.runtime.file_access import files_read
 
     files_read.start()
     check_volume(quiet, verbose)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos.core.tracebacks import located_error_text
+from dokimos.core.tracebacks import format_located_error
 from dokimos.errors import ConfigurationError, DokimosError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _import_file(path: Path) -> ModuleType:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{path} cannot be imported: {located_error_text(error)}") from error
+        raise ConfigurationError(f"{path} cannot be imported: {format_located_error(error)}") from error
     return module
 
 
@@ -116,7 +116,7 @@ def _import_module(name: str) -> ModuleType:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        problem = located_error_text(error)
+        problem = format_located_error(error)
         raise ConfigurationError(f"The module {name!r} cannot be imported: {problem}") from error
 
 
@@ -147,4 +147,4 @@ def _call(function: Any, target: str) -> Any:
     except DokimosError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{target}() failed: {located_error_text(error)}") from error
+        raise ConfigurationError(f"{target}() failed: {format_located_error(error)}") from error

@@ -32,7 +32,7 @@ def _report(target: str) -> None:
     import json
 
     from dokimos.experiment.code_record import watched_paths
-    from dokimos.runtime.opened_files import files_read
+    from dokimos.runtime.file_access import files_read
 
     source = target.rpartition(":")[0] if ".py:" in target else target
     own = [os.path.abspath(source)] if os.path.splitext(source)[1] else []

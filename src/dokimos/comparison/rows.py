@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.rows import Row, same_columns, unused_names
+from dokimos.core.rows import Row, find_unused_names, same_columns
 from dokimos.core.text import join_statements
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _FIRST = ("id", "input", "change", "passed.before", "passed.now", "error.before"
 def rows_of(comparison: RunComparison) -> list[Row]:
     """Return a row for each item, with the columns that any of them has a value in."""
     names = dict.fromkeys(score.name for item in comparison.items for score in item.evaluators)
-    titles = unused_names(names, {"passed", "error"})
+    titles = find_unused_names(names, {"passed", "error"})
     scores = [f"{title}.{what}" for title in titles.values() for what in (*_SIDES, "change")]
     return same_columns((_row(item, titles) for item in comparison.items), [*_FIRST, *scores])
 

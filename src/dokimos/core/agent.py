@@ -151,7 +151,7 @@ class ToolCall(_ArgumentsText):
         return self.metadata.get(UNKNOWN_ARGUMENTS) is True
 
     @staticmethod
-    def result_json(value: Any) -> str:
+    def result_json(value: object) -> str:
         """Return `value` as the compact one-line JSON that `result` holds (None as "null")."""
         return json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":"))
 
@@ -233,7 +233,7 @@ class ToolDefinition:
         return tool_definitions.from_model(model, name=name, description=description)
 
     @classmethod
-    def from_object(cls, tool: Any) -> ToolDefinition:
+    def from_object(cls, tool: object) -> ToolDefinition:
         """Describe whatever stands for a tool: a definition, map, function, model, or another's object.
 
         An object of somebody else's, such as MCP's `Tool`, is read by its attributes `name`, `description`
@@ -369,7 +369,7 @@ class AgentTrace:
         return {**outputs, ERRORS: list(self.errors)} if self.errors else outputs
 
     def to_test_case(
-        self, input: Any = None, tools: Iterable[ToolDefinition] = (), tasks: Iterable[str] | None = None
+        self, input: object = None, tools: Iterable[ToolDefinition] = (), tasks: Iterable[str] | None = None
     ) -> EvalTestCase:
         """Return a case with the trace as its outputs, and the tools and any tasks in its metadata."""
         from dokimos.core.test_case import EvalTestCase
@@ -394,14 +394,14 @@ def _check_for_misnamed_arguments(data: Mapping[str, Any]) -> None:
             )
 
 
-def _check_name(what: str, name: Any) -> None:
+def _check_name(what: str, name: object) -> None:
     if type(name) is str and name and not name.isspace():
         return
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
 
 
-def _require_list(name: str, given: Any) -> tuple[Any, ...]:
+def _require_list(name: str, given: object) -> tuple[Any, ...]:
     if isinstance(given, str):
         hint = f"; write AgentTrace(final_response={quote(given)})" if name == "tool_calls" else ""
         raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quote(given)}{hint}.")
@@ -410,7 +410,7 @@ def _require_list(name: str, given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def _as_tool_call(given: Any) -> ToolCall:
+def _as_tool_call(given: object) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
     if not isinstance(given, Mapping):
@@ -418,7 +418,7 @@ def _as_tool_call(given: Any) -> ToolCall:
     return ToolCall.from_map(given)
 
 
-def _check_arguments(name: str, arguments: Any) -> None:
+def _check_arguments(name: str, arguments: object) -> None:
     if not isinstance(arguments, Mapping):
         kind = type(arguments).__name__
         raise ValueError(f"The arguments of tool call {name!r} must be a mapping, not {kind}.")

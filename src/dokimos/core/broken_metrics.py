@@ -35,14 +35,16 @@ class BrokenMetric:
 
     name: str
     errors: int
-    meant: int
+    applicable: int
     cause: str
     """The most common error, "" where the items were not kept."""
 
     @property
     def sentence(self) -> str:
-        share = percent(self.errors / self.meant)
-        text = f"{self.name} errored on {self.errors} of {self.meant} cases that it was meant for ({share})"
+        share = percent(self.errors / self.applicable)
+        text = (
+            f"{self.name} errored on {self.errors} of {self.applicable} cases that it was meant for ({share})"
+        )
         return f"{text}, mostly with: {self.cause}" if self.cause else f"{text}."
 
 
@@ -64,12 +66,12 @@ class SkippedMetric:
 def find_broken_metrics(result: ExperimentResult, allowance: ErrorAllowance = 0) -> list[BrokenMetric]:
     """Return the metrics with a verdict whose errors say too little about the rest."""
     return [
-        BrokenMetric(found.name, found.errors, found.meant, _common_error(result, found.name))
+        BrokenMetric(found.name, found.errors, found.applicable, _common_error(result, found.name))
         for found in result.summary.evaluators
         if found.decides
         and found.errors >= FEWEST_ERRORS
-        and 2 * found.errors >= found.meant
-        and not is_allowed(found.errors, found.meant, allowance)
+        and 2 * found.errors >= found.applicable
+        and not is_allowed(found.errors, found.applicable, allowance)
     ]
 
 
@@ -77,7 +79,7 @@ def find_skipped_metrics(result: ExperimentResult) -> list[SkippedMetric]:
     """Return the metrics that lacked data on every case; those that are disabled are not among them."""
     skipped = []
     for found in result.summary.evaluators:
-        if found.meant or not found.skipped:
+        if found.applicable or not found.skipped:
             continue
         reasons = Counter(r.skipped for r in _results_of(result, found.name) if r.skipped != DISABLED)
         if reasons:

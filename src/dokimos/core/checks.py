@@ -19,21 +19,21 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def require_positive(name: str, number: Any) -> int:
+def require_positive(name: str, number: object) -> int:
     """Return a whole number of at least 1. Raises `ConfigurationError`."""
     if not is_count(number) or number < 1:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {number!r:.80}.")
     return number
 
 
-def require_text(name: str, value: Any) -> str:
+def require_text(name: str, value: object) -> str:
     """Return a text. Raises `ConfigurationError`."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{name} must be text, not {value!r:.80}.")
     return value
 
 
-def require_mapping(name: str, value: Any) -> dict[str, Any]:
+def require_mapping(name: str, value: object) -> dict[str, Any]:
     """Return a copy of a mapping, an empty one for None. Raises `ConfigurationError`."""
     if value is None:
         return {}
@@ -42,14 +42,14 @@ def require_mapping(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def require_flag(name: str, value: Any, *, or_none: bool = False) -> None:
+def require_flag(name: str, value: object, *, or_none: bool = False) -> None:
     """Raise `ConfigurationError` unless this is True or False, or None where that is allowed."""
     if not isinstance(value, bool) and not (or_none and value is None):
         choice = "True, False or None" if or_none else "True or False"
         raise ConfigurationError(f"{name} must be {choice}, not {value!r:.80}.")
 
 
-def require_path(name: str, value: Any, what: str, *, or_none: bool = True) -> None:
+def require_path(name: str, value: object, what: str, *, or_none: bool = True) -> None:
     """Raise `ConfigurationError` unless this is a path that is not empty, or None where that is allowed."""
     if (or_none and value is None) or (isinstance(value, str | os.PathLike) and str(value)):
         return

@@ -165,7 +165,7 @@ def _limit(bounds: Bounds, name: str, words: str) -> str:
     return f"{words}{bounds[name]:g}" if name in bounds else ""
 
 
-def collect_bounds(annotation: Any, fault: Mapping[str, Any]) -> Bounds | None:
+def collect_bounds(annotation: object, fault: Mapping[str, Any]) -> Bounds | None:
     """Return all limits that stand beside the one a number oversteps, somewhere in the type of a field."""
     bound = _BOUND_OF.get(str(fault["type"]))
     if bound is None:
@@ -174,7 +174,7 @@ def collect_bounds(annotation: Any, fault: Mapping[str, Any]) -> Bounds | None:
     return next((found for found in _all_bounds(annotation) if found.get(bound) == limit), None)
 
 
-def _all_bounds(annotation: Any) -> Iterator[dict[str, float]]:
+def _all_bounds(annotation: object) -> Iterator[dict[str, float]]:
     metadata = list(getattr(annotation, "__metadata__", ()))
     metadata += [inner for each in metadata for inner in getattr(each, "metadata", ())]
     if found := bounds_of(metadata):

@@ -49,7 +49,7 @@ def copy_containers(value: T) -> T:
     return _copy(value, {}, 0)  # type: ignore[no-any-return]
 
 
-def _copy(value: Any, memo: _Memo, depth: int) -> Any:
+def _copy(value: object, memo: _Memo, depth: int) -> Any:
     kind = type(value)
     copier = _copier_of(kind)  # type: ignore[arg-type] # a type is hashable
     if copier is None or depth >= MAX_DEPTH:
@@ -154,14 +154,14 @@ def _copy_proxy(value: MappingProxyType[Any, Any], memo: _Memo, depth: int) -> M
     return new
 
 
-def _copy_object(value: Any, memo: _Memo, depth: int) -> Any:
+def _copy_object(value: object, memo: _Memo, depth: int) -> Any:
     """Copy an object whose contents are in its attributes."""
     new = memo[id(value)] = object.__new__(type(value))
     _copy_attributes(value, new, memo, depth)
     return new
 
 
-def _copy_slots(value: Any, memo: _Memo, depth: int) -> Any:
+def _copy_slots(value: object, memo: _Memo, depth: int) -> Any:
     """Copy an object of one of our own value types, a good deal faster than `_copy_object`."""
     new = memo[id(value)] = object.__new__(type(value))
     read_all, writers = _slots(type(value))  # type: ignore[arg-type] # a type is hashable
@@ -194,7 +194,7 @@ def _slots(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[Callable
     return read_all, tuple(write for _, write in places)
 
 
-def _copy_attributes(value: Any, new: Any, memo: _Memo, depth: int) -> None:
+def _copy_attributes(value: object, new: object, memo: _Memo, depth: int) -> None:
     state: Any = object.__getstate__(value)
     if state is None:
         return

@@ -113,13 +113,13 @@ def items_of(found: ContextsEntry) -> list[Any]:
     )
 
 
-def are_ids(value: Any) -> bool:
+def are_ids(value: object) -> bool:
     """Say whether a value looks like ids rather than texts: without white space, and plain ASCII."""
     items = value if isinstance(value, list | tuple | set | frozenset) else [value]
     return bool(items) and all(_is_id(item) for item in items)
 
 
-def parse_list(value: Any) -> Any:
+def parse_list(value: object) -> Any:
     """Return the list that a text holds as JSON, as in the cell of a table; any other value as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
@@ -131,7 +131,7 @@ def parse_list(value: Any) -> Any:
     return tree if are_chunks else value
 
 
-def document_text(document: Any) -> str | None:
+def document_text(document: object) -> str | None:
     """Return the text of a document, whichever framework's; None where it has none."""
     if isinstance(document, str):
         return document
@@ -142,7 +142,7 @@ def document_text(document: Any) -> str | None:
     return None
 
 
-def document_id(document: Any) -> str | None:
+def document_id(document: object) -> str | None:
     """Return the id of a document, whichever framework's; None where it has none."""
     if isinstance(document, str | int | float):
         return None
@@ -150,7 +150,7 @@ def document_id(document: Any) -> str | None:
     return str(named) if isinstance(named, str | int) else None
 
 
-def strip_score(document: Any) -> Any:
+def strip_score(document: object) -> Any:
     """Return the document inside a pair of document and score, or inside a node that has a score."""
     if isinstance(document, tuple | list) and len(document) == 2 and _is_score(document[1]):
         document = document[0]
@@ -158,7 +158,7 @@ def strip_score(document: Any) -> Any:
     return document if inner is None or not _has_text(inner) else inner
 
 
-def _chunk(item: Any, found: ContextsEntry) -> Chunk:
+def _chunk(item: object, found: ContextsEntry) -> Chunk:
     document = strip_score(item)
     text, named = document_text(document), document_id(document)
     if text is None and named is not None and _is_only_about(document):
@@ -177,27 +177,27 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield value
 
 
-def _has_text(value: Any) -> bool:
+def _has_text(value: object) -> bool:
     return document_text(value) is not None
 
 
-def _is_only_about(document: Any) -> bool:
+def _is_only_about(document: object) -> bool:
     return isinstance(document, Mapping) and bool(document) and _ABOUT.issuperset(document)
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
-def _is_score(value: Any) -> bool:
+def _is_score(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_id(item: Any) -> bool:
+def _is_id(item: object) -> bool:
     if isinstance(item, str):
         return _ID.fullmatch(item) is not None
     return isinstance(item, int) or _is_only_about(item)
 
 
-def _field(document: Any, name: str) -> Any:
+def _field(document: object, name: str) -> Any:
     return document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)

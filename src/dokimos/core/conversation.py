@@ -283,7 +283,7 @@ class ConversationTrajectory:
         return tuple(message for message in self.messages if message.role is role)
 
 
-def parse_trajectory(value: Any, *, key: str) -> ConversationTrajectory:
+def parse_trajectory(value: object, *, key: str) -> ConversationTrajectory:
     """Read a conversation: as it is, as its JSON form, or as a list of messages.
 
     Raises:
@@ -304,7 +304,7 @@ def parse_trajectory(value: Any, *, key: str) -> ConversationTrajectory:
     return replace(read, metadata=value.get("metadata") or {})
 
 
-def _looks_like_conversation(value: Any) -> TypeGuard[Mapping[str, Any]]:
+def _looks_like_conversation(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Say whether a value looks like the JSON form of a conversation, which leaves out what is empty."""
     if not isinstance(value, Mapping) or not isinstance(value.get("messages", []), Sequence):
         return False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def convert(value: Any, target: type[T], *, what: str, key: str | None = None) -> T | None:
+def convert(value: object, target: type[T], *, what: str, key: str | None = None) -> T | None:
     """Return `value` as a `target`: dataclass, pydantic model, TypedDict, enum, `list[T]`, `dict[str, T]` ...
 
     None stays None, and a value that already is a `target` is returned itself. A string is never parsed as
@@ -72,7 +72,7 @@ def convert_entry(
     return convert(entries.get(key), cast("type[T]", wanted), what=what, key=key)
 
 
-def _is_instance(value: Any, target: Any) -> bool:
+def _is_instance(value: object, target: object) -> bool:
     if not isinstance(target, type) or get_origin(target) is not None or is_typeddict(target):
         return False
     # True is an int to Python but not to anyone who asked for a number.
@@ -84,7 +84,7 @@ def _is_instance(value: Any, target: Any) -> bool:
         return False
 
 
-def _validate(value: Any, target: Any) -> Any:
+def _validate(value: object, target: object) -> Any:
     if isinstance(value, bool) and target in (int, float):
         raise ValueError(f"a bool is not a number (got {value})")
     if target is str and isinstance(value, int | float) and not isinstance(value, bool):
@@ -110,7 +110,7 @@ def _original_if_same(value: Any, converted: Any) -> Any:
     return converted
 
 
-def adapter(target: Any) -> TypeAdapter[Any]:
+def adapter(target: object) -> TypeAdapter[Any]:
     """Return what reads values as a `target`; the same one each time."""
     try:
         return _build_adapter(target)
@@ -120,18 +120,18 @@ def adapter(target: Any) -> TypeAdapter[Any]:
         return _new_adapter(target)
 
 
-def _new_adapter(target: Any) -> TypeAdapter[Any]:
+def _new_adapter(target: object) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(_replace_typed_dicts(target))
 
 
 @lru_cache(maxsize=256)
-def _build_adapter(target: Any) -> TypeAdapter[Any]:
+def _build_adapter(target: object) -> TypeAdapter[Any]:
     return _new_adapter(target)
 
 
-def _replace_typed_dicts(target: Any) -> Any:
+def _replace_typed_dicts(target: object) -> Any:
     """Rebuild `typing.TypedDict`s, which pydantic reads only from Python 3.12 on, as typing_extensions'."""
     if sys.version_info >= (3, 12):
         return target
@@ -148,7 +148,7 @@ def _replace_typed_dicts(target: Any) -> Any:
     return origin[rebuilt]
 
 
-def _mentions_typed_dict(target: Any) -> bool:
+def _mentions_typed_dict(target: object) -> bool:
     return is_typeddict(target) or any(map(_mentions_typed_dict, get_args(target)))
 
 
@@ -182,5 +182,5 @@ def _first(items: Iterable[Any], count: int) -> Iterable[Any]:
     return (item for _, item in zip(range(count), items, strict=False))
 
 
-def _type_name(target: Any) -> str:
+def _type_name(target: object) -> str:
     return target.__name__ if isinstance(target, type) and get_origin(target) is None else str(target)

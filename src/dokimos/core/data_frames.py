@@ -54,5 +54,5 @@ def _texts(make: Callable[..., Any], values: Sequence[str | None]) -> Any:
         return make(values, dtype=object)
 
 
-def _fits_float(value: Any) -> bool:
+def _fits_float(value: object) -> bool:
     return not isinstance(value, int) or abs(value) <= sys.float_info.max

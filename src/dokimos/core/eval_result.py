@@ -160,7 +160,7 @@ class EvalResult(Printable):
         return self.success is False or self.errors_item
 
     @property
-    def is_verdict_meant(self) -> bool:
+    def expects_verdict(self) -> bool:
         """Whether this is a verdict, or would have been one without its error."""
         if self.decides is not None:
             return self.decides

@@ -117,7 +117,7 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
 
     def to_test_case(
         self,
-        outputs: Any,
+        outputs: object,
         *,
         metrics: CallMetrics | None = None,
         run_index: int = 0,

@@ -18,14 +18,14 @@ def parse_object(text: str) -> dict[str, Any] | None:
     return value if type(value) is dict else None
 
 
-def parse_if_container(value: Any) -> Any:
+def parse_if_container(value: object) -> Any:
     """Return JSON text of a map or a list as what it holds, and anything else as it is."""
     if type(value) is not str or value.lstrip()[:1] not in ("{", "["):
         return value
     return parse_if_json(value)
 
 
-def parse_if_json(value: Any) -> Any:
+def parse_if_json(value: object) -> Any:
     """Return JSON text of any kind as what it holds: a map, a list, a text in quotes, a number."""
     if type(value) is not str:
         return value
@@ -54,7 +54,7 @@ def _parse_with_stdlib(text: str) -> Any:
     return _parse_surrogates(text, None) if text.strip() else {}
 
 
-def _parse_surrogates(text: str, otherwise: Any) -> Any:
+def _parse_surrogates(text: str, otherwise: object) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

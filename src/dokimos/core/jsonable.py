@@ -79,7 +79,7 @@ def jsonable(value: Any, _path: _Path = ()) -> JsonValue:
     return _from_other(value, path)
 
 
-def text_form(value: Any) -> str | None:
+def text_form(value: object) -> str | None:
     """Return the text in which values are compared: strings verbatim, None as None, the rest compact JSON."""
     if value is None or type(value) is str:
         return value
@@ -135,7 +135,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def wire_object(value: Any, path: _Path = ()) -> dict[str, JsonValue]:
+def wire_object(value: object, path: _Path = ()) -> dict[str, JsonValue]:
     """Return what `jsonable` returns for one of our own value types."""
     tree: dict[str, JsonValue] = {}
     kind_of_value: Any = type(value)
@@ -153,7 +153,7 @@ def wire_object(value: Any, path: _Path = ()) -> dict[str, JsonValue]:
     return tree
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if type(key) is str and key.isascii():
         return key
     content = jsonable(key)
@@ -175,7 +175,7 @@ def _non_finite(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _from_other(value: Any, path: _Path) -> JsonValue:
+def _from_other(value: object, path: _Path) -> JsonValue:
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value, path)
@@ -186,7 +186,7 @@ def _from_other(value: Any, path: _Path) -> JsonValue:
     return _from_object(value, path)
 
 
-def _from_object(value: Any, path: _Path) -> JsonValue:
+def _from_object(value: object, path: _Path) -> JsonValue:
     """Ask an object of somebody else's for its content; code of theirs that raises must not stop us."""
     for method in ("model_dump", "to_dict", "tolist"):
         try:

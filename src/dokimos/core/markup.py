@@ -43,7 +43,7 @@ class Html:
         return f"Html({self._markup!r})"
 
     def __format__(self, spec: str) -> str:
-        raise TypeError("HTML is not put into a string: give it to tag() or join() as content.")
+        raise TypeError("HTML cannot be formatted into a string: pass it to tag() or join() as content.")
 
 
 Content: TypeAlias = "Html | str | Iterable[Content] | None"
@@ -85,7 +85,7 @@ def tag(name: str, /, *content: Content, **attributes: Attribute) -> Html:
         '<p class="note">1 &lt; 2, says <b>&lt;script&gt;</b></p>'
     """
     if name in _RAW or not _NAME.fullmatch(name):
-        raise ValueError(f"tag() makes no element {name!r}.")
+        raise ValueError(f"tag() does not know the element {name!r}.")
     head = name + "".join([_attribute(key, value) for key, value in attributes.items()])
     if name in _VOID:
         return Html(f"<{head}>")
@@ -169,7 +169,7 @@ def _attribute(key: str, value: Attribute) -> str:
 def _attribute_name(key: str) -> str:
     name = key.rstrip("_").replace("_", "-")
     if not _NAME.fullmatch(name) or name.lower().startswith("on") or name.lower() in _ACTIVE:
-        raise ValueError(f"tag() makes no attribute {name!r}.")
+        raise ValueError(f"tag() does not know the attribute {name!r}.")
     return name
 
 

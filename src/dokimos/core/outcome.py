@@ -59,7 +59,7 @@ def _weigh(result: EvalResult) -> int:
     if result.success and result.decides is not False:
         return 4
     if result.error is not None:
-        return 3 if result.is_verdict_meant else 1
+        return 3 if result.expects_verdict else 1
     return 2 if result.success is None and result.score is not None else 0
 
 
@@ -69,4 +69,4 @@ def find_culprits(error: str | None, results: Sequence[EvalResult]) -> tuple[Eva
     if culprits or derive_outcome(error, results) is not Outcome.ERRORED:
         return culprits
     erring = tuple(result for result in results if result.error is not None)
-    return tuple(result for result in erring if result.is_verdict_meant) or erring
+    return tuple(result for result in erring if result.expects_verdict) or erring

@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 import time
-from typing import Any, Final
+from typing import Final
 
 from dokimos.errors import EvaluationError
 
@@ -65,7 +65,7 @@ def _may_set_timer() -> bool:
     return handler is _stop
 
 
-def _stop(signum: int, frame: Any) -> None:
+def _stop(signum: int, frame: object) -> None:
     if _deadline is None:
         return
     left = _deadline - time.thread_time()

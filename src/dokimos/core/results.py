@@ -205,12 +205,12 @@ class ExperimentResult(Printable):
     @property
     def metrics(self) -> CallMetrics:
         """Tokens and cost of all task calls of all repeats added up, with the median latency in ms."""
-        return RunSummary.merged(run.summary for run in self.runs).metrics
+        return RunSummary.merge(run.summary for run in self.runs).metrics
 
     @property
     def summary(self) -> RunSummary:
         """The sums over all repeats."""
-        return RunSummary.merged(run.summary for run in self.runs)
+        return RunSummary.merge(run.summary for run in self.runs)
 
     def average_score(self, name: str) -> float | None:
         """Mean of the repeats' mean scores; a repeat without a score is left out; None if none has one."""

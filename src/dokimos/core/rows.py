@@ -30,8 +30,10 @@ def rows_of(result: ExperimentResult) -> list[Row]:
     ]
     order = list(_columns(rows))
     names, taken = result.evaluator_names, {*order, *_ENDING}
-    scores = unused_names(names, taken)
-    labels = dict(zip(names, unused_names((f"{name} label" for name in names), taken).values(), strict=True))
+    scores = find_unused_names(names, taken)
+    labels = dict(
+        zip(names, find_unused_names((f"{name} label" for name in names), taken).values(), strict=True)
+    )
     found = [
         row
         | {scores[r.name]: _float(r.score) for r in item.eval_results}
@@ -84,7 +86,7 @@ def _columns(rows: Iterable[Row]) -> Iterator[str]:
     yield from sorted(seen, key=lambda name: _GROUPS.index(name.partition(".")[0]))
 
 
-def unused_names(names: Iterable[str], taken: set[str]) -> dict[str, str]:
+def find_unused_names(names: Iterable[str], taken: set[str]) -> dict[str, str]:
     """Return a column for each name; one that is taken gets a number."""
     columns: dict[str, str] = {}
     for name in names:

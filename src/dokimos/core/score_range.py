@@ -30,7 +30,7 @@ def check_score_range(owner: str, value: Any) -> ScoreRange | None:
     return None if found == USUAL_RANGE else found
 
 
-def is_score_range(value: Any) -> bool:
+def is_score_range(value: object) -> bool:
     """Say whether these are a lower and a higher number with a finite distance."""
     if not isinstance(value, tuple | list) or len(value) != 2 or not all(map(is_number, value)):
         return False

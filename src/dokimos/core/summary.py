@@ -74,7 +74,7 @@ class EvaluatorSummary:
         return self.passed + self.failed
 
     @property
-    def meant(self) -> int:
+    def applicable(self) -> int:
         """Results that it was meant to give: all but the skipped ones."""
         return self.scored + self.errors
 
@@ -136,7 +136,7 @@ class RunSummary:
         return next((found for found in self.evaluators if found.name == name), None)
 
     @classmethod
-    def merged(cls, summaries: Iterable[RunSummary]) -> RunSummary:
+    def merge(cls, summaries: Iterable[RunSummary]) -> RunSummary:
         """Add several summaries up."""
         parts = list(summaries)
         if len(parts) == 1:
@@ -194,7 +194,7 @@ class _EvaluatorTally:
         score = result.score
         if result.error is not None:
             self.errors += 1
-            self.undecided += result.is_verdict_meant
+            self.undecided += result.expects_verdict
         elif score is not None:
             self.scored += 1
             self.score_sum += units_of(score)

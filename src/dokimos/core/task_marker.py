@@ -63,7 +63,7 @@ def takes_input(task: F) -> F:
     return _mark(task, "input")
 
 
-def find_mark(task: Any) -> TaskArgument | None:
+def find_mark(task: object) -> TaskArgument | None:
     """Return what a task says that it takes, itself or as the function inside a partial; None for nothing."""
     while True:
         mark = getattr(task, _ATTRIBUTE, None)
@@ -89,6 +89,6 @@ def _mark(task: F, taken: TaskArgument) -> F:
     return task
 
 
-def _is_copied(task: Any, mark: _Mark) -> bool:
+def _is_copied(task: object, mark: _Mark) -> bool:
     """Say whether a wrapper has the mark only because `functools.wraps` copies all attributes."""
     return getattr(getattr(task, "__wrapped__", None), _ATTRIBUTE, None) is mark

@@ -37,7 +37,7 @@ class TaskResult:
     @classmethod
     def of(
         cls,
-        output: Any,
+        output: object,
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         contexts: Iterable[Any] | None = None,

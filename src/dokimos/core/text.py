@@ -27,7 +27,7 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{head}…{tail} ({len(text)} characters)"
 
 
-def quote(value: Any, limit: int = 80) -> str:
+def quote(value: object, limit: int = 80) -> str:
     """Return `value` as it appears in a reason: strings in quotes on one line, anything else as JSON, cut."""
     if not isinstance(value, str):
         return shorten(json.dumps(jsonable(value), ensure_ascii=False), limit)

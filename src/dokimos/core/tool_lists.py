@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dokimos.core.agent import ToolCall, ToolDefinition
 from dokimos.errors import EvaluationError
 
 
-def tool_calls_from(value: Any, *, key: str) -> tuple[ToolCall, ...]:
+def tool_calls_from(value: object, *, key: str) -> tuple[ToolCall, ...]:
     """Read a sequence of `ToolCall`s or maps. Raises `EvaluationError` naming `key` and the index."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise EvaluationError(f"{key!r} must be a list of tool calls, not {type(value).__name__}.")
@@ -21,7 +20,7 @@ def tool_calls_from(value: Any, *, key: str) -> tuple[ToolCall, ...]:
     )
 
 
-def _tool_call(element: Any, place: str) -> ToolCall:
+def _tool_call(element: object, place: str) -> ToolCall:
     if not isinstance(element, Mapping):
         raise EvaluationError(f"{place} must be a ToolCall or a map, not {type(element).__name__}.")
     try:
@@ -30,7 +29,7 @@ def _tool_call(element: Any, place: str) -> ToolCall:
         raise EvaluationError(f"{place}: {cause}") from cause
 
 
-def tool_definitions_from(value: Any, *, key: str) -> tuple[ToolDefinition, ...]:
+def tool_definitions_from(value: object, *, key: str) -> tuple[ToolDefinition, ...]:
     """Read a sequence of tools, each as `ToolDefinition.from_object` takes it.
 
     Raises `EvaluationError` naming `key` and the index.
@@ -45,7 +44,7 @@ def tool_definitions_from(value: Any, *, key: str) -> tuple[ToolDefinition, ...]
     )
 
 
-def _tool_definition(element: Any, place: str) -> ToolDefinition:
+def _tool_definition(element: object, place: str) -> ToolDefinition:
     try:
         return ToolDefinition.from_object(element)
     except (ValueError, TypeError) as cause:

@@ -51,7 +51,7 @@ def describe_exception(error: BaseException) -> ErrorDetail | None:
         return None
 
 
-def located_error_text(error: BaseException) -> str:
+def format_located_error(error: BaseException) -> str:
     """Return `Type: message (app.py:41 in answer)`, without the place where it is not known."""
     return append_place(error_text(error), describe_exception(error))
 
@@ -213,7 +213,7 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
-def _intern(value: Any) -> Any:
+def _intern(value: object) -> Any:
     """Return an equal value that an earlier error has, if there is one."""
     if len(_interned) >= _MOST_SHARED:
         _interned.clear()

@@ -17,12 +17,12 @@ from dokimos.errors import TypeConversionError
 T = TypeVar("T")
 
 
-def to_tree(value: Any) -> JsonValue:
+def to_tree(value: object) -> JsonValue:
     """Return a value type (or any value) as a JSON tree; fields that hold their default are left out."""
     return jsonable(value)
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
+def to_json(value: object, *, indent: int | None = None) -> str:
     """Return a value type (or any value) as JSON text.
 
     Example:
@@ -68,7 +68,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def _refuse_both_spellings(target: type, tree: Any, path: str) -> None:
+def _refuse_both_spellings(target: type, tree: object, path: str) -> None:
     """Walk our own fields only; what is inside a payload is never looked at."""
     if not isinstance(tree, Mapping) or not is_wire_type(target):
         return
@@ -80,7 +80,7 @@ def _refuse_both_spellings(target: type, tree: Any, path: str) -> None:
                 target=target,
                 key=wire_name,
             )
-        nested = _nested_types(target).get(attribute)
+        nested = _find_nested_types(target).get(attribute)
         if nested is not None:
             content = tree.get(wire_name, tree.get(attribute))
             if not isinstance(content, list | tuple):
@@ -91,7 +91,7 @@ def _refuse_both_spellings(target: type, tree: Any, path: str) -> None:
 
 
 @cache
-def _nested_types(target: type) -> dict[str, type]:
+def _find_nested_types(target: type) -> dict[str, type]:
     """The fields of a value type that hold value types themselves, or tuples of them."""
     nested = {}
     for name, hint in get_type_hints(target).items():

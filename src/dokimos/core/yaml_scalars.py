@@ -64,12 +64,12 @@ def read_scalar(text: str) -> Any:
     return text if kind is None else _KINDS[kind][1](text)
 
 
-def read_boolean(value: Any) -> Any:
+def read_boolean(value: object) -> Any:
     """Return a bool for a text such as `no` or `On`, which a field that is boolean takes; else the value."""
     return _BOOLEAN_WORDS.get(value.lower(), value) if isinstance(value, str) else value
 
 
-def read_scalar_1_1(text: str, value: Any) -> Any:
+def read_scalar_1_1(text: str, value: object) -> Any:
     """Return what YAML 1.1 makes of a scalar without quotes that YAML 1.2 reads as `value`.
 
     That is `value` itself where both agree, and where only 1.2 has a number (`1e-6`).
@@ -237,7 +237,7 @@ def dumper_class() -> Any:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
+        def ignore_aliases(self, data: object) -> bool:
             return True
 
     Dumper.add_implicit_resolver(

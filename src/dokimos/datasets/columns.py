@@ -56,7 +56,7 @@ _ACTUAL_ALIASES: Final = (
 )
 
 
-def check_columns(columns: Any) -> None:
+def check_columns(columns: object) -> None:
     """Raise `ConfigurationError` unless this is None or maps names to names."""
     if columns is None:
         return
@@ -76,7 +76,7 @@ class ColumnMap:
 
     def __init__(self, columns: Mapping[str, str], label: str | None = None) -> None:
         self._label = label
-        self.targets = {source: target_of(source, name) for source, name in columns.items()}
+        self.targets = {source: parse_target(source, name) for source, name in columns.items()}
         self._refuse_doubles()
 
     def apply(self, row: Mapping[str, Any], line: int | None = None) -> dict[str, Any]:
@@ -120,7 +120,9 @@ class ColumnMap:
                 sections[section][_SHORT[short][1]] = renamed.pop(short)
         return sections
 
-    def _put(self, into: dict[str, Any], key: str, value: Any, line: int | None, section: str = "") -> None:
+    def _put(
+        self, into: dict[str, Any], key: str, value: object, line: int | None, section: str = ""
+    ) -> None:
         if key in into:
             name = f"{section}.{key}" if section else key
             message = f"{name!r} is in the row already, so no other column can be mapped to it."
@@ -163,12 +165,14 @@ def guess_columns(names: Iterable[str]) -> dict[str, str]:
     return guess
 
 
-def target_of(source: str, name: str) -> tuple[str, str | None]:
+def parse_target(source: str, name: str) -> tuple[str, str | None]:
     """Read "metadata.topic" as section and key; the short names are keys of their sections."""
     head, dot, key = name.partition(".")
     wire_name = WIRE_NAMES.get(head)
     if dot and key and wire_name in _SECTIONS:
         return wire_name, key
     if dot or wire_name is None:
-        raise DatasetError(f"columns= maps {source!r} to {name!r}, which is no target. Targets: {_TARGETS}.")
+        raise DatasetError(
+            f"columns= maps {source!r} to {name!r}, which is not a target. Targets: {_TARGETS}."
+        )
     return _SHORT.get(wire_name, (wire_name, None))

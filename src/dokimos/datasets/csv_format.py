@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from dokimos.core.example import Example
 from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.datasets import limits
-from dokimos.datasets.columns import suggestion, target_of
+from dokimos.datasets.columns import parse_target, suggestion
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.limits import read_bounded_lines
 from dokimos.datasets.misspelled_names import UnknownNames, metrics_in
@@ -53,7 +53,9 @@ def read_csv(
 def check_delimiter(delimiter: object) -> None:
     """Raise `DatasetError` unless the delimiter is one usable character."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise DatasetError(f"The delimiter must be one character, no quote or line break, not {delimiter!r}.")
+        raise DatasetError(
+            f"The delimiter must be one character other than a quote or line break, not {delimiter!r}."
+        )
 
 
 def _examples(records: _Records, label: str | None, columns: Mapping[str, str] | None) -> Iterator[Example]:
@@ -140,9 +142,9 @@ class _Header:
         for source, target in self.columns.items():
             column = source.strip()
             if column in names:
-                mapped[names.index(column)] = target_of(source, target)
+                mapped[names.index(column)] = parse_target(source, target)
             elif column.lower() in lowered:
-                mapped[lowered.index(column.lower())] = target_of(source, target)
+                mapped[lowered.index(column.lower())] = parse_target(source, target)
             else:
                 hint = self._other_delimiter() or f"There are: {self._describe_columns()}."
                 self._fail(f"columns= names {source!r}, which is no column. {hint}")

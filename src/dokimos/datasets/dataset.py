@@ -219,7 +219,7 @@ class Dataset(Printable, Sequence[Example[In_co, Out_co]], Generic[In_co, Out_co
 
     @classmethod
     def from_rows(
-        cls, rows: Any, columns: Columns | None = None, *, name: str = "unnamed", description: str = ""
+        cls, rows: object, columns: Columns | None = None, *, name: str = "unnamed", description: str = ""
     ) -> Dataset:
         """Read mappings: a list of dicts, a pandas or polars frame, an Arrow table, a Hugging Face data set.
 

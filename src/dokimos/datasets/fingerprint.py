@@ -141,7 +141,7 @@ def _object(content: Mapping[str, Any]) -> str:
         return _slow_object(content)
 
 
-def _slow_object(content: Any) -> str:
+def _slow_object(content: object) -> str:
     """Encode what the fast encoder does not: NaN, keys of mixed types, cycles, other mappings."""
     return _slow_encoder.encode(jsonable(content))
 
@@ -180,7 +180,7 @@ def _key_order(keys: tuple[str, ...]) -> tuple[str, itemgetter[Any]]:
     return repr(ordered), itemgetter(*ordered)
 
 
-def _sort_tree(tree: Any) -> Any:
+def _sort_tree(tree: object) -> Any:
     if type(tree) is dict:
         return {key: _sort_tree(tree[key]) for key in sorted(tree)}
     if type(tree) is list:

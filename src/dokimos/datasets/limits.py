@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from functools import partial
-from typing import IO, Any, AnyStr, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, AnyStr, BinaryIO, Final
 
 from dokimos.errors import DatasetError
+
+if TYPE_CHECKING:
+    import gzip
 
 LONGEST: Final = 256 << 20
 """Bytes (of text: characters) of a line, of a record of CSV and of an example in a JSON document."""
@@ -36,7 +39,7 @@ def line_too_long(what: str, label: str | None, line: int) -> DatasetError:
     )
 
 
-def open_gzip(packed: BinaryIO, unzipped: Any, label: str | None) -> BinaryIO:
+def open_gzip(packed: BinaryIO, unzipped: gzip.GzipFile, label: str | None) -> BinaryIO:
     """Return a reader of gzip data that refuses a bomb: little data that becomes very much."""
     return io.BufferedReader(_GzipReader(packed, unzipped, label), 1 << 18)
 
@@ -52,7 +55,7 @@ def check_parquet(metadata: Any, label: str | None) -> None:
 
 
 class _GzipReader(io.RawIOBase):
-    def __init__(self, packed: BinaryIO, unzipped: Any, label: str | None) -> None:
+    def __init__(self, packed: BinaryIO, unzipped: gzip.GzipFile, label: str | None) -> None:
         self._packed = packed
         self._unzipped = unzipped
         self._label = label

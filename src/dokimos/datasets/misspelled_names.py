@@ -69,7 +69,7 @@ def _refusal(name: str, key: str) -> str:
     )
 
 
-def are_metrics(value: Any) -> bool:
+def are_metrics(value: object) -> bool:
     """Whether a member `metrics` holds what a call has measured, and not something of the user's."""
     if value is None:
         return True

@@ -20,11 +20,11 @@ def recorded_task() -> Callable[[Example], TaskResult]:
         >>> evaluate([example], recorded_task(), [ExactMatch()], quiet=True, journal=False).pass_rate
         1.0
     """
-    return read_recorded_result
+    return read_recorded_answer
 
 
 @takes_example
-def read_recorded_result(example: Example) -> TaskResult:
+def read_recorded_answer(example: Example) -> TaskResult:
     """Return what was recorded for an example. Raises `DatasetError` if nothing was."""
     if example.actual_outputs is None and example.actual_error is None:
         raise DatasetError(_missing(example))

@@ -44,7 +44,7 @@ class RowReader:
         self._columns = ColumnMap(columns, label) if columns else None
         self._names = UnknownNames(label)
 
-    def read(self, row: Any, line: int | None = None) -> Example:
+    def read(self, row: object, line: int | None = None) -> Example:
         """Return the example of a parsed row, whose maps it takes over. Raises `DatasetError`."""
         actual = metrics = error = None
         if type(row) is not dict or self._columns is not None or not row.keys() <= _USUAL:
@@ -77,7 +77,7 @@ class RowReader:
         draft.__class__ = Example
         return cast("Example", draft)
 
-    def _in_our_names(self, row: Any, line: int | None) -> dict[str, Any]:
+    def _in_our_names(self, row: object, line: int | None) -> dict[str, Any]:
         """Rename what `columns` or snake_case call otherwise."""
         if type(row) is not dict:
             self._fail(f"Expected an object with an input, found {_describe(row)}.", line)
@@ -112,7 +112,7 @@ class RowReader:
         row["metadata"] = metadata
         return row
 
-    def _inputs(self, row: dict[str, Any], inputs: Any, line: int | None) -> dict[str, Any]:
+    def _inputs(self, row: dict[str, Any], inputs: object, line: int | None) -> dict[str, Any]:
         if inputs is not None:
             self._map(inputs, "inputs", line)
         if "input" in row:
@@ -122,7 +122,7 @@ class RowReader:
         return {}
 
     def _outputs(
-        self, row: dict[str, Any], outputs: Any, short: str, line: int | None
+        self, row: dict[str, Any], outputs: object, short: str, line: int | None
     ) -> dict[str, Any] | None:
         if outputs is not None:
             self._map(outputs, f"{short}s", line)
@@ -138,14 +138,14 @@ class RowReader:
         found = self._outputs(row, outputs, "actualOutput", line)
         return None if found == {OUTPUT: None} else found
 
-    def _map(self, value: Any, name: str, line: int | None) -> dict[str, Any]:
+    def _map(self, value: object, name: str, line: int | None) -> dict[str, Any]:
         if value is None:
             return {}
         if type(value) is not dict:
             self._fail(f"{name!r} must be an object, not {_describe(value)}.", line)
         return value
 
-    def _id(self, id: Any, line: int | None) -> str | None:
+    def _id(self, id: object, line: int | None) -> str | None:
         if id == "":
             return None
         if type(id) is int:
@@ -162,7 +162,7 @@ class RowReader:
         except TypeConversionError as error:
             self._fail(f"'metrics' cannot be read: {error}", line)
 
-    def _error(self, error: Any, line: int | None) -> str | None:
+    def _error(self, error: object, line: int | None) -> str | None:
         """Why nothing was recorded; an empty text, as in a table, means that nothing failed."""
         if error is None or isinstance(error, str):
             return error or None
@@ -181,7 +181,7 @@ def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
     return None
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     kinds = {
         dict: "an object",
         list: "an array",

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, Literal, cast
 from dokimos.datasets.limits import open_gzip, read_bounded_lines
 from dokimos.datasets.spool import Spool
 from dokimos.errors import ConfigurationError, DatasetError
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 
 FileFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 

@@ -20,7 +20,7 @@ _MAPS: Final = ("inputs", "expectedOutputs", "actualOutputs", "metadata", "metri
 _ABSENT_WHEN_EMPTY: Final = ("expectedOutput", "actualOutput", "actualError", "id")
 
 
-def read_rows(rows: Any, columns: Mapping[str, str] | None = None) -> Iterator[Example]:
+def read_rows(rows: object, columns: Mapping[str, str] | None = None) -> Iterator[Example]:
     """Yield one example per row. Raises `DatasetError`, whose line is the 1-based number of the row."""
     check_columns(columns)
     return _examples(_mappings(rows), "rows", columns)
@@ -46,7 +46,7 @@ def _parquet_rows(parquet: Any, source: Source) -> Iterator[Mapping[str, Any]]:
             raise DatasetError(f"Not a readable Parquet file: {error}", path=source.label) from error
 
 
-def _mappings(rows: Any) -> Iterable[Any]:
+def _mappings(rows: object) -> Iterable[Any]:
     if hasattr(rows, "to_pylist"):
         return cast("Iterable[Any]", rows.to_pylist())
     if hasattr(rows, "to_dicts"):
@@ -101,7 +101,7 @@ def _with_maps(cells: dict[str, Any], label: str | None, number: int) -> dict[st
     return row
 
 
-def _map(name: str, value: Any, label: str | None, number: int) -> Any:
+def _map(name: str, value: object, label: str | None, number: int) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if not isinstance(value, str):
@@ -115,7 +115,7 @@ def _map(name: str, value: Any, label: str | None, number: int) -> Any:
         raise DatasetError(message, path=label, line=number) from None
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> Any:
     """Return the plain Python value of a cell; the NaN of a data frame means that there is none."""
     if type(value) in (str, int, bool, type(None)):
         return value

@@ -84,7 +84,7 @@ def write_csv(dataset: Dataset, path: Location, delimiter: str = ",") -> None:
 def write_parquet(dataset: Iterable[Example], path: Location) -> None:
     """Write texts as texts and everything structured as JSON. Raises `MissingExtraError` without pyarrow."""
     if os.fspath(path).lower().endswith(".gz"):
-        raise DatasetError("Parquet compresses itself; leave .gz away.", path=str(path))
+        raise DatasetError("A Parquet file is compressed already; leave out .gz.", path=str(path))
     arrow = require("pyarrow", extra="parquet")
     parquet = require("pyarrow.parquet", extra="parquet")
     rows = [_columns(example) for example in dataset]
@@ -157,7 +157,7 @@ def _flat(example: Example, index: int, path: Location) -> dict[str, str | None]
     return row
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     """Whether a value is a text that can be encoded: half a character has an escape in JSON only."""
     return isinstance(value, str) and (
         value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
@@ -169,7 +169,7 @@ def _does_not_fit(what: str, index: int, path: Location) -> None:
     raise DatasetError(message, path=str(path))
 
 
-def _cell(value: Any) -> str | None:
+def _cell(value: object) -> str | None:
     return text_form(jsonable(value))
 
 

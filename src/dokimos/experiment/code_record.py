@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.experiment.evaluation_code import extract_answering_code, names_data_set
-from dokimos.runtime.opened_files import FilesRead, files_read
+from dokimos.runtime.file_access import FilesRead, files_read
 from dokimos.version import __version__
 
 MOST_FILES: Final = 5_000

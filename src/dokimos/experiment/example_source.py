@@ -12,7 +12,7 @@ from typing import Any, Final
 from dokimos.core.example import Example
 from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.text import pluralize
-from dokimos.core.tracebacks import located_error_text
+from dokimos.core.tracebacks import format_located_error
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.datasets.fingerprint import canonical_json
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
@@ -115,7 +115,7 @@ class ExampleSource:
                 message = (
                     f"The data set {self._dataset.name!r} failed after {pluralize(self.seen, 'example')}"
                 )
-                raise DatasetError(f"{message}: {located_error_text(error)}") from error
+                raise DatasetError(f"{message}: {format_located_error(error)}") from error
             if not isinstance(example, Example):
                 kind = type(example).__name__
                 raise DatasetError(

@@ -48,12 +48,12 @@ class Outage:
         judged, blocked = False, None
         for result in results:
             history = self._history(result)
-            judged = judged or (result.success is not None and result.is_verdict_meant)
+            judged = judged or (result.success is not None and result.expects_verdict)
             if history is None:
                 self._record_answer(result)
                 continue
             self._blocked[result.name] = history
-            if result.is_verdict_meant:
+            if result.expects_verdict:
                 blocked = history
         if blocked is not None and not judged and not self._verdicts_left(index):
             self.reason = f"Stopped, since no verdict can be had without it: {blocked}."
@@ -69,7 +69,7 @@ class Outage:
         if result.score is None:
             return
         self._blocked.pop(result.name, None)
-        if not result.is_verdict_meant:
+        if not result.expects_verdict:
             self._informing.add(result.name)
 
     def _verdicts_left(self, index: int) -> bool:

@@ -11,7 +11,7 @@ from dokimos.core.example import Example
 from dokimos.core.jsonable import jsonable
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import EvalResult, ItemResult
-from dokimos.core.tracebacks import located_error_text
+from dokimos.core.tracebacks import format_located_error
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -29,7 +29,7 @@ class Redaction:
         try:
             redacted = self._redact(text)
         except Exception as error:
-            self._problem = f"raised {located_error_text(error)}"
+            self._problem = f"raised {format_located_error(error)}"
             return REDACTED
         if not isinstance(redacted, str):
             self._problem = f"gave {type(redacted).__name__} instead of text"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dokimos.core.results import ItemResult
-from dokimos.core.tracebacks import located_error_text
+from dokimos.core.tracebacks import format_located_error
 from dokimos.errors import ReporterError
 from dokimos.reporting.protocol import ReportedStatus, Reporter, RunHandle
 
@@ -60,7 +60,7 @@ class Reporters:
             outcome = getattr(self._reporters[index], method)(*arguments)
             return _check_handle(outcome) if method == "start_run" else outcome
         except Exception as error:
-            count, first = self._problems.get(index) or (0, located_error_text(error))
+            count, first = self._problems.get(index) or (0, format_located_error(error))
             self._problems[index] = (count + 1, first)
             return None
 

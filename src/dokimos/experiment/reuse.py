@@ -18,7 +18,7 @@ from dokimos.experiment.run_journal import Position, StoredRun, read_manifest
 from dokimos.experiment.run_loading import last_record
 from dokimos.experiment.task_calls import TaskOutcome
 from dokimos.judges.run_call_store import CALLS_FILE, EarlierCallStore
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 
 MOST_RUNS: Final = 10
 """So many of the last runs are looked at."""

@@ -17,7 +17,7 @@ from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.core.task_progress import track_progress
 from dokimos.core.task_result import TaskResult
 from dokimos.core.text import pluralize
-from dokimos.core.tracebacks import describe_exception, located_error_text
+from dokimos.core.tracebacks import describe_exception, format_located_error
 from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, DatasetError, EndpointDownError
 from dokimos.experiment.argument_advice import argument_advice
@@ -237,7 +237,7 @@ class TaskCaller:
             cost = prices(metrics.model, metrics.tokens_in, metrics.tokens_out)
         except Exception as error:
             if self._price_problem is None:
-                what = located_error_text(error)
+                what = format_located_error(error)
                 self._price_problem = f"The price table raised {what}; those items are unpriced."
             return metrics
         if cost is None:

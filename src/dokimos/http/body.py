@@ -90,7 +90,7 @@ def _decoder_of(encoding: str, most: int) -> _Decoder | None:
         return None
     if name in ("gzip", "x-gzip", "deflate"):
         return _Decoder(name, most)
-    raise Undecodable(f"it is encoded as {name[:40]!r}, which was not asked for")
+    raise Undecodable(f"it is encoded as {name[:40]!r}, which was not requested")
 
 
 class _Decoder:

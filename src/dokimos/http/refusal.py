@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from dokimos.core.text import shorten
 from dokimos.errors import JudgeUnavailableError
@@ -75,7 +75,7 @@ def excerpt_of_content(content: bytes) -> str:
     return shorten(" ".join(content[:_MOST_SHOWN].decode("utf-8", "replace").split()), SHOWN)
 
 
-def find_complaint(tree: Any) -> Complaint:
+def find_complaint(tree: object) -> Complaint:
     """Find the provider's words in the JSON of an error; Gemini's comes in a list."""
     if isinstance(tree, list) and len(tree) == 1:
         tree = tree[0]
@@ -89,7 +89,7 @@ def find_complaint(tree: Any) -> Complaint:
     return Complaint(_text(message), str(error.get("param") or ""), str(code))
 
 
-def find_status(tree: Any) -> int | None:
+def find_status(tree: object) -> int | None:
     """Return the status of an error that came with status 200, as some gateways send them."""
     error = tree.get("error") if isinstance(tree, Mapping) else None
     if not error:
@@ -108,6 +108,6 @@ def format_status(status: int) -> str:
         return "529 Overloaded" if status == 529 else str(status)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shorten(" ".join(text.split()), SHOWN)

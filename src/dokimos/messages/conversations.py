@@ -1,4 +1,4 @@
-"""From the messages of providers and frameworks to a trace or a conversation of ours."""
+"""Parse the messages of any provider or framework into an `AgentTrace` or a conversation."""
 
 from __future__ import annotations
 
@@ -15,98 +15,101 @@ from dokimos.messages.parsing import PlainCall, parse_message, parse_plain_calls
 
 
 def parse_trace(messages: Iterable[Mapping[str, Any]], *, keep_ids: bool = False) -> AgentTrace:
-    """Read tool calls, their results, reasoning and the final response. Raises `ValueError`.
+    """Parse tool calls, their results, reasoning and the final response. Raises `ValueError`.
 
     `keep_ids` keeps the ids of the calls in their metadata.
     """
-    calls = _Calls(keep_ids)
+    calls = _CallCollector(keep_ids)
     reasoning: list[str] = []
     response: str | None = None
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         plain = parse_plain_calls(message)
         if plain:
             response = None
             calls.add_plain(plain)
             continue
         text = parse_plain_message(message)
-        for told in _told(message, place) if text is None else (text,):
-            if told.result is not None:
-                calls.answers.add(told.result)
-            elif told.role == "assistant":
-                response = None if told.calls else told.text or response
-                reasoning += told.reasoning
-                calls.add(told.calls)
-            elif told.role == "user":
-                calls.answers.end_turn()
-    return AgentTrace(tuple(calls.finish()), response, reasoning_steps=tuple(reasoning))
+        for neutral in _parse_message(message, index) if text is None else (text,):
+            if neutral.result is not None:
+                calls.matcher.add(neutral.result)
+            elif neutral.role == "assistant":
+                response = None if neutral.calls else neutral.text or response
+                reasoning += neutral.reasoning
+                calls.add(neutral.calls)
+            elif neutral.role == "user":
+                calls.matcher.end_turn()
+    return AgentTrace(tuple(calls.attach_results()), response, reasoning_steps=tuple(reasoning))
 
 
 def parse_conversation(messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Message, ...]:
     """Read messages, each in whatever known form it has. Raises `ValueError` naming the message."""
-    calls = _Calls()
-    said: list[_Said] = []
-    for place, message in enumerate(messages):
+    calls = _CallCollector()
+    pending: list[_PendingMessage] = []
+    for index, message in enumerate(messages):
         if isinstance(message, Message):
-            _add(said, _Said(message.role, message.content, list(message.tool_calls), message.metadata))
+            _append(
+                pending,
+                _PendingMessage(message.role, message.content, list(message.tool_calls), message.metadata),
+            )
             continue
-        for told in _told(message, place):
-            if told.result is not None:
-                calls.answers.add(told.result)
-            elif told.role != "tool" and (told.text or told.calls or not told.reasoning):
-                if told.role == "user":
-                    calls.answers.end_turn()
-                first = len(calls.made)
-                calls.add(told.calls)
-                places = list(range(first, len(calls.made)))
-                _add(said, _Said(Role(told.role), told.text, places, told.metadata))
-    made = calls.finish()
-    return tuple(each.finish(made) for each in said)
+        for neutral in _parse_message(message, index):
+            if neutral.result is not None:
+                calls.matcher.add(neutral.result)
+            elif neutral.role != "tool" and (neutral.text or neutral.calls or not neutral.reasoning):
+                if neutral.role == "user":
+                    calls.matcher.end_turn()
+                first = len(calls.calls)
+                calls.add(neutral.calls)
+                indices = list(range(first, len(calls.calls)))
+                _append(pending, _PendingMessage(Role(neutral.role), neutral.text, indices, neutral.metadata))
+    resolved = calls.attach_results()
+    return tuple(each.finish(resolved) for each in pending)
 
 
 @dataclass(slots=True)
-class _Calls:
-    """The calls so far; their results are put to them at the end."""
+class _CallCollector:
+    """Collects the calls; their results are attached at the end, when all of them are known."""
 
     keep_ids: bool = False
-    made: list[ToolCall] = field(default_factory=list)
-    answers: ResultMatcher = field(default_factory=ResultMatcher)
+    calls: list[ToolCall] = field(default_factory=list)
+    matcher: ResultMatcher = field(default_factory=ResultMatcher)
 
     def add(self, calls: Iterable[NeutralCall]) -> None:
         for call in calls:
-            self.answers.expect(call.name, call.id)
+            self.matcher.expect(call.name, call.id)
             result = format_result(call.result)
             metadata = {**call.metadata, CALL_ID: call.id} if self.keep_ids and call.id else call.metadata
-            self.made.append(to_tool_call(call, call.arguments, result, metadata))
+            self.calls.append(to_tool_call(call, call.arguments, result, metadata))
 
     def add_plain(self, calls: Iterable[PlainCall]) -> None:
-        for name, arguments, identity in calls:
-            self.answers.expect(name, identity)
-            metadata = {CALL_ID: identity} if self.keep_ids else None
-            self.made.append(ToolCall.of_text(name, arguments, metadata=metadata))
+        for name, arguments, call_id in calls:
+            self.matcher.expect(name, call_id)
+            metadata = {CALL_ID: call_id} if self.keep_ids else None
+            self.calls.append(ToolCall.of_text(name, arguments, metadata=metadata))
 
-    def finish(self) -> list[ToolCall]:
-        for place, result in self.answers.results.items():
+    def attach_results(self) -> list[ToolCall]:
+        for index, result in self.matcher.results.items():
             # Nobody else has seen the call yet, so that it may still be completed.
-            call = self.made[place]
+            call = self.calls[index]
             object.__setattr__(call, "result", format_result(result.value))
             if result.failed:
                 object.__setattr__(call, "metadata", {**call.metadata, CALL_ERROR: True})
-        return self.made
+        return self.calls
 
 
-def _told(message: Any, place: int) -> list[NeutralMessage]:
-    """Return what a message tells, in order."""
+def _parse_message(message: object, index: int) -> list[NeutralMessage]:
+    """Return the neutral messages of one message, naming its index in errors."""
     if not isinstance(message, Mapping):
-        raise ValueError(f"messages[{place}] must be a map with role and content, not {quote(message)}.")
+        raise ValueError(f"messages[{index}] must be a map with role and content, not {quote(message)}.")
     try:
         return parse_message(message)
     except (ValueError, TypeError) as cause:
-        raise ValueError(f"messages[{place}]: {cause}") from cause
+        raise ValueError(f"messages[{index}]: {cause}") from cause
 
 
 @dataclass(slots=True)
-class _Said:
-    """A message whose calls may still be answered: each is one of ours, or the place of one among all."""
+class _PendingMessage:
+    """A message whose calls may still get results: each is a `ToolCall`, or the index of one among all."""
 
     role: Role
     text: str
@@ -114,16 +117,16 @@ class _Said:
     metadata: Mapping[str, Any]
 
     def finish(self, calls: Sequence[ToolCall]) -> Message:
-        mine = [calls[call] if isinstance(call, int) else call for call in self.calls]
-        return Message(self.role, self.text, tool_calls=tuple(mine), metadata=self.metadata)
+        own = [calls[call] if isinstance(call, int) else call for call in self.calls]
+        return Message(self.role, self.text, tool_calls=tuple(own), metadata=self.metadata)
 
 
-def _add(said: list[_Said], message: _Said) -> None:
+def _append(pending: list[_PendingMessage], message: _PendingMessage) -> None:
     """Add a message; one that only called tools becomes one with the assistant's next."""
-    last = said[-1] if said else None
+    last = pending[-1] if pending else None
     if last is not None and last.calls and not last.text and message.role is Role.ASSISTANT:
         message.calls = [*last.calls, *message.calls]
         message.metadata = {**last.metadata, **message.metadata}
-        said[-1] = message
+        pending[-1] = message
     else:
-        said.append(message)
+        pending.append(message)

@@ -1,4 +1,4 @@
-"""Writing conversations as the plain messages that providers and frameworks exchange."""
+"""Format conversations as the plain messages that each provider or framework exchanges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dokimos.messages.neutral import INVALID_JSON
 
 
 class FormattedCall(NamedTuple):
-    """A tool call as it is told: under an id that is used once, with a result that is text."""
+    """A tool call ready to be written: with an id of its own and a result that is text."""
 
     id: str
     name: str
@@ -39,26 +39,26 @@ Wire: TypeAlias = dict[str, Any]
 
 
 class Dialect(NamedTuple):
-    """How one form writes what is said, and calls with their results."""
+    """How one provider writes texts, and tool calls with their results."""
 
-    said: Callable[[Role, str], Iterable[Wire]]
-    called: Callable[[Sequence[FormattedCall]], Iterable[Wire]]
+    format_text: Callable[[Role, str], Iterable[Wire]]
+    format_calls: Callable[[Sequence[FormattedCall]], Iterable[Wire]]
 
 
 def format_messages(form: str, messages: Iterable[Message]) -> list[Wire]:
     """Return messages in a form. Raises `ValueError` for one that does not exist."""
     dialect = _DIALECTS.get(form)
     if dialect is None:
-        raise ValueError(f"There is no form of messages {form!r}; there are {', '.join(_DIALECTS)}.")
+        raise ValueError(f"Unknown message format {form!r}; the formats are {', '.join(_DIALECTS)}.")
     found: list[Wire] = []
     number = 0
     for message in messages:
         if message.tool_calls:
             calls = [_prepare_call(call, number + place) for place, call in enumerate(message.tool_calls, 1)]
             number += len(calls)
-            found += dialect.called(calls)
+            found += dialect.format_calls(calls)
         if message.content or not message.tool_calls:
-            found += dialect.said(message.role, message.content)
+            found += dialect.format_text(message.role, message.content)
     return found
 
 
@@ -75,11 +75,11 @@ def _format_openai_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_openai_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [
+    entries = [
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_text}}
         for c in calls
     ]
-    yield {"role": "assistant", "content": None, "tool_calls": made}
+    yield {"role": "assistant", "content": None, "tool_calls": entries}
     for call in calls:
         yield {"role": "tool", "tool_call_id": call.id, "content": call.result}
 
@@ -97,8 +97,8 @@ def _format_anthropic_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_anthropic_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments_map} for c in calls]
-    yield {"role": "assistant", "content": made}
+    entries = [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments_map} for c in calls]
+    yield {"role": "assistant", "content": entries}
     yield {"role": "user", "content": [_format_anthropic_result(call) for call in calls]}
 
 
@@ -113,8 +113,8 @@ def _format_gemini_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_gemini_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments_map}} for c in calls]
-    yield {"role": "model", "parts": made}
+    entries = [{"functionCall": {"id": c.id, "name": c.name, "args": c.arguments_map}} for c in calls]
+    yield {"role": "model", "parts": entries}
     answered = [
         {
             "functionResponse": {
@@ -134,8 +134,8 @@ def _format_bedrock_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_bedrock_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [{"toolUse": {"toolUseId": c.id, "name": c.name, "input": c.arguments_map}} for c in calls]
-    yield {"role": "assistant", "content": made}
+    entries = [{"toolUse": {"toolUseId": c.id, "name": c.name, "input": c.arguments_map}} for c in calls]
+    yield {"role": "assistant", "content": entries}
     answered = [
         {
             "toolResult": {
@@ -154,8 +154,8 @@ def _format_langchain_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_langchain_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [{"type": "tool_call", "id": c.id, "name": c.name, "args": c.arguments_map} for c in calls]
-    yield {"role": "ai", "content": "", "tool_calls": made}
+    entries = [{"type": "tool_call", "id": c.id, "name": c.name, "args": c.arguments_map} for c in calls]
+    yield {"role": "ai", "content": "", "tool_calls": entries}
     for c in calls:
         answer = {"role": "tool", "tool_call_id": c.id, "name": c.name, "content": c.result}
         yield {**answer, "status": "error"} if c.failed else answer
@@ -166,7 +166,7 @@ def _format_otel_text(role: Role, text: str) -> Iterator[Wire]:
 
 
 def _format_otel_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
-    made = [
+    entries = [
         {
             "type": "tool_call",
             "id": c.id,
@@ -175,7 +175,7 @@ def _format_otel_calls(calls: Sequence[FormattedCall]) -> Iterator[Wire]:
         }
         for c in calls
     ]
-    yield {"role": "assistant", "parts": made}
+    yield {"role": "assistant", "parts": entries}
     for call in calls:
         part = {"type": "tool_call_response", "id": call.id, "result": call.result}
         yield {"role": "tool", "parts": [part]}

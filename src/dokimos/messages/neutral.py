@@ -89,7 +89,7 @@ class ResultMatcher:
 
 
 def to_tool_call(
-    call: NeutralCall, arguments: Any, result: str | None, metadata: Mapping[str, Any]
+    call: NeutralCall, arguments: object, result: str | None, metadata: Mapping[str, Any]
 ) -> ToolCall:
     """Return a call with arguments of any form: a map, JSON text, or another value, which becomes "input"."""
     if type(arguments) is str:
@@ -104,7 +104,7 @@ def to_tool_call(
     return ToolCall(call.name, named, result=result, metadata=metadata)
 
 
-def format_result(value: Any) -> str | None:
+def format_result(value: object) -> str | None:
     """Return what a tool returned as text: that of its parts where all of them are text, else JSON."""
     if value is None or type(value) is str:
         return value
@@ -117,7 +117,7 @@ def format_result(value: Any) -> str | None:
     return text_form(value)
 
 
-def _part_text(part: Any) -> str | None:
+def _part_text(part: object) -> str | None:
     """Return the text of a part that is nothing but text."""
     if not isinstance(part, Mapping) or part.get("type") not in (None, "text", "output_text", "input_text"):
         return None

@@ -59,7 +59,7 @@ def parse_message(data: Mapping[str, Any]) -> list[NeutralMessage]:
     return messages
 
 
-def parse_plain_message(data: Any) -> NeutralMessage | None:
+def parse_plain_message(data: object) -> NeutralMessage | None:
     """Read a text or a result told the way most are, which is fast; None for any other message."""
     if type(data) is not dict or type(content := data.get("content")) is not str:
         return None
@@ -71,7 +71,7 @@ def parse_plain_message(data: Any) -> NeutralMessage | None:
     return None
 
 
-def parse_plain_calls(data: Any) -> list[PlainCall] | None:
+def parse_plain_calls(data: object) -> list[PlainCall] | None:
     """Read a message that only calls functions, told the way most are; None for any other."""
     if type(data) is not dict or len(data) != 3 or data.get("content", True):
         return None
@@ -88,7 +88,7 @@ def parse_plain_calls(data: Any) -> list[PlainCall] | None:
     return messages if data.get("role") == "assistant" else None
 
 
-def parse_recorded_messages(value: Any, role: str) -> list[NeutralMessage]:
+def parse_recorded_messages(value: object, role: str) -> list[NeutralMessage]:
     """Read what a span holds: messages, one message or its text, as structures or as JSON text.
 
     What does not say whose it is has the role. What cannot be understood is left out; nothing raises.
@@ -98,7 +98,7 @@ def parse_recorded_messages(value: Any, role: str) -> list[NeutralMessage]:
     return messages
 
 
-def _parse_value(value: Any, role: str, messages: list[NeutralMessage]) -> None:
+def _parse_value(value: object, role: str, messages: list[NeutralMessage]) -> None:
     if isinstance(value, str):
         if value.strip():
             messages.append(NeutralMessage(role, value))
@@ -162,7 +162,7 @@ def _parse_message(data: Mapping[str, Any], role: str, messages: list[NeutralMes
     messages.extend(finish if finish or not strict else [NeutralMessage(role)])
 
 
-def _fill_draft(draft: Draft, data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:
+def _fill_draft(draft: Draft, data: Mapping[str, Any], role: str, named: object, content: object) -> None:
     if role == "tool" and not has_results(content if draft.strict else parse_if_container(content)):
         draft.add_result(data, content if content is not None else first_value(data, RESULT_KEYS))
     elif named == "thinking":
@@ -182,7 +182,7 @@ def _fill_draft(draft: Draft, data: Mapping[str, Any], role: str, named: Any, co
         draft.texts.append(data["refusal"])
 
 
-def _parse_content(content: Any, draft: Draft) -> None:
+def _parse_content(content: object, draft: Draft) -> None:
     if isinstance(content, str):
         if draft.strict or not _looks_like_parts(content):
             if content.strip() or draft.strict:
@@ -193,7 +193,7 @@ def _parse_content(content: Any, draft: Draft) -> None:
         parse_part(part, draft)
 
 
-def _check_message(data: Mapping[str, Any], role: str, named: Any, content: Any) -> None:
+def _check_message(data: Mapping[str, Any], role: str, named: object, content: object) -> None:
     """Raise `ValueError` for a message that nobody can have meant."""
     if not role or role not in _ROLES:
         raise ValueError(f"the role must be user, assistant, system or tool, not {quote(named)}.")
@@ -204,11 +204,11 @@ def _check_message(data: Mapping[str, Any], role: str, named: Any, content: Any)
             raise ValueError(f"{key!r} must be a list, not {quote(data[key])}.")
 
 
-def _normalize_role(named: Any, otherwise: str) -> str:
+def _normalize_role(named: object, otherwise: str) -> str:
     return _ROLES.get(named, otherwise) if isinstance(named, str) else otherwise
 
 
-def _is_plain(content: Any, strict: bool) -> TypeGuard[str]:
+def _is_plain(content: object, strict: bool) -> TypeGuard[str]:
     return type(content) is str and (strict or not (content.startswith("[{") or content.isspace()))
 
 
@@ -220,5 +220,5 @@ def _looks_like_parts(content: str) -> bool:
     return isinstance(parts, list) and all(is_part(part) or _is_wrapped(part) for part in parts)
 
 
-def _is_wrapped(part: Any) -> bool:
+def _is_wrapped(part: object) -> bool:
     return isinstance(part, dict) and isinstance(part.get("message_content"), dict)

@@ -46,7 +46,7 @@ class Draft:
     texts: list[str] = field(default_factory=list)
     calls: list[NeutralCall] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    told: list[NeutralMessage] = field(default_factory=list)
+    messages: list[NeutralMessage] = field(default_factory=list)
     """What comes before: results of tools, and the calls of those that ran while the message was written."""
 
     def finish(self, role: str, metadata: Mapping[str, Any]) -> list[NeutralMessage]:
@@ -55,10 +55,10 @@ class Draft:
         if text or self.calls or self.reasoning:
             spoken = "assistant" if self.calls or self.reasoning else role
             calls, reasoning = tuple(self.calls), tuple(self.reasoning)
-            self.told.append(NeutralMessage(spoken, text, calls, None, reasoning, metadata))
-        return self.told
+            self.messages.append(NeutralMessage(spoken, text, calls, None, reasoning, metadata))
+        return self.messages
 
-    def add_call(self, name: Any, arguments: Any, data: Part) -> None:
+    def add_call(self, name: object, arguments: object, data: Part) -> None:
         """Add a call, with what its map says besides. Raises `ValueError` where drafts are strict."""
         if not isinstance(name, str) or not name.strip():
             if self.strict:
@@ -70,14 +70,14 @@ class Draft:
                 f"The arguments of tool call {name!r} must be a mapping or JSON text, not {kind}."
             )
         metadata = data.get("metadata")
-        told = metadata if isinstance(metadata, Mapping) else {}
+        details = metadata if isinstance(metadata, Mapping) else {}
         if data.get("error") or data.get("status") in _FAILED:
-            told = {**told, "error": data.get("error") or True}
+            details = {**details, "error": data.get("error") or True}
         call_id = first_value(data, _CALL_IDS)
         result = first_value(data, ("output", "result"))
-        self.calls.append(NeutralCall(name, arguments, str(call_id or ""), result, told))
+        self.calls.append(NeutralCall(name, arguments, str(call_id or ""), result, details))
 
-    def add_result(self, data: Part, value: Any) -> None:
+    def add_result(self, data: Part, value: object) -> None:
         """Add a result, with the id and the name under which its map has it."""
         failed = data.get("is_error") is True or data.get("status") in _FAILED
         call_id, name = str(first_value(data, _RESULT_IDS) or ""), data.get("name")
@@ -85,7 +85,7 @@ class Draft:
         if self.calls:  # of a tool that the provider ran
             self.finish("assistant", {})
             self.texts, self.calls, self.reasoning = [], [], []
-        self.told.append(NeutralMessage("tool", result=result))
+        self.messages.append(NeutralMessage("tool", result=result))
 
 
 PartParser: TypeAlias = Callable[[Part, Draft], None]
@@ -110,7 +110,7 @@ def find_part_parser(part: Part) -> PartParser | None:
     return None
 
 
-def is_part(value: Any) -> bool:
+def is_part(value: object) -> bool:
     """Say whether a value is a part that stands alone, outside a message."""
     return isinstance(value, dict) and "role" not in value and find_part_parser(value) is not None
 
@@ -125,7 +125,7 @@ def is_assistant_part(part: Part) -> bool:
     return find_part_parser(part) not in (None, _parse_text, *_RESULT_PARSERS)
 
 
-def has_results(content: Any) -> bool:
+def has_results(content: object) -> bool:
     """Say whether there is a result of a tool among parts."""
     return any(
         isinstance(part, dict) and find_part_parser(part) in _RESULT_PARSERS for part in as_sequence(content)
@@ -167,14 +167,14 @@ def first_value(data: Part, keys: Iterable[str]) -> Any:
     return None
 
 
-def as_sequence(value: Any) -> Sequence[Any]:
+def as_sequence(value: object) -> Sequence[Any]:
     """Return a list as it is, a map alone as a list of it, and () for anything else."""
     if isinstance(value, dict):
         return (value,)
     return value if isinstance(value, list | tuple) else ()
 
 
-def extract_text(value: Any) -> str:
+def extract_text(value: object) -> str:
     """Return the text in a text, a part or a list of parts."""
     if isinstance(value, str):
         return value
@@ -182,7 +182,7 @@ def extract_text(value: Any) -> str:
     return "\n".join(text for text in parts if text)
 
 
-def _text_of(part: Any) -> str:
+def _text_of(part: object) -> str:
     value = first_value(part, _TEXT_KEYS) if isinstance(part, dict) else None
     return value if isinstance(value, str) else ""
 

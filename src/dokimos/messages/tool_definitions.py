@@ -43,7 +43,7 @@ def from_map(data: Mapping[str, Any]) -> ToolDefinition:
     return ToolDefinition(data.get("name") or "", data.get("description") or "", input_schema=schema)
 
 
-def _lower_types(schema: Any) -> Any:
+def _lower_types(schema: object) -> Any:
     """Return a schema of Gemini's, which writes its types in capitals, as JSON Schema."""
     if isinstance(schema, list):
         return [_lower_types(each) for each in schema]
@@ -55,7 +55,7 @@ def _lower_types(schema: Any) -> Any:
     }
 
 
-def from_object(tool: Any) -> ToolDefinition:
+def from_object(tool: object) -> ToolDefinition:
     """Describe whatever stands for a tool. Raises `ValueError`."""
     if isinstance(tool, ToolDefinition):
         return tool
@@ -129,7 +129,7 @@ def _object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return tree if "type" in tree else {"type": "object", "properties": {}, **tree}
 
 
-def _from_attributes(tool: Any) -> ToolDefinition:
+def _from_attributes(tool: object) -> ToolDefinition:
     found = {key: getattr(tool, key, None) for key in ("name", "description", *_SCHEMA_KEYS)}
     return from_map({key: value for key, value in found.items() if isinstance(value, str | Mapping)})
 
@@ -150,7 +150,7 @@ def _arguments_schema(function: Callable[..., Any], described: Mapping[str, str]
     return {**schema, "additionalProperties": open_ended}
 
 
-def _field(parameter: inspect.Parameter, hint: Any, description: str) -> Any:
+def _field(parameter: inspect.Parameter, hint: object, description: str) -> Any:
     """Return a field's annotation: whether it must be there, and what is said about it."""
     said = _add_description(hint) or description
     if said:
@@ -160,7 +160,7 @@ def _field(parameter: inspect.Parameter, hint: Any, description: str) -> Any:
     return Required[hint] if parameter.default is parameter.empty else NotRequired[hint]
 
 
-def _add_description(hint: Any) -> str:
+def _add_description(hint: object) -> str:
     texts = [extra for extra in get_args(hint)[1:] if isinstance(extra, str)]
     return texts[0] if get_origin(hint) is Annotated and texts else ""
 
@@ -185,7 +185,7 @@ def _schema_of(target: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **tree}
 
 
-def _without_titles(node: Any, *, of_names: bool = False) -> Any:
+def _without_titles(node: object, *, of_names: bool = False) -> Any:
     """Drop the titles that repeat each name; a parameter that is called "title" stays."""
     if isinstance(node, list):
         return [_without_titles(element) for element in node]

@@ -195,7 +195,7 @@ def start_call(
     return future
 
 
-def _set_outcome(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
+def _set_outcome(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
     if not future.done():  # cancelled: nobody waits any more
         settle(outcome)
 
@@ -319,7 +319,7 @@ def _run_in_own_thread(main: Coroutine[Any, Any, T], interrupted: Callable[[], B
     started = threading.Event()
     inner: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
-    async def announced() -> T:
+    async def run_main() -> T:
         task = asyncio.current_task()
         if task is not None:
             inner.append((asyncio.get_running_loop(), task))
@@ -328,7 +328,7 @@ def _run_in_own_thread(main: Coroutine[Any, Any, T], interrupted: Callable[[], B
 
     def body() -> None:
         try:
-            outcome.set_result(context.run(_run_in_own_loop, announced(), KeyboardInterrupt))
+            outcome.set_result(context.run(_run_in_own_loop, run_main(), KeyboardInterrupt))
         except BaseException as error:
             outcome.set_exception(error)
         finally:

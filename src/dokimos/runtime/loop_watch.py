@@ -68,7 +68,7 @@ class LoopWatch:
     def __init__(self, limits: Mapping[str, float], give_up: Callable[[str], None] | None = None) -> None:
         self._limits = limits
         self._give_up = give_up
-        self._told: dict[tuple[str, str], str] = {}
+        self._warnings: dict[tuple[str, str], str] = {}
         self._asked = self._answered = 0
         self._ended = False
         self._awake = threading.Event()
@@ -84,7 +84,7 @@ class LoopWatch:
         self._awake.set()
 
     def warnings(self) -> list[str]:
-        return list(self._told.values())
+        return list(self._warnings.values())
 
     def _watch(self) -> None:
         while not self._ended:
@@ -142,16 +142,16 @@ class LoopWatch:
 
     def _warn(self, location: BlockedLocation) -> None:
         key = (location.file, location.function)
-        if key in self._told:
+        if key in self._warnings:
             return
         advice = "" if location.is_ours else (
             " What is async must not block: let it await, or make it a plain def, which runs in a thread."
         )  # fmt: skip
-        self._told[key] = (
+        self._warnings[key] = (
             f"The event loop was held up for more than {STALL_SECONDS:g} s by {location}.{advice}"
         )
         with contextlib.suppress(Exception):  # nobody may read it any more
-            print_line(f"! {self._told[key]}")
+            print_line(f"! {self._warnings[key]}")
 
     def _limit_of(self, location: BlockedLocation) -> float | None:
         return None if location.call is None else self._limits[location.call.f_code.co_filename]

@@ -70,7 +70,7 @@ def find_in_file(path: Path, attribute: str, module: str = "") -> Callable[..., 
 
 
 def _placeholder(attribute: str) -> Callable[..., Any]:
-    def placeholder(case: Any, **options: Any) -> Any:
+    def placeholder(case: object, **options: Any) -> Any:
         raise RuntimeError(f"{attribute} was not imported")
 
     placeholder.__name__ = attribute.rpartition(".")[2]

@@ -12,7 +12,7 @@ _WAITING: Final = (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_fram
 """Where coroutines, asynchronous generators and generators keep their frame and what they wait for."""
 
 
-def locate_waiting_coroutine(coroutine: Any) -> TracebackType | None:
+def locate_waiting_coroutine(coroutine: object) -> TracebackType | None:
     """Return where a suspended coroutine waits, as the traceback of an exception raised there."""
     frames: list[FrameType] = []
     while coroutine is not None and len(frames) < _DEEPEST:

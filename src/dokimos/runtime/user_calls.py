@@ -12,7 +12,7 @@ from typing import Any
 from dokimos.runtime.concurrency import call_in_thread
 
 
-def is_async(function: Any) -> bool:
+def is_async(function: object) -> bool:
     """Say whether a function is async, or a partial of one, or an object whose `__call__` is."""
     while isinstance(function, partial):
         function = function.func
@@ -34,6 +34,6 @@ async def await_value(value: Any) -> Any:
     return value
 
 
-def is_awaitable(value: Any) -> bool:
+def is_awaitable(value: object) -> bool:
     """Say whether a value has to be awaited first."""
     return isinstance(value, Future) or inspect.isawaitable(value)

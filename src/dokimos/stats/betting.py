@@ -13,7 +13,7 @@ import math
 import operator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 Alternative = Literal["two-sided", "less", "greater"]
 """Which means are evidence against the target: any other, lower ones, or higher ones."""
@@ -157,7 +157,7 @@ def reciprocal(log: float) -> float:
     return math.exp(-min(log, _LARGEST_LOG))
 
 
-def finite(name: str, number: Any) -> float:
+def finite(name: str, number: object) -> float:
     """Return a number as a float. Raises `TypeError` or `ValueError` if it is none, or not finite."""
     if not hasattr(number, "__float__"):  # numpy's truth values, and numbers of other libraries, have it
         raise TypeError(f"{name} must be a number, not {number!r:.80}.")
@@ -172,7 +172,7 @@ def finite(name: str, number: Any) -> float:
     return value
 
 
-def count(name: str, number: Any) -> int:
+def count(name: str, number: object) -> int:
     """Return a whole number of 0 or more that a float holds. Raises `TypeError` or `ValueError`."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name} must be a whole number, not {number!r:.80}.")

@@ -29,7 +29,7 @@ def dump(kind: str, players: Players, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def members(state: Any, kind: str, own: Sequence[str]) -> Mapping[str, Any]:
+def members(state: object, kind: str, own: Sequence[str]) -> Mapping[str, Any]:
     """Return the members of a state once all are there and no other. Raises `ValueError`."""
     if not isinstance(state, Mapping):
         raise ValueError(f"A state is a mapping as state() returns it, not {state!r:.80}.")
@@ -97,5 +97,5 @@ def flag(state: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _logarithm(log: Any) -> float:
+def _logarithm(log: object) -> float:
     return -math.inf if log is None else number({"log_capital": log}, "log_capital")

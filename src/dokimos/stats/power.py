@@ -107,10 +107,10 @@ def mcnemar_detectable_drop(
     fail, and the drop comes on top. None where no drop can be seen.
     """
 
-    def seen(drop: float) -> float:
+    def power_at(drop: float) -> float:
         return mcnemar_power(n, worse=flips + drop, better=flips, alpha=alpha)
 
-    return smallest(seen, 1 - 2 * flips, power)
+    return smallest(power_at, 1 - 2 * flips, power)
 
 
 def detectable_effect(n: int, deviation: float, *, alpha: float = 0.05, power: float = POWER) -> float | None:

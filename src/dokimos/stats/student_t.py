@@ -43,12 +43,12 @@ def noncentral_t_cdf(t: float, freedom: float, shift: float) -> float:
     """
     log_front = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
 
-    def weighted(scale: float) -> float:
+    def integrand(scale: float) -> float:
         density = math.exp(log_front + (freedom - 1) * math.log(scale) - freedom * scale * scale / 2)
         return _NORMAL.cdf(t * scale - shift) * density
 
     reach = 9 / math.sqrt(2 * freedom)
     low, high = max(1e-9, 1 - reach), 1 + reach + 6 / freedom
     width = (high - low) / _STEPS
-    inner = sum((4 if i % 2 else 2) * weighted(low + i * width) for i in range(1, _STEPS))
-    return min(1.0, (weighted(low) + inner + weighted(high)) * width / 3)
+    inner = sum((4 if i % 2 else 2) * integrand(low + i * width) for i in range(1, _STEPS))
+    return min(1.0, (integrand(low) + inner + integrand(high)) * width / 3)

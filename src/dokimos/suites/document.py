@@ -16,7 +16,7 @@ from dokimos.core.yaml_scalars import (
     read_tagged,
 )
 from dokimos.errors import ConfigurationError
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.suites.interpolation import Lookup, interpolate
 from dokimos.suites.problems import Location, Problem, Steps, format_case_name, format_path
 from dokimos.suites.yaml_versions import AmbiguousScalar

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.interpolation import Lookup
 from dokimos.suites.problems import Location, Problem, Steps

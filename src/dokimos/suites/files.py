@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from dokimos.core.contexts import NAMES, parse_list
 from dokimos.core.misspellings import find_resemblance
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.suites.document import Document, deep_merge, read_yaml
 from dokimos.suites.environment import Settings
 from dokimos.suites.interpolation import Lookup

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError, MissingExtraError
+from dokimos.runtime.file_access import files_read
 from dokimos.runtime.garbage_collection import pause_gc
-from dokimos.runtime.opened_files import files_read
 from dokimos.suites.document import Document
 from dokimos.suites.environment import build_lookup, read_execution_settings, read_settings
 from dokimos.suites.files import merge_settings, read_suite

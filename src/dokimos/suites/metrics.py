@@ -15,7 +15,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.registry import build, find
 from dokimos.evaluators.yaml_text import restore_written_text
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.suites.metric_schema import (
     CodeMetric,
     EvaluatorMetric,

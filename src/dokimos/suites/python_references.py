@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from dokimos.core.text import error_text
-from dokimos.core.tracebacks import located_error_text
+from dokimos.core.tracebacks import format_located_error
 from dokimos.errors import ConfigurationError
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.runtime.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.suites import compatibility
 
@@ -44,7 +44,7 @@ def load_callable(reference: str, folder: Path) -> Any:
                 else importlib.import_module(module_name)
             )
         except (Exception, SystemExit) as error:  # somebody else's code runs here
-            problem = located_error_text(error)
+            problem = format_located_error(error)
             raise ConfigurationError(f"{reference!r} cannot be imported: {problem}") from error
     found: Any = module
     for step in attribute.split("."):

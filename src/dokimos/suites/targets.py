@@ -27,7 +27,7 @@ from dokimos.errors import (
     JudgeUnavailableError,
 )
 from dokimos.experiment.task_parameters import Parameters, keyword_of, read_parameters
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.runtime.user_calls import is_async
 from dokimos.suites.problems import suggest
 from dokimos.suites.python_references import load_callable

@@ -283,7 +283,7 @@ class ConversationMetric(CompleteResultEvaluator):
             metadata={TURNS: [self._row(n, result) for n, result in enumerate(results)]},
             fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
             error_kind=worst_kind(result.error_kind for result in results),
-            decides=True if errors and any(result.is_verdict_meant for result in results) else None,
+            decides=True if errors and any(result.expects_verdict for result in results) else None,
             score_range=self.declared_range(),
         )
         if errors and (not failed or any(result.errors_item for result in results)):

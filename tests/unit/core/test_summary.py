@@ -51,10 +51,10 @@ def test_parts_add_up_to_the_whole():
         for n in range(11)
     ]  # fmt: skip
 
-    merged = RunSummary.merged([summary_of(*items[:4]), summary_of(*items[4:])])
+    merged = RunSummary.merge([summary_of(*items[:4]), summary_of(*items[4:])])
 
     assert merged == summary_of(*items)
-    assert RunSummary.merged([]) == RunSummary()
+    assert RunSummary.merge([]) == RunSummary()
 
 
 def test_counts_are_kept_apart():

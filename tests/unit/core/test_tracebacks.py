@@ -20,7 +20,7 @@ import pytest
 from dokimos.core import traceback_entries
 from dokimos.core.error_detail import ErrorDetail, Frame, append_place
 from dokimos.core.results import EvalResult
-from dokimos.core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, located_error_text
+from dokimos.core.tracebacks import LONGEST_TRACEBACK, MOST_FRAMES, format_located_error
 from dokimos.core.wire import from_json, to_json
 from dokimos.errors import EvaluationError
 from dokimos.runtime import redaction
@@ -95,7 +95,7 @@ def test_without_the_users_code_the_called_library_is_the_place(app):
 def test_what_dokimos_raises_on_purpose_has_no_place():
     error = EvaluationError("a part is missing")
     assert ErrorDetail.of(error) is None
-    assert located_error_text(error) == "EvaluationError: a part is missing"
+    assert format_located_error(error) == "EvaluationError: a part is missing"
 
 
 def test_an_error_of_ours_has_the_place_of_the_users_error_behind_it(app):

@@ -65,7 +65,7 @@ def test_a_column_that_some_rows_lack_is_absent_there():
 
 def test_an_unknown_target_lists_the_targets():
     message = error_of({"q": 1}, {"q": "imput"})
-    assert "maps 'q' to 'imput', which is no target" in message
+    assert "maps 'q' to 'imput', which is not a target" in message
     assert "expected_outputs.KEY" in message
 
 

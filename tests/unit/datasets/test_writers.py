@@ -86,7 +86,9 @@ def test_a_single_column_keeps_its_empty_texts(tmp_path):
 
 @pytest.mark.parametrize("write", [Dataset.save, Dataset.to_parquet])
 def test_parquet_is_not_zipped_again(tmp_path, write):
-    with pytest.raises(DatasetError, match=r"d\.parquet\.gz: Parquet compresses itself; leave \.gz away"):
+    with pytest.raises(
+        DatasetError, match=r"d\.parquet\.gz: A Parquet file is compressed already; leave out \.gz"
+    ):
         write(RICH, tmp_path / "d.parquet.gz")
     assert not list(tmp_path.iterdir())
 

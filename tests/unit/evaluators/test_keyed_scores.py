@@ -151,7 +151,7 @@ def test_a_missing_score_is_missing_and_an_error_only_where_it_has_a_threshold()
     assert "There is no score 'b', which has a threshold; the scores are 'a'." in (
         result.part("b").error or ""
     )
-    assert result.part("b").is_verdict_meant
+    assert result.part("b").expects_verdict
     assert result.success is False
     with pytest.raises(KeyError, match="gave no score 'c'; it gave: 'b', 'a'"):
         result.part("c")
@@ -159,7 +159,7 @@ def test_a_missing_score_is_missing_and_an_error_only_where_it_has_a_threshold()
 
 def test_what_is_raised_is_an_error_of_every_score_with_a_threshold_of_its_own():
     result = returning(ValueError("no"), thresholds={"a": 0.5, "b": None})
-    assert [(p.name, p.error, p.is_verdict_meant) for p in result.parts] == [
+    assert [(p.name, p.error, p.expects_verdict) for p in result.parts] == [
         ("Triad.a", "ValueError: no", True), ("Triad.b", "ValueError: no", False),
     ]  # fmt: skip
     assert returning(ValueError("no")).name == "Triad"

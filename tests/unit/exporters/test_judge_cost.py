@@ -76,7 +76,7 @@ def test_without_a_judge_nothing_is_said():
 
 
 def test_the_costs_of_several_runs_add_up():
-    merged = RunSummary.merged([PRICED.summary, PARTLY.summary])
+    merged = RunSummary.merge([PRICED.summary, PARTLY.summary])
 
     assert merged.judging.metrics.cost_usd == pytest.approx(0.0468)
     assert (merged.judging.priced, merged.judging.tokenized) == (3, 4)

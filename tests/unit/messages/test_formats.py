@@ -136,7 +136,7 @@ def test_every_form_is_json_without_the_scenario(form):
 
 
 def test_an_unknown_form_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="no form of messages 'cohere'; there are openai"):
+    with pytest.raises(ValueError, match="Unknown message format 'cohere'; the formats are openai"):
         TALK.to_messages("cohere")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dokimos.errors import ConfigurationError
-from dokimos.runtime.opened_files import files_read
+from dokimos.runtime.file_access import files_read
 from dokimos.suites.retrieval.chunking import (
     Chunk,
     estimate_tokens,
