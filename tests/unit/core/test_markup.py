@@ -112,7 +112,7 @@ def test_markup_and_strings_cannot_be_joined():
         html + "<p>"
     with pytest.raises(TypeError):
         "".join([html])
-    with pytest.raises(TypeError, match="give it to tag"):
+    with pytest.raises(TypeError, match="pass it to tag"):
         f"<p>{html}</p>"
 
 
