@@ -61,7 +61,7 @@ def cases(attacks: int) -> Iterator[tuple[str, EvalTestCase]]:
         yield attack.id, attack.case()
 
 
-def parse_prompt(case: EvalTestCase, *, bind: bool) -> tuple[str, dict[str, Any]]:
+def prompt_of(case: EvalTestCase, *, bind: bool) -> tuple[str, dict[str, Any]]:
     """Return the prompt that an LLM judge is sent, still with the marker's placeholder, and its schema."""
     schema = schema_of(ReasonedRating)
     question = rating_prompt(CRITERIA, material(case, PARTS), SCALE)
@@ -76,7 +76,7 @@ def parse_prompt(case: EvalTestCase, *, bind: bool) -> tuple[str, dict[str, Any]
 async def outcome_of(judge: JudgeLM, name: str, case: EvalTestCase, *, bind: bool, hold: bool) -> Outcome:
     """Ask once, without a repair, and look whether the reply can be used."""
     marker = hashlib.sha256(name.encode()).hexdigest()[:8]  # the same in a run that is taken up again
-    prompt, schema = parse_prompt(case, bind=bind)
+    prompt, schema = prompt_of(case, bind=bind)
     try:
         reply = await complete(judge, prompt.replace(MARKER, marker), schema=schema if hold else None)
     except JudgeReplyError as unusable:

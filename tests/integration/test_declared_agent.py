@@ -552,7 +552,7 @@ def test_servers_of_mcp_are_spoken_to_over_stdio_and_http(model, tool_calling, o
     model.turns.extend([tool_calling.Turn(calls=calls), tool_calling.Turn("reply")])
     agent(model, f"""
         tools:
-          - {{name: suggest, type: mcp, command: python, args: [mcp_server.py], request_timeout: 60}}
+          - {{name: near, type: mcp, command: python, args: [mcp_server.py], request_timeout: 60}}
           - {{name: far, type: mcp, url: "{over_http}", prefix: far, is_retrieval: true, request_timeout: 60}}
     """, EQUAL, """
         test_cases: [{input: q, ground_truth: reply}]

@@ -10,7 +10,7 @@ from dokimos.gate import GateConfig
 from dokimos.gate.decision import decide
 
 
-def list_target_runs(draw, chances, *, repeats, evaluators):
+def draw_runs(draw, chances, *, repeats, evaluators):
     """One side: each item passes each evaluator with its own chance."""
     items = []
     for index, chance in enumerate(chances):
@@ -27,7 +27,7 @@ def false_alarms(config, *, pairs, items, repeats, evaluators, spread=(3, 1)):
     draw, fired = random.Random(11), 0
     for _ in range(pairs):
         chances = [draw.betavariate(*spread) for _ in range(items)]
-        sides = [list_target_runs(draw, chances, repeats=side, evaluators=evaluators) for side in repeats]
+        sides = [draw_runs(draw, chances, repeats=side, evaluators=evaluators) for side in repeats]
         fired += decide(*sides, config).failed
     return fired / pairs
 

@@ -792,14 +792,14 @@ def test_a_replay_needs_neither_server_nor_key(scripted, tmp_path, monkeypatch):
         plan.run(cassette="c.jsonl", cassette_mode="record")
         assert (tmp_path / "c.jsonl").read_bytes() == first
 
-    def raise_problems(*arguments, **keywords):
+    def refuse(*arguments, **keywords):
         raise AssertionError("a socket was opened")
 
     keyless = judge("openai-chat:tiny", base_url=f"{server.url}/v1")
     # The loop's own pair of sockets is no connection.
-    monkeypatch.setattr(socket.socket, "connect", raise_problems)
-    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", raise_problems)
-    monkeypatch.setattr("dokimos.http.client.post_json", raise_problems)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", refuse)
+    monkeypatch.setattr("dokimos.http.client.post_json", refuse)
     replayed = replace(plan, evaluators=[Right(judge=keyless)]).run(
         cassette="c.jsonl", cassette_mode="replay"
     )

@@ -282,7 +282,7 @@ def test_secrets_are_never_written(endpoint, workplace, capsys):
         name: remote
         agent: {{url: "{endpoint.url}", headers: {{x-key: "very-secret-key"}}}}
         model: {{provider: openai, name: m, api_key: sk-very-secret-model-key}}
-        test_cases: [{{input: a}}, {{input: raise_problems}}]
+        test_cases: [{{input: a}}, {{input: refuse}}]
         """
     )
 

@@ -128,10 +128,10 @@ def test_nothing_is_asked_where_nothing_may_be_spent():
     model = Model("New ${TOPIC}.")
     writer = writer_of(model)
 
-    def raise_problems(step, at_once):
+    def refuse(step, at_once):
         raise BudgetExceededError("spent")
 
-    writer.share = raise_problems
+    writer.share = refuse
 
     with pytest.raises(BudgetExceededError):
         rewritten(model, writer=writer)
