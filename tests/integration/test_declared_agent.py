@@ -587,7 +587,7 @@ def test_a_server_that_ends_is_an_error_of_its_case_and_started_again(model, too
 
     first, second, third = load_result("report.json").item_results
     told, answered = second.actual_outputs["turns"]
-    assert "the server of near has ended; near said: out of memory" in told["error"]
+    assert "the server of near has stopped; near said: out of memory" in told["error"]
     for outputs in (first.actual_outputs, answered, third.actual_outputs):
         assert [call["result"] for call in outputs["toolCalls"]] == ["3"]
 
@@ -658,7 +658,7 @@ def test_a_file_is_downloaded(files):
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("none.png", "cannot be fetched: status 404"), ("slow.png", r"did not come within 0\.2 s")],
+    [("none.png", "cannot be fetched: status 404"), ("slow.png", r"was not downloaded within 0\.2 s")],
 )
 def test_a_file_that_does_not_come_is_an_error(files, path, why):
     with pytest.raises(AgentError, match=why):

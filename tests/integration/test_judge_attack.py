@@ -94,7 +94,7 @@ def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gul
     status, out, errors = finished(tmp_path, gullible_server.url, "-o", "attack.json")
     assert (status, report(tmp_path)["complete"]) == (0, True)
     assert "Interrupted" not in out
-    assert "Going on with the replies in .dokimos" in errors
+    assert "Continuing with the replies in .dokimos" in errors
     assert sum(asked(gullible_server).values()) - len(asked(gullible_server)) <= PARALLELISM
     assert sorted(path.name for path in tmp_path.iterdir()) == [".dokimos", "attack.json", "attack.md"]
     assert list((tmp_path / ".dokimos/attacks").iterdir()) == []

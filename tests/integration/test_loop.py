@@ -756,4 +756,4 @@ def test_failed_items_of_which_none_is_left_are_no_success(capsys):
     assert asked() == []
     said = capsys.readouterr().err
     assert "none of them is chosen now" in said
-    assert "Leave --failed out" in said
+    assert "leave out --failed" in said

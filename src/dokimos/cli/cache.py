@@ -36,7 +36,7 @@ def show(file: str | None) -> int:
 
     path = _path(file)
     if not path.exists():
-        echo(f"There is no cache {path}; runs with --cache make it.")
+        echo(f"There is no cache {path}; runs with --cache create it.")
         return 0
     state = _with_cache(path, lambda cache: cache.state())
     size = f"{state.size_bytes / 1e6:.1f} of {state.limit_bytes / 1e6:g} MB"

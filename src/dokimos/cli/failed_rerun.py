@@ -46,7 +46,7 @@ def choose_failed(
     for line in _head(selection, last, folder, settings):
         echo(line, err=True)
     if selection.failing and not selection.states:
-        raise ConfigurationError("Nothing was run. Leave --failed out to run the items that there are now.")
+        raise ConfigurationError("Nothing was run. To run all current items, leave out --failed.")
     if not selection.states:
         return None, settings
     return selection, replace(settings, part=selection.part.tree())

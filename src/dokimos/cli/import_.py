@@ -24,9 +24,9 @@ def import_() -> None:
 @click.option(
     "-o", "--output", default="agent.yaml", show_default=True, metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="The suite; where there are several, the others stand beside it.",
+    help="The suite file; if there are several, the others are written beside it.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over files that exist.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @click.option("--strict", is_flag=True, help="Exit with 1 where something could not be converted.")
 def promptfoo(config: str, output: str, force: bool, strict: bool) -> int:
     """Convert a configuration of promptfoo: prompts, providers, tests and assertions.
@@ -84,7 +84,7 @@ def _check_free(files: dict[Path, str], *, force: bool) -> None:
     existing = [path for path in files if path.exists()]
     if existing and not force:
         raise ConfigurationError(
-            f"{existing[0]} exists already; nothing was written (--force writes over it)."
+            f"{existing[0]} exists already; nothing was written (--force overwrites it)."
         )
 
 

@@ -136,7 +136,7 @@ def _calls_of(model: str, spec: str | None) -> Path | None:
         echo(f"Replies are not kept: cannot write {path.parent} ({error.strerror or error}).", err=True)
         return None
     if path.exists():
-        echo(f"Going on with the replies in {path}; delete it to ask for all of them again.", err=True)
+        echo(f"Continuing with the replies in {path}; delete it to ask for all of them again.", err=True)
     return path
 
 

@@ -20,7 +20,7 @@ from dokimos.version import __version__
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("dokimos.cli.run:run", "Run an experiment, or score recorded outputs."),
     "test": ("dokimos.cli.test:test", "Run a suite: agent, metrics and test cases in one YAML file."),
-    "resume": ("dokimos.cli.resume:resume", "Go on with a run that was cut short."),
+    "resume": ("dokimos.cli.resume:resume", "Continue a run that was cut short."),
     "list": ("dokimos.cli.list_runs:list_runs", "List the runs kept here; delete old ones."),
     "show": ("dokimos.cli.show:show", "Show a result, or one of its items."),
     "export": ("dokimos.cli.export:export_result", "Write a result as a report."),

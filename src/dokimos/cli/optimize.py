@@ -32,15 +32,18 @@ _PHASES: Final = ("numeric", "textual")
 @click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="For all trials.")
 @click.option(
     "-o", "--output-dir", default="results/optimizer", show_default=True, metavar="DIR",
-    type=click.Path(file_okay=False), help="Where the folder of the search is made.",
+    type=click.Path(file_okay=False), help="The folder in which the search creates its own.",
 )  # fmt: skip
-@click.option("--resume", metavar="SEARCH", help="Go on with this search ('latest' for the last one).")
+@click.option("--resume", metavar="SEARCH", help="Continue this search ('latest' for the last one).")
 @run_dir_option
 @click.option(
-    "--progress", type=click.Choice(["plain", "json"]), default="plain", help="How progress is told."
+    "--progress",
+    type=click.Choice(["plain", "json"]),
+    default="plain",
+    help="The format of progress messages.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show what each trial tries.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only what came of it.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
 def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: bool, **given: Any) -> int:
     """Look for better parameters and instructions, as evaluations.optimizer of the suite says.
 

@@ -19,12 +19,16 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 @click.command()
 @click.argument("result", required=False, shell_complete=complete_runs)
-@click.option("--drop", type=_SHARE, default=0.05, show_default=True, help="The drop that is to be seen.")
-@click.option("--power", type=_SHARE, default=0.8, show_default=True, help="The chance to see it.")
+@click.option("--drop", type=_SHARE, default=0.05, show_default=True, help="The drop to detect.")
+@click.option("--power", type=_SHARE, default=0.8, show_default=True, help="The chance to detect it (power).")
 @click.option(
-    "--alpha", type=_SHARE, default=0.05, show_default=True, help="How often no change may seem a change."
+    "--alpha",
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    help="How often a run without a change may seem changed.",
 )
-@click.option("--items", type=click.IntRange(min=1), metavar="N", help="Items at hand.")
+@click.option("--items", type=click.IntRange(min=1), metavar="N", help="The number of items available.")
 @click.option("--data", metavar="FILE", help="Count the items of this data set.")
 @click.option(
     "--repeats", multiple=True, type=click.IntRange(min=1), metavar="N",

@@ -27,7 +27,7 @@ from dokimos.cli.options import (
 @allow_errors_option
 @call_options
 @click.option("--retry-errors", is_flag=True, help="Repeat what errored.")
-@click.option("--force", is_flag=True, help="Go on although data or configuration changed.")
+@click.option("--force", is_flag=True, help="Continue although data or configuration changed.")
 @run_dir_option
 @fail_under_option
 @volume_options
@@ -45,7 +45,7 @@ def resume(
     patience: float | None,
     **calls: Any,
 ) -> int:
-    """Go on with a run that was cut short ('latest' for the last one).
+    """Continue a run that was cut short ('latest' for the last one).
 
     The target of the run is imported again; tasks that had returned are not called again.
     """

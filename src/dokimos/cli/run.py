@@ -57,10 +57,10 @@ from dokimos.cli.watch_report import check_watch, reporting_files
     "--resume",
     metavar="RUN",
     shell_complete=complete_runs,
-    help="Go on with this run ('latest' for the last one).",
+    help="Continue this run ('latest' for the last one).",
 )
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
-@click.option("--force", is_flag=True, help="With --resume: go on although data or configuration changed.")
+@click.option("--force", is_flag=True, help="With --resume: continue although data or configuration changed.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first item that fails.")
 @loop_options
 @estimate_options
@@ -93,7 +93,7 @@ def run(
         if given[flag] and given["resume"] is None:
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
     if given["no_journal"] and given["resume"] is not None:
-        raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
+        raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
     names = (
         "resume",
         "retry_errors",

@@ -67,7 +67,7 @@ def test() -> None:
 @click.option(
     "--max-errors", metavar="N|SHARE", help="Stop when more cases errored: a number, or a share such as 0.2."
 )
-@click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Go on with this run.")
+@click.option("--resume", metavar="RUN", shell_complete=complete_runs, help="Continue this run.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat what errored.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first case that fails; --resume runs the rest.")
 @loop_options
@@ -84,7 +84,7 @@ def test() -> None:
     help="Fail too where a case was not evaluated, or a metric lacked data on every case.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show replies too.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only what came of it.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
 def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) -> int:
     """Run a suite.
 
@@ -99,7 +99,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     if given["retry_errors"] and given["resume"] is None:
         raise click.UsageError("--retry-errors needs --resume RUN.")
     if given["no_journal"] and given["resume"] is not None:
-        raise click.UsageError("--resume goes on with a journal, so --no-journal cannot be combined with it.")
+        raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
     check_volume(given["quiet"], given["verbose"])
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]

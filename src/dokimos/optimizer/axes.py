@@ -209,7 +209,7 @@ class AxisLocations:
         after = self._read(edit_yaml(self.source, {steps: _as_written(value)}))
         if after != replace_values(before, {steps: value}):
             raise ConfigurationError(
-                "it cannot be changed alone: it has an anchor, and stands elsewhere too."
+                "it cannot be changed on its own: it has an anchor and is used elsewhere too."
             )
 
     def _read(self, text: str) -> Any:

@@ -79,7 +79,7 @@ def optimize_suite(
     Args:
         path: The suite.
         settings: What replaces parts of that block, such as `{"numeric_phase": {"max_trials": 20}}`.
-        output_dir: Where the folder of the search is made.
+        output_dir: The folder in which the search creates its own.
         resume: The name or folder of a search to go on with, or `latest`.
         run_dir: Where the runs of the trials are stored; `.dokimos/runs` unless given.
         listener: Is told how it goes.

@@ -69,10 +69,10 @@ def _find_node(text: str, steps: Steps) -> tuple[Any, Any]:
         parent = node
         node, earliest = _child(parent, step)
         if node is None and index < len(steps) - 1:
-            raise ConfigurationError(f"{format_path(steps[: index + 1])} does not stand in this file.")
+            raise ConfigurationError(f"{format_path(steps[: index + 1])} is not in this file.")
         if node is not None and node.start_mark.index < earliest:
             raise ConfigurationError(
-                f"{format_path(steps)} stands behind an alias, and cannot be changed alone; write it out."
+                f"{format_path(steps)} is written through an alias and cannot be changed on its own; write the value out."
             )
     return node, parent
 
@@ -95,7 +95,7 @@ def _key(node: Any) -> Any:
 
 def _insertion(text: str, parent: Any, steps: Steps, value: Any) -> tuple[int, int, str]:
     if parent is None or parent.id != "mapping":
-        raise ConfigurationError(f"{format_path(steps)} does not stand in this file.")
+        raise ConfigurationError(f"{format_path(steps)} is not in this file.")
     entry = f"{_flow(steps[-1])}: {_flow(value)}"
     if not parent.value:
         start = parent.start_mark.index + 1

@@ -96,7 +96,7 @@ def _include(document: Document, lookup: Lookup, above: tuple[Path, ...]) -> Non
         _read_cases(other, lookup)
         document.adopt_findings(other)
         if not isinstance(other.value, Mapping):
-            document.problems.append(document.problem((INCLUDE,), f"{name} is no map"))
+            document.problems.append(document.problem((INCLUDE,), f"{name} is not a map"))
             continue
         own, own_sources = dict(document.locations), dict(document.sources)
         document.graft(other)

@@ -55,7 +55,7 @@ def parse_prompt(content: str) -> Prompt:
     front_matter = _parse_front_matter(found[1]) if found else {}
     text = content[found.end() :].strip() if found else content.strip()
     if not text:
-        raise ConfigurationError("there are no instructions in it")
+        raise ConfigurationError("it contains no instructions")
     version = front_matter.get("version")
     return Prompt(
         text=text, version=hash_version(text) if version is None else str(version), front_matter=front_matter

@@ -144,7 +144,7 @@ def _check_syntax(text: str) -> None:
 
 
 def _fail(text: str) -> NoReturn:
-    raise json.JSONDecodeError("there is nothing in it", text, 0)
+    raise json.JSONDecodeError("it is empty", text, 0)
 
 
 def _text_of(token: str) -> str:

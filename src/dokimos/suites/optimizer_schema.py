@@ -31,16 +31,18 @@ class NumericAxis(Block):
     def _range_fits(self) -> NumericAxis:
         if self.type == "categorical":
             if not self.range:
-                raise ValueError("the range of a categorical axis has at least one value.")
+                raise ValueError("the range of a categorical axis must have at least one value.")
             if len({repr(value) for value in self.range}) < len(self.range):
-                raise ValueError("the range of a categorical axis has each value once.")
+                raise ValueError("the range of a categorical axis must not repeat a value.")
             return self
         kinds = int if self.type == "int" else (int, float)
         if len(self.range) != 2 or not all(_is_number(value, kinds) for value in self.range):
             what = "whole numbers" if self.type == "int" else "numbers"
             raise ValueError(f"the range of this axis is two {what}: the least and the greatest value.")
         if not self.range[0] < self.range[1]:
-            raise ValueError(f"the range begins with the smaller value; {self.range[0]} is not.")
+            raise ValueError(
+                f"the first value of the range must be smaller than the second, not {self.range[0]}."
+            )
         return self
 
 
@@ -96,7 +98,7 @@ class OptimizerBudget(Block):
     @model_validator(mode="after")
     def _require_limit(self) -> OptimizerBudget:
         if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
-            raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
+            raise ValueError("a budget needs max_cost_usd, max_tokens or max_calls.")
         return self
 
 

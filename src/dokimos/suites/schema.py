@@ -254,7 +254,7 @@ class BudgetBlock(Block):
     @model_validator(mode="after")
     def _require_limit(self) -> BudgetBlock:
         if all(limit is None for limit in (self.max_cost_usd, self.max_tokens, self.max_calls)):
-            raise ValueError("a budget has max_cost_usd, max_tokens or max_calls.")
+            raise ValueError("a budget needs max_cost_usd, max_tokens or max_calls.")
         return self
 
 

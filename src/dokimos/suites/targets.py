@@ -169,7 +169,9 @@ def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple
     first, taken = parameters.first, _part_for_first(parameters)
     if first is None:
         if parameters.is_known and not parameters.takes_something:
-            raise ConfigurationError(f"{reference!r} takes nothing; its first parameter gets the input.")
+            raise ConfigurationError(
+                f"{reference!r} takes no arguments; it needs a first parameter for the input."
+            )
         return (taken,), ()
     is_part = first.name in _PARTS and (first.name == EXAMPLE) == (taken == EXAMPLE)
     positional = keyword_of(first) is None and (not is_part or first.kind is first.POSITIONAL_ONLY)
@@ -180,7 +182,7 @@ def _parts_wanted(function: Any, reference: str, *, method: bool) -> tuple[tuple
         return (taken,), ()
     if unknown:
         raise ConfigurationError(
-            f"{reference!r}: nothing of a turn is called {unknown[0]!r}."
+            f"{reference!r}: a turn has no part called {unknown[0]!r}."
             f"{suggest(unknown[0], _PARTS)} There are {', '.join(_PARTS)}."
         )
     return (taken,) if positional else (), named
@@ -283,7 +285,7 @@ class Command:
         try:
             return json.loads(done.stdout)
         except ValueError as error:
-            raise AgentError(f"the command {self.arguments[0]} printed no JSON: {error}") from None
+            raise AgentError(f"the command {self.arguments[0]} did not print JSON: {error}") from None
 
 
 def normalize_outputs(value: Any) -> Any:

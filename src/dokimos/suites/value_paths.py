@@ -58,7 +58,7 @@ def resolve_path(value: Any, path: str) -> Steps:
 def _step(value: Any, part: str | int | Selector, path: str) -> str | int:
     if isinstance(part, str):
         if not isinstance(value, Mapping):
-            raise ConfigurationError(f"the path {path!r} leads nowhere: {part!r} would stand in no map.")
+            raise ConfigurationError(f"the path {path!r} leads nowhere: {part!r} is not in a map.")
         return part
     if not isinstance(value, list):
         raise ConfigurationError(f"the path {path!r} leads nowhere: there is no list to choose from.")

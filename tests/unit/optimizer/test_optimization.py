@@ -295,7 +295,7 @@ def test_a_text_keeps_its_variables_and_they_are_filled_in_when_it_is_tried(work
 FAULTS = [
     ("{numeric: [{path: agent.params.z, type: int, range: [1, 2]}]}", {}, "has no parameter 'z'"),
     ("{numeric: [{path: agent.parms.k, type: int, range: [1, 2]}]}", {}, "Did you mean 'params'?"),
-    ("{numeric: [{path: agent.params.k, type: int, range: [2, 1]}]}", {}, "begins with the smaller value"),
+    ("{numeric: [{path: agent.params.k, type: int, range: [2, 1]}]}", {}, "must be smaller than the second"),
     ("{numeric: [{path: agent.params.k, type: int, range: [1, 2.5]}]}", {}, "two whole numbers"),
     ("{numeric: [{path: agent.params.k, type: categorical, range: []}]}", {}, "at least one value"),
     ("{numeric: [{path: evaluations.model, type: int, range: [1, 2]}]}", {}, "part of what is tested"),

@@ -125,7 +125,7 @@ def test_variables_in_a_text_are_read_as_they_are_written():
     ],
 )
 def test_what_stands_behind_an_alias_cannot_be_changed_alone(source, steps):
-    with pytest.raises(ConfigurationError, match="stands behind an alias"):
+    with pytest.raises(ConfigurationError, match="is written through an alias"):
         edit_yaml(source, {steps: 2})
 
 
@@ -136,7 +136,7 @@ def test_a_key_that_was_merged_in_is_written_where_it_counts():
 
 
 def test_a_map_that_is_not_there_is_not_made_up():
-    with pytest.raises(ConfigurationError, match="does not stand in this file"):
+    with pytest.raises(ConfigurationError, match="is not in this file"):
         edit_yaml(BLOCK, {("model", "temperature"): 1})
 
 

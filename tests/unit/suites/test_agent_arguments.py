@@ -93,5 +93,5 @@ test_cases:
 
 def test_a_parameter_that_nothing_fills_is_refused(folder):
     folder.write("args_app.py", APP + "\ndef needs_more(example, client): return ''\n")
-    with pytest.raises(ConfigurationError, match="nothing of a turn is called 'client'"):
+    with pytest.raises(ConfigurationError, match="a turn has no part called 'client'"):
         folder.suite(ONE.format(name="needs_more"))

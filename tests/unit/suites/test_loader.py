@@ -243,7 +243,7 @@ def test_an_empty_file_of_cases_has_none(folder):
         ("test_cases_file: ''\n", "takes the name of a file"),
         ("test_cases_file: 3\n", "takes the name of a file"),
         ("test_cases_file: scalar.yaml\n", "a file of cases is a list"),
-        ("include: scalar.yaml\n", "scalar.yaml is no map"),
+        ("include: scalar.yaml\n", "scalar.yaml is not a map"),
         ("include: agent.yaml\n", "includes itself"),
     ],
 )

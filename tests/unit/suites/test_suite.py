@@ -364,7 +364,7 @@ def test_an_agent_may_be_a_command(folder, command, expected):
     [
         ("command: [python, -c, 'import sys; sys.exit(\"broken\")']", "ended with status 1: broken"),
         ("command: [no-such-program-anywhere]", "cannot be run"),
-        ("command: [python, -c, 'print(1,2)']\n  format: json", "printed no JSON"),
+        ("command: [python, -c, 'print(1,2)']\n  format: json", "did not print JSON"),
     ],
 )
 def test_a_command_that_fails_is_an_error_of_the_case(folder, command, error):
@@ -383,8 +383,8 @@ def test_a_command_that_fails_is_an_error_of_the_case(folder, command, error):
         ("none.py:f", "there is no file"),
         ("{command: x, url: 'http://a'}", "one of callable, url and command"),
         ("{command: x, headers: {a: b}}", "headers are for an agent with a url"),
-        ("odd:more", "nothing of a turn is called 'mesages'. Did you mean 'messages'?"),
-        ("odd:less", "takes nothing"),
+        ("odd:more", "a turn has no part called 'mesages'. Did you mean 'messages'?"),
+        ("odd:less", "takes no arguments"),
         ("{url: 'http://a', output_path: 'a b'}", "output_path"),
     ],
 )

@@ -67,7 +67,7 @@ def test_every_kind_of_tool_loads(folder):
             "{name: a, type: prompt, template: '{{ q }}', parameters: {p: {type: string}}}",
             "no parameter is called 'q'",
         ),
-        ("{name: a, type: prompt, template: hi, parameters: {p: {type: strin}}}", "no JSON Schema"),
+        ("{name: a, type: prompt, template: hi, parameters: {p: {type: strin}}}", "not a JSON Schema"),
         ("{name: a, type: prompt, template: hi, parameters: {p: 3}}", "must be a schema"),
     ],
 )

@@ -44,7 +44,7 @@ def test_the_last_key_may_be_missing():
         ("tools[name=twin].top_k", "2 entries have name=twin"),
         ("tools[9].top_k", "the list has 4 entries"),
         ("model[0]", "there is no list to choose from"),
-        ("model.name.x", "'x' would stand in no map"),
+        ("model.name.x", "'x' is not in a map"),
     ],
 )
 def test_a_path_that_leads_nowhere_says_where_it_ends(path, why):

@@ -171,7 +171,7 @@ def test_json_is_read_as_json(folder, text):
         ('[{"input": "a", "metadata": {"x": ' + "9" * 5000 + "}}]", "more than 4300 digits"),
         ("[" * 300 + "]" * 300, "nested too deeply"),
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        ("", "cases.json:1:1: this is not valid JSON: there is nothing in it"),
+        ("", "cases.json:1:1: this is not valid JSON: it is empty"),
         ("{input: a}", "not valid JSON"),
         ('["a\n"]', "cases.json:1:4: this is not valid JSON: a text must not contain line breaks"),
         ('[{"input": "a", "inptu": 1}]', "cases.json:1:17: test_cases[0].inptu: there is no key 'inptu'"),

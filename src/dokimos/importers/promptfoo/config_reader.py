@@ -70,7 +70,7 @@ class Reader:
     def _config(self, path: Path) -> dict[str, Any]:
         tree = self._data(path)
         if not isinstance(tree, dict) or not {"prompts", "providers", "tests", "scenarios"} & set(tree):
-            raise ConfigurationError(f"{path} is no configuration of promptfoo: it has no prompts or tests.")
+            raise ConfigurationError(f"{path} is not a promptfoo configuration: it has no prompts or tests.")
         return check_shape(tree, CONFIG, str(path))
 
     def _data(self, path: Path) -> Any:

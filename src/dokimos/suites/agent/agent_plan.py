@@ -278,7 +278,7 @@ def check_json_schema(schema: Mapping[str, Any]) -> None:
     try:
         jsonschema_rs.validator_for(dict(schema))
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise ConfigurationError(f"this is no JSON Schema: {getattr(error, 'message', error)}") from None
+        raise ConfigurationError(f"this is not a JSON Schema: {getattr(error, 'message', error)}") from None
 
 
 def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict[str, Any] | None:

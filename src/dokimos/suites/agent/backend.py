@@ -240,7 +240,7 @@ def _check_of(schema: Mapping[str, Any]) -> Any:
     def validate(ctx: RunContext[Deps], output: Any) -> Any:
         faults = [error.message for error in check.iter_errors(output)]
         if faults:
-            raise ModelRetry("the reply is not as its JSON Schema says: " + "; ".join(faults))
+            raise ModelRetry("the reply does not match its JSON Schema: " + "; ".join(faults))
         return output
 
     return validate

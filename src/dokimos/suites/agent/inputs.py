@@ -107,7 +107,7 @@ async def download(url: str, seconds: float) -> bytes:
             while not response.content.at_eof() and len(data) <= LARGEST:
                 data += await response.content.read(LARGEST + 1 - len(data))
     except TimeoutError:
-        raise AgentError(f"the file {url} did not come within {seconds:g} s") from None
+        raise AgentError(f"the file {url} was not downloaded within {seconds:g} s") from None
     except aiohttp.ClientError as error:
         raise AgentError(f"the file {url} cannot be fetched: {error}") from None
     if len(data) > LARGEST:
@@ -125,7 +125,7 @@ def detect_image_type(path: Path) -> str:
         return _IMAGES[3]
     named = mimetypes.guess_type(path.name)[0] or ""
     if not named.startswith("image/"):
-        raise AgentError(f"{path.name} is no image")
+        raise AgentError(f"{path.name} is not an image")
     return named
 
 
@@ -140,7 +140,7 @@ def extract_pages(path: Path, pages: Sequence[int] | None) -> bytes:
     part = pypdf.PdfWriter()
     for number in pages:
         if number > len(whole.pages):
-            raise AgentError(f"{path.name} has {len(whole.pages)} pages, no page {number}")
+            raise AgentError(f"{path.name} has {len(whole.pages)} pages; there is no page {number}")
         part.add_page(whole.pages[number - 1])
     written = io.BytesIO()
     part.write(written)

@@ -139,7 +139,7 @@ class Served(WrapperToolset[Deps]):
         except ModelRetry as refused:
             if getattr(refused.__cause__, "code", None) != CONNECTION_CLOSED:
                 raise
-            raise ServerGone(f"the server of {self.name} has ended") from refused
+            raise ServerGone(f"the server of {self.name} has stopped") from refused
         except _SIGNALS:
             raise
         except Exception as error:  # of the connection: what tools raise comes as an answer

@@ -102,7 +102,7 @@ class Collection:
         if len(vector) != self._file.dimensions:
             raise ConfigurationError(
                 f"{identity_of(self._embedder)} gave {len(vector)} numbers for a query, but the collection "
-                f"has vectors of {self._file.dimensions}; delete {self.path} to embed the documents anew."
+                f"has vectors of {self._file.dimensions}; delete {self.path} to embed the documents again."
             )
         nearest = await call_in_thread(self._file.nearest, vector, count)
         return [Found(id, max(0.0, min(1.0, similarity))) for id, similarity in nearest]
@@ -158,7 +158,7 @@ def _open_file(path: Path) -> PassageFile:
     except sqlite3.Error as error:
         file.close()
         raise ConfigurationError(
-            f"the collection {path} cannot be read ({error}); delete it, and it is built anew."
+            f"the collection {path} cannot be read ({error}); delete it to build it again."
         ) from error
     return file
 

@@ -125,7 +125,7 @@ def _bounds(path: Path, cells: str) -> tuple[int, int, int, int]:
     """Return the first and last row, and the first and last column, of a range."""
     match = _RANGE.fullmatch(cells.strip())
     if match is None:
-        raise DocumentError(f"{cells!r} is no range of cells such as A1:C10.", path=path)
+        raise DocumentError(f"{cells!r} is not a range of cells such as A1:C10.", path=path)
     column, row, last_column, last_row = match[1], int(match[2]), match[3] or match[1], match[4] or match[2]
     rows, columns = sorted((row, int(last_row))), sorted((_column(column), _column(last_column)))
     return rows[0], rows[1], columns[0], columns[1]

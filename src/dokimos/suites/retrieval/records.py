@@ -81,7 +81,7 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 def _object(path: Path, line: str, number: int) -> Mapping[str, Any]:
     tree = _parse_json(path, line, f"line {number}")
     if not isinstance(tree, Mapping):
-        raise DocumentError(f"line {number} is no JSON object.", path=path)
+        raise DocumentError(f"line {number} is not a JSON object.", path=path)
     return tree
 
 
@@ -105,7 +105,7 @@ def _parse_json(path: Path, text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DocumentError(f"{what} is no JSON: {error}.", path=path) from None
+        raise DocumentError(f"{what} is not JSON: {error}.", path=path) from None
 
 
 def _text(path: Path) -> str:

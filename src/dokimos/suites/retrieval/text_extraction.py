@@ -91,7 +91,7 @@ def kind_of(path: Path, kind: str | None = None) -> Kind:
         raise DocumentError("an image has no text.", path=path)
     if found is not None and found not in get_args(Kind):
         known = ", ".join(get_args(Kind)[:-1])
-        raise DocumentError(f"there is no kind of document {found!r}; there are {known}.", path=path)
+        raise DocumentError(f"{found!r} is not a kind of document; there are {known}.", path=path)
     return cast("Kind", found or "text")
 
 
@@ -202,7 +202,7 @@ def _check_archive(path: Path, data: bytes) -> None:
     if data.startswith(_OLE):
         raise DocumentError("it is encrypted with a password, or of an old format.", path=path)
     if not data.startswith(b"PK"):
-        raise DocumentError("it is damaged: an office file is a ZIP archive, and this is none.", path=path)
+        raise DocumentError("it is damaged: an office file must be a ZIP archive.", path=path)
     with zipfile.ZipFile(path) as archive:
         for part in archive.infolist():
             if part.filename.endswith((".xml", ".rels")) and part.file_size > LARGEST_PART:

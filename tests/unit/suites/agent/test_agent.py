@@ -216,7 +216,7 @@ def test_a_reply_that_stays_of_another_form_is_an_error(script, item):
     [
         ("[1]", "response_format"),
         ("{type: array}", "the JSON Schema of an object"),
-        ("{type: object, properties: {a: {type: numbr}}}", "no JSON Schema"),
+        ("{type: object, properties: {a: {type: numbr}}}", "not a JSON Schema"),
         ("none.json", "there is no file"),
     ],
 )

@@ -69,7 +69,7 @@ def test_the_type_of_an_image_is_told_by_its_bytes_else_its_name(tmp_path, start
 def test_what_is_no_image_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("text")
 
-    with pytest.raises(AgentError, match=r"a\.txt is no image"):
+    with pytest.raises(AgentError, match=r"a\.txt is not an image"):
         content([{"path": str(tmp_path / "a.txt"), "type": "image"}])
 
 
@@ -82,7 +82,7 @@ def test_a_pdf_goes_as_it_is_or_only_some_of_its_pages(pdf):
 
 
 def test_a_page_that_is_not_there_is_an_error(pdf):
-    with pytest.raises(AgentError, match="has 3 pages, no page 4"):
+    with pytest.raises(AgentError, match="has 3 pages; there is no page 4"):
         extract_pages(pdf, [4])
 
 

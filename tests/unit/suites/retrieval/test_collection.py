@@ -332,9 +332,7 @@ def test_a_damaged_collection_is_named(pets):
     path = pets.open().path
     path.write_bytes(b"nonsense" * 1000)
 
-    with pytest.raises(
-        ConfigurationError, match=r"\.sqlite cannot be read .*; delete it, and it is built anew"
-    ):
+    with pytest.raises(ConfigurationError, match=r"\.sqlite cannot be read .*; delete it to build it again"):
         pets.open()
 
 

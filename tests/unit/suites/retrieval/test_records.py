@@ -85,9 +85,9 @@ def test_records_with_nothing_to_search_are_left_out(library):
 @pytest.mark.parametrize(
     ("name", "content", "keys", "message"),
     [
-        ("a.json", "[{", {}, "it is no JSON"),
-        ("a.jsonl", '{"a": 1}\n{', {}, "line 2 is no JSON"),
-        ("a.jsonl", "[1]\n", {}, "line 1 is no JSON object"),
+        ("a.json", "[{", {}, "it is not JSON"),
+        ("a.jsonl", '{"a": 1}\n{', {}, "line 2 is not JSON"),
+        ("a.jsonl", "[1]\n", {}, "line 1 is not a JSON object"),
         ("a.json", '{"data": []}', {"record_path": "dta"}, "there is no 'dta'. Did you mean 'data'"),
         ("a.json", '{"data": 1}', {"record_path": "data"}, "there is no list of objects"),
         (

@@ -209,7 +209,7 @@ def test_slides_become_text(library):
         ("a.doc", b"x", {}, "old format cannot be read; save it as .docx"),
         ("a.png", b"x", {}, "an image has no text"),
         ("a.txt", b"a\0b", {}, "it is not text"),
-        ("a.txt", "x", {"kind": "poem"}, "there is no kind of document 'poem'"),
+        ("a.txt", "x", {"kind": "poem"}, "'poem' is not a kind of document"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_that_names_the_file(library, name, content, how, message):
