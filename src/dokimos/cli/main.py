@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(exit_code)
 
 
-def _leave(exit_code: int, signum: int, frame: Any) -> NoReturn:
+def _leave(exit_code: int, signum: int, frame: object) -> NoReturn:
     """End at once on one more Ctrl-C: all has been said, and threads of the application may hang."""
     os._exit(exit_code)
 

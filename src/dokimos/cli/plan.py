@@ -134,7 +134,7 @@ def _write(found: Plan, output: str) -> None:
     if not output.lower().endswith(".json"):
         raise click.UsageError(f"-o {output}: a plan is written as .json.")
 
-    def camel(value: Any) -> Any:
+    def camel(value: object) -> Any:
         if isinstance(value, dict):
             return {camel_case(key): camel(content) for key, content in value.items()}
         return [camel(content) for content in value] if isinstance(value, list | tuple) else value

@@ -193,7 +193,7 @@ class AxisLocations:
                 f"it stands in {location.file}; write it into {self.document.file} itself."
             )
 
-    def _check_value(self, steps: Steps, value: Any) -> None:
+    def _check_value(self, steps: Steps, value: object) -> None:
         """See that the suite is valid with a value; the cases take no part in that."""
         from dokimos.suites.loader import compile_suite
 
@@ -203,7 +203,7 @@ class AxisLocations:
         except ConfigurationError as error:
             raise ConfigurationError(f"{value!r} is not allowed there: {error}") from None
 
-    def _check_edit(self, steps: Steps, value: Any) -> None:
+    def _check_edit(self, steps: Steps, value: object) -> None:
         """See that a value can be changed and nothing else changes with it."""
         before = self._read(self.source)
         after = self._read(edit_yaml(self.source, {steps: _as_written(value)}))
@@ -224,7 +224,7 @@ def find_placeholders(text: str) -> frozenset[str]:
     return frozenset(found[0] for found in PLACEHOLDER.finditer(text) if found[1])
 
 
-def _as_written(value: Any) -> Any:
+def _as_written(value: object) -> Any:
     """Return a value in which nothing is taken for a variable."""
     return value.replace("${", "$${") if isinstance(value, str) else value
 

@@ -38,7 +38,7 @@ class SearchJournal:
         """Return the outcome of a step, None where it has not been done."""
         return self._known.get(key)
 
-    def put(self, key: str, outcome: Any) -> None:
+    def put(self, key: str, outcome: object) -> None:
         """Keep the outcome of a step."""
         tree = jsonable(outcome)
         self._known[key] = tree

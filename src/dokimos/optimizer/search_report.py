@@ -214,7 +214,7 @@ def _point(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{path} = {_value(value)}" for path, value in point.items())
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return UNKNOWN if value is None else json.dumps(jsonable(value), ensure_ascii=False)
 
 

@@ -220,7 +220,7 @@ def find_unfinished_runs(root: Path, search: str) -> dict[tuple[int, Split], Pat
     return found
 
 
-async def close_application(application: Any) -> None:
+async def close_application(application: object) -> None:
     """Close an application that holds something, such as connections and processes of its tools."""
     close = getattr(application, "aclose", None) or getattr(application, "close", None)
     if close is not None:

@@ -72,7 +72,8 @@ def _find_node(text: str, steps: Steps) -> tuple[Any, Any]:
             raise ConfigurationError(f"{format_path(steps[: index + 1])} is not in this file.")
         if node is not None and node.start_mark.index < earliest:
             raise ConfigurationError(
-                f"{format_path(steps)} is written through an alias and cannot be changed on its own; write the value out."
+                f"{format_path(steps)} is written through an alias and cannot be changed on its own; "
+                "write the value out."
             )
     return node, parent
 
@@ -123,7 +124,7 @@ def _fits_a_block(value: str) -> bool:
     return all(char in "\n\t" or (char.isprintable() and char not in _BREAKS) for char in body)
 
 
-def _flow(value: Any) -> str:
+def _flow(value: object) -> str:
     """Return a value on one line, as it may stand anywhere."""
     import yaml
 

@@ -46,7 +46,7 @@ def build_argument_check(expected: Any) -> Check:
     return _MAKERS[form](content)
 
 
-def may_be_absent(expected: Any) -> bool:
+def may_be_absent(expected: object) -> bool:
     """Say whether an argument may be left out: it is `{optional: ...}` around a matcher."""
     if not isinstance(expected, Mapping) or expected.keys() != {OPTIONAL}:
         return False
@@ -61,16 +61,16 @@ def describe_expected_value(expected: Any) -> str:
     return f"one of {format_list(expected[ONE_OF])}" if _is_one_of(expected) else quote(expected)
 
 
-def hint_literal(expected: Any, actual: Any) -> str:
+def hint_literal(expected: object, actual: object) -> str:
     """Return a clause for a reason where an agent gave the very map that was read as a matcher, else ""."""
     return "; a value that looks like a matcher goes under literal" if same_value(expected, actual) else ""
 
 
-def _is_one_of(expected: Any) -> bool:
+def _is_one_of(expected: object) -> bool:
     return isinstance(expected, Mapping) and expected.keys() == {ONE_OF}
 
 
-def _any_of(content: Any) -> Check:
+def _any_of(content: object) -> Check:
     if not isinstance(content, list) or not content:
         raise ConfigurationError(
             f"one_of takes a list of accepted values that is not empty, not {quote(content)}; a value that "
@@ -82,18 +82,18 @@ def _any_of(content: Any) -> Check:
     return lambda actual: any(check(actual) for check in checks)
 
 
-def _literal(content: Any) -> Check:
+def _literal(content: object) -> Check:
     return lambda actual: same_value(content, actual)
 
 
-def _fuzzy(content: Any) -> Check:
+def _fuzzy(content: object) -> Check:
     if not isinstance(content, str):
         raise ConfigurationError(f"fuzzy takes a text, not {quote(content)}; put it in quotes.")
     expected = _normalize(content)
     return lambda actual: _equals_loosely(expected, _normalize(str(actual)))
 
 
-def _regex(content: Any) -> Check:
+def _regex(content: object) -> Check:
     if not isinstance(content, str):
         raise ConfigurationError(f"regex takes a pattern as text, not {quote(content)}.")
     try:
@@ -104,14 +104,14 @@ def _regex(content: Any) -> Check:
 
 
 def _value_matcher(form: str) -> Callable[[Any], Check]:
-    def make(content: Any) -> Check:
+    def make(content: object) -> Check:
         matcher = as_value_matcher({form: content})
         return lambda actual: matcher.matches(None, actual)
 
     return make
 
 
-def _not(content: Any) -> Check:
+def _not(content: object) -> Check:
     inner = build_argument_check(content)
     return lambda actual: not inner(actual)
 

@@ -138,7 +138,7 @@ def _read_json(document: Document, content: str, lookup: Lookup, first_line: int
             raise _TooMuch(location)
         document.locations[steps] = location
 
-    def convert(steps: Steps, token: str, value: Any) -> Any:
+    def convert(steps: Steps, token: str, value: object) -> Any:
         if not isinstance(value, str):
             return token if value is not None and _is_text(steps) else value
         return interpolate(
@@ -260,7 +260,7 @@ class _Reader:
             self._complain(node, steps, f"{text!r:.80} cannot be read: {why}")
             return None
 
-    def _note_source(self, node: Any, text: str, value: Any, steps: Steps) -> None:
+    def _note_source(self, node: object, text: str, value: object, steps: Steps) -> None:
         """Remember how a number is written, and what YAML 1.1 read otherwise."""
         if type(value) in (int, float):
             self._document.sources[steps] = text
@@ -277,7 +277,7 @@ class _Reader:
         mark = node.start_mark
         return Location(self._document.file, mark.line + self._first_line, mark.column + 1)
 
-    def _complain(self, node: Any, steps: Steps, message: str) -> None:
+    def _complain(self, node: object, steps: Steps, message: str) -> None:
         self._document.problems.append(Problem(message, self._place(node), format_path(steps)))
 
 

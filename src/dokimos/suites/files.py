@@ -77,7 +77,7 @@ def _models(suite: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [model for model in found if isinstance(model, dict)]
 
 
-def _maps(value: Any) -> list[dict[str, Any]]:
+def _maps(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 

@@ -103,7 +103,7 @@ class GraderEvaluator(Evaluator):
     def _owner(self) -> object:
         return self.grader
 
-    def one_result(self, outcome: Any, key: str | None = None) -> EvalResult:
+    def one_result(self, outcome: object, key: str | None = None) -> EvalResult:
         """Return the result of one score, which decides at 0.5 where there is no threshold."""
         score, passed = _read_outcome(self.name, outcome)
         result = super().one_result(score, key)
@@ -127,12 +127,12 @@ def build_grader_context(case: EvalTestCase) -> GraderContext:
     )
 
 
-def _read_outcome(name: str, outcome: Any) -> tuple[Score, bool | None]:
+def _read_outcome(name: str, outcome: object) -> tuple[Score, bool | None]:
     """Return the score that a grader gives, and whether it passes where the grader says so."""
     if isinstance(outcome, GraderResult):
         score: Any = outcome.score
         metadata = _details(name, outcome.details)
-        return Score(score, outcome.reason or "", metadata=metadata), _passed(name, outcome.passed)
+        return Score(score, outcome.reason or "", metadata=metadata), _read_passed(name, outcome.passed)
     if isinstance(outcome, Score):
         return outcome, None
     if inspect.iscoroutine(outcome):
@@ -146,21 +146,21 @@ def _read_outcome(name: str, outcome: Any) -> tuple[Score, bool | None]:
     )
 
 
-def _passed(name: str, passed: Any) -> bool | None:
+def _read_passed(name: str, passed: object) -> bool | None:
     verdict = None if passed is None else plain_number(passed)
     if (passed is None) is not (verdict is None) or verdict not in (None, 0, 1):
         raise EvaluationError(f"{name} gave passed={passed!r:.80}; it must be True, False or None.")
     return None if verdict is None else bool(verdict)
 
 
-def _result_instead(outcome: Any) -> str:
+def _result_instead(outcome: object) -> str:
     """Return the line to write in the place of one that returns an `EvalResult`."""
     if not isinstance(outcome, EvalResult):
         return ""
     return f"; write: return GraderResult({outcome.score!r}, reason={outcome.reason!r:.80})"
 
 
-def _details(name: str, details: Any) -> dict[str, Any]:
+def _details(name: str, details: object) -> dict[str, Any]:
     if details is None:
         return {}
     try:

@@ -218,7 +218,7 @@ class _Compiler:
                 exception = ", except max_turns" if self._limits_turns(block) else ""
                 self._warn(f"{location}: the block {key} is outside evaluation and has no effect{exception}.")
 
-    def _limits_turns(self, block: Any) -> bool:
+    def _limits_turns(self, block: object) -> bool:
         return self._file.agent is None and isinstance(block, dict) and "max_turns" in block
 
     def _warn(self, message: str) -> None:

@@ -40,7 +40,7 @@ class Block(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_hints(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    def _with_hints(cls, value: object, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
         except ValidationError as error:
@@ -107,7 +107,7 @@ _FORMS: Final = {
 """What a text has to be, by the pattern that it does not match."""
 
 
-def _type_in(value: Any) -> Any:
+def _type_in(value: object) -> Any:
     return value.get("type") if isinstance(value, Mapping) else value
 
 
@@ -251,7 +251,7 @@ class EvaluatorMetric(Metric):
 _FAMILIES: Final = {"metric": "standard", "metric_type": "rag", "grader": "code", "criteria": "geval"}
 
 
-def _family(value: Any) -> str | None:
+def _family(value: object) -> str | None:
     if isinstance(value, Metric):
         return str(getattr(value, "type", ""))
     if not isinstance(value, Mapping):

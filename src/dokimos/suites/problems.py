@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dokimos.core.excerpt import format_excerpt
 from dokimos.core.text import pluralize
@@ -94,7 +94,7 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-def format_case_name(value: Any, steps: Steps) -> str:
+def format_case_name(value: object, steps: Steps) -> str:
     """Return ` (case 'x')` where the steps lead into a case that has a name."""
     if len(steps) < 2 or steps[0] != "test_cases" or not isinstance(value, Mapping):
         return ""

@@ -67,11 +67,11 @@ class ExpectedTool(Block):
     """How the name is compared; a substring lets prefixes such as `mcp__server__` pass."""
 
 
-def _expand_tool_name(value: Any) -> Any:
+def _expand_tool_name(value: object) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _tool_list(value: Any) -> Any:
+def _tool_list(value: object) -> Any:
     return {"tools": value} if isinstance(value, list) else value
 
 
@@ -85,11 +85,11 @@ class ExpectedTools(Block):
     """Whether they have to be called in this order."""
 
 
-def _context_list(value: Any) -> Any:
+def _context_list(value: object) -> Any:
     return [value] if isinstance(value, str | Mapping) else value
 
 
-def _context_text(value: Any) -> Any:
+def _context_text(value: object) -> Any:
     text = document_text(value) if isinstance(value, Mapping) else None
     return value if text is None else text
 
@@ -110,7 +110,7 @@ class RetrievedContexts(Block):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_name(cls, value: Any) -> Any:
+    def _one_name(cls, value: object) -> Any:
         """Read contexts under any of their names; two of them are a contradiction."""
         if not isinstance(value, Mapping):
             return value
@@ -208,7 +208,7 @@ class Instructions(Block):
         return self
 
 
-def _agent(value: Any) -> Any:
+def _agent(value: object) -> Any:
     if not isinstance(value, str):
         return value
     return {"url": value} if value.startswith(("http://", "https://")) else {"callable": value}
@@ -305,7 +305,7 @@ class SuiteFile(Block):
 
     @field_validator("test_cases", mode="before")
     @classmethod
-    def _no_cases(cls, value: Any) -> Any:
+    def _no_cases(cls, value: object) -> Any:
         return [] if value is None else value
 
     @field_validator("tools")

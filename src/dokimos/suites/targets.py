@@ -288,7 +288,7 @@ class Command:
             raise AgentError(f"the command {self.arguments[0]} did not print JSON: {error}") from None
 
 
-def normalize_outputs(value: Any) -> Any:
+def normalize_outputs(value: object) -> Any:
     """Return what an application gave in the form that a task returns.
 
     A map with `output` is a map of outputs, in either spelling of their keys; any other is the output.
@@ -308,7 +308,7 @@ def normalize_outputs(value: Any) -> Any:
     return TaskResult(outputs, CallMetrics(**{name: metrics[name] for name in _METRICS if name in metrics}))
 
 
-def _at(data: Any, path: str) -> Any:
+def _at(data: object, path: str) -> Any:
     from dokimos.errors import UnusableOutputError
     from dokimos.evaluators.response_path import with_response_path
 

@@ -16,14 +16,14 @@ MOST_TOOLS: Final = 50
 Seconds = Annotated[float, Field(gt=0)]
 
 
-def _texts(value: Any) -> Any:
+def _texts(value: object) -> Any:
     """Let numbers and switches in a map be texts: variables of the environment have no types."""
     if not isinstance(value, Mapping):
         return value
     return {key: _plain(part) for key, part in value.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -121,7 +121,7 @@ class PromptTool(ToolBlock):
         return self
 
 
-def _kind(value: Any) -> str | None:
+def _kind(value: object) -> str | None:
     """Return the mark of a tool's kind; it is no key of any block, so that places of errors stay clear."""
     given = value.get("type") if isinstance(value, Mapping) else getattr(value, "type", None)
     return f"tool:{given}" if isinstance(given, str) else None
@@ -176,5 +176,5 @@ def build_parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_flag(key: str, value: Any) -> bool:
+def _is_flag(key: str, value: object) -> bool:
     return key == "required" and isinstance(read_boolean(value), bool)

@@ -55,7 +55,7 @@ def resolve_path(value: Any, path: str) -> Steps:
     return steps
 
 
-def _step(value: Any, part: str | int | Selector, path: str) -> str | int:
+def _step(value: object, part: str | int | Selector, path: str) -> str | int:
     if isinstance(part, str):
         if not isinstance(value, Mapping):
             raise ConfigurationError(f"the path {path!r} leads nowhere: {part!r} is not in a map.")
@@ -80,7 +80,7 @@ def _step(value: Any, part: str | int | Selector, path: str) -> str | int:
     )
 
 
-def get_value(value: Any, steps: Steps) -> Any:
+def get_value(value: object, steps: Steps) -> Any:
     """Return what stands somewhere, None where nothing does."""
     for step in steps:
         if isinstance(value, Mapping):
@@ -92,7 +92,7 @@ def get_value(value: Any, steps: Steps) -> Any:
     return value
 
 
-def replace_values(value: Any, changes: Mapping[Steps, Any]) -> Any:
+def replace_values(value: object, changes: Mapping[Steps, Any]) -> Any:
     """Return a suite with values replaced; the suite itself stays as it is."""
     here = changes.get(())
     if () in changes:

@@ -40,5 +40,5 @@ def format_warning(readings: Sequence[AmbiguousScalar]) -> str:
     return "\n    ".join([f"{first}. Suites are read as YAML 1.2. {advice}", *others])
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return f"the text {value!r}" if isinstance(value, str) else json.dumps(value)

@@ -87,7 +87,7 @@ def _look_into(evaluators: Iterable[Evaluator], needs: Needs) -> None:
             needs.wordnet = needs.wordnet or (name == METEOR and getattr(found, "synonyms", True))
 
 
-def _parts(value: Any, depth: int) -> Iterator[Any]:
+def _parts(value: object, depth: int) -> Iterator[Any]:
     """Yield the evaluators and judges in a value, and in what they are made of."""
     if depth > DEEPEST or isinstance(value, str | bytes | int | float | type(None)):
         return

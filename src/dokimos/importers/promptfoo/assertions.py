@@ -45,7 +45,7 @@ class Case:
     def has_truth(self) -> bool:
         return self.truth is not _MISSING
 
-    def expects(self, value: Any, kind: str) -> bool:
+    def expects(self, value: object, kind: str) -> bool:
         """Take a value for the ground truth; a case has only one."""
         if value is None or (self.has_truth and self.truth != value):
             what = "has no value" if value is None else "expects another text than an assertion before it"
@@ -61,7 +61,7 @@ def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
     return [metric for index, metric in enumerate(found) if metric not in found[:index]]
 
 
-def _metrics(assertion: Any, case: Case) -> list[Block]:
+def _metrics(assertion: object, case: Case) -> list[Block]:
     if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
         case.notes.lose(f"{assertion!r:.80}: it is no assertion")
         return []
@@ -100,7 +100,7 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
     return convert(_Given(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
 
 
-def _read(value: Any, case: Case) -> Any:
+def _read(value: object, case: Case) -> Any:
     """Return the value of an assertion with its templates filled in, or what is in the file that it names."""
     if (
         isinstance(value, str)
@@ -117,7 +117,7 @@ def _read(value: Any, case: Case) -> Any:
     return value if _is_program(value) else render(value, case.variables, case.notes)
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, str) and value.startswith("file://")
 
 

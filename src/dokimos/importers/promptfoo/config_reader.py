@@ -85,13 +85,13 @@ class Reader:
     def _place(self, reference: str) -> Path:
         return self.folder / reference.removeprefix(FILE)
 
-    def _include(self, value: Any) -> Any:
+    def _include(self, value: object) -> Any:
         """Return the content of a data file that stands in the place of a value."""
         if isinstance(value, str) and value.startswith(FILE) and value.endswith(_DATA):
             return self._data(self._place(value))
         return value
 
-    def _prompt(self, entry: Any) -> Iterator[Prompt]:
+    def _prompt(self, entry: object) -> Iterator[Prompt]:
         label, given = "", entry
         if isinstance(entry, Mapping):
             label, given = str(entry.get("label") or ""), entry.get("raw") or entry.get("id") or ""
@@ -120,11 +120,11 @@ class Reader:
             for number, part in enumerate((part for part in parts if part), 1):
                 yield Prompt(label=label if len(parts) == 1 else f"{label} {number}", text=part)
 
-    def _tests(self, given: Any) -> list[dict[str, Any]]:
+    def _tests(self, given: object) -> list[dict[str, Any]]:
         entries = given if isinstance(given, list) else [given]
         return [test for entry in entries for test in self._entry(entry)]
 
-    def _entry(self, entry: Any) -> Iterator[dict[str, Any]]:
+    def _entry(self, entry: object) -> Iterator[dict[str, Any]]:
         if isinstance(entry, dict) and "path" not in entry:
             yield check_shape(entry, TEST, "a test")
             return
@@ -263,7 +263,7 @@ def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return (
         isinstance(value, list) and bool(value) and all(isinstance(one, str | int | float) for one in value)
     )

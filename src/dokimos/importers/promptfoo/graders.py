@@ -21,7 +21,7 @@ _FILE: Final = "file://"
 
 
 def python_assertion(
-    program: str, *, config: Any = None, threshold: float | None = None, negate: bool = False
+    program: str, *, config: object = None, threshold: float | None = None, negate: bool = False
 ) -> Grader:
     """Return a grader that runs a Python assertion: an expression, lines of code, or `file://name.py:function`."""
     folder = _folder_of_caller()
@@ -73,7 +73,7 @@ def python_provider(program: str, *, config: Mapping[str, Any] | None = None) ->
     return answer
 
 
-def _reply(given: Any) -> Any:
+def _reply(given: object) -> Any:
     if not isinstance(given, Mapping):
         return given
     if given.get("error"):
@@ -108,7 +108,7 @@ def _from_file(reference: str, folder: Path, usual: str) -> Callable[..., Any]:
     return found
 
 
-def _to_grader_result(outcome: Any, threshold: float | None, *, negate: bool) -> GraderResult:
+def _to_grader_result(outcome: object, threshold: float | None, *, negate: bool) -> GraderResult:
     reason = None
     number = plain_number(outcome)
     if isinstance(outcome, Mapping):

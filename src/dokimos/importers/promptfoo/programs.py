@@ -21,7 +21,9 @@ class Programs:
     _lines: dict[str, str] = field(default_factory=dict)
     """What makes each program, with the name it has."""
 
-    def grader(self, program: str, *, config: Any, threshold: float | None, negate: bool) -> dict[str, Any]:
+    def grader(
+        self, program: str, *, config: object, threshold: float | None, negate: bool
+    ) -> dict[str, Any]:
         """Return the metric of a Python assertion."""
         made = f"python_assertion({program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r})"
         return {"type": "code", "grader": f"{self.module}:{self._name('python', made)}"}

@@ -36,7 +36,7 @@ _VARIABLE: Final = re.compile(r"\$\{\w+(:-[^}]*)?\}")
 _LEAF: Final = re.compile(r"(?:json|data)\.([A-Za-z_][\w.\[\]-]*)")
 
 
-def convert_provider(provider: Any, notes: Notes, programs: Programs) -> dict[str, Any]:
+def convert_provider(provider: object, notes: Notes, programs: Programs) -> dict[str, Any]:
     """Return what a suite says of the application under test: `model` or `agent`, and its label."""
     name, config, label = _parts(provider)
     found = _application(name, config, notes, programs)
@@ -50,7 +50,7 @@ _ENDPOINT: Final = {"url": "http://localhost:8000/chat"}
 """Asked where a provider has no counterpart: the place of an application that speaks JSON."""
 
 
-def build_model_block(provider: Any, notes: Notes) -> dict[str, Any] | None:
+def build_model_block(provider: object, notes: Notes) -> dict[str, Any] | None:
     """Return a provider as a model of a suite; None, with a note, where it has no counterpart."""
     name, config, _ = _parts(provider)
     vendor, _, rest = name.partition(":")
@@ -69,7 +69,7 @@ def build_model_block(provider: Any, notes: Notes) -> dict[str, Any] | None:
     return block
 
 
-def _parts(provider: Any) -> tuple[str, Mapping[str, Any], str]:
+def _parts(provider: object) -> tuple[str, Mapping[str, Any], str]:
     """Return the id, the configuration and the label of a provider."""
     if not isinstance(provider, dict):
         return str(provider), {}, ""

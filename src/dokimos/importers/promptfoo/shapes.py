@@ -18,7 +18,7 @@ ENDPOINT: Final[Shape] = {"headers": (dict,)}
 _NOUNS: Final = {dict: "a map", list: "a list", str: "a text", int: "a number"}
 
 
-def check_shape(block: Any, shape: Shape, what: str) -> dict[str, Any]:
+def check_shape(block: object, shape: Shape, what: str) -> dict[str, Any]:
     """Return a block whose parts, as far as they are given, have the shape that they should.
 
     Raises:

@@ -24,7 +24,7 @@ _ENV: Final = "env."
 MOST_PASSES: Final = 5
 
 
-def render(value: Any, variables: Mapping[str, Any], notes: Notes) -> Any:
+def render(value: object, variables: Mapping[str, Any], notes: Notes) -> Any:
     """Return a value with the templates in all its texts filled in, ready to stand in a suite."""
     if isinstance(value, str):
         return render_text(value, variables, notes)
@@ -58,7 +58,7 @@ def resolve_nested(variables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with_others(value: Any, variables: Mapping[str, Any]) -> Any:
+def _with_others(value: object, variables: Mapping[str, Any]) -> Any:
     if not isinstance(value, str) or "{{" not in value:
         return value
 

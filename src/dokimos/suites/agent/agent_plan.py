@@ -256,7 +256,7 @@ def _check_signature(function: Callable[..., Any], reference: str) -> None:
             ) from None
 
 
-def _is_context(kind: Any) -> bool:
+def _is_context(kind: object) -> bool:
     """Whether a first argument is what the framework itself gives."""
     return str(getattr(get_origin(kind) or kind, "__module__", "")).startswith("pydantic_ai.")
 
@@ -301,7 +301,7 @@ def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict
     return {"type": "object", **whole}
 
 
-def _inline_references(part: Any, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+def _inline_references(part: object, whole: Mapping[str, Any], above: tuple[str, ...]) -> Any:
     """Return a part of a schema without references; `above` are those that it stands under."""
     if isinstance(part, list):
         return [_inline_references(each, whole, above) for each in part]
@@ -321,7 +321,7 @@ def _inline_references(part: Any, whole: Mapping[str, Any], above: tuple[str, ..
     return {**found, **inner} if isinstance(found, Mapping) else found
 
 
-def _resolve_pointer(reference: str, whole: Any) -> Any:
+def _resolve_pointer(reference: str, whole: object) -> Any:
     """Return what a JSON Pointer such as `#/$defs/price` refers to."""
     found = whole
     start, *steps = reference.split("/")

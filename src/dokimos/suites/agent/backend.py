@@ -237,7 +237,7 @@ def _check_of(schema: Mapping[str, Any]) -> Any:
 
     check = jsonschema_rs.validator_for(dict(schema))
 
-    def validate(ctx: RunContext[Deps], output: Any) -> Any:
+    def validate(ctx: RunContext[Deps], output: object) -> Any:
         faults = [error.message for error in check.iter_errors(output)]
         if faults:
             raise ModelRetry("the reply does not match its JSON Schema: " + "; ".join(faults))

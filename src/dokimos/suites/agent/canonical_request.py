@@ -28,7 +28,7 @@ _UNASKED: Final = frozenset({"max_retries", "request_timeout", "timeout"})
 _encode: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
 
 
-def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | None, parameters: Any) -> str:
+def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | None, parameters: object) -> str:
     """Return a request as lines of JSON: settings, output, tools, then the parts of all messages.
 
     Ids of calls are numbered in their order, and the bytes of a file are told by their hash.
@@ -36,7 +36,7 @@ def canonical_request(messages: Iterable[Any], settings: Mapping[str, Any] | Non
     return "\n".join(_lines(messages, settings or {}, parameters))
 
 
-def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: Any) -> Iterator[str]:
+def _lines(messages: Iterable[Any], settings: Mapping[str, Any], parameters: object) -> Iterator[str]:
     relevant = {key: value for key, value in settings.items() if key not in _UNASKED}
     if relevant:
         yield f"settings: {_encode(jsonable(relevant))}"
@@ -59,7 +59,7 @@ def _tool(tool: Any) -> dict[str, Any]:
     return {**known, "deferred": True} if get(tool, "defer_loading") else known
 
 
-def _output(parameters: Any) -> Iterator[str]:
+def _output(parameters: object) -> Iterator[str]:
     mode = get(parameters, "output_mode", default="text")
     described = get(parameters, "output_object")
     tools = [_tool(tool) for tool in get(parameters, "output_tools", default=())]
@@ -79,7 +79,7 @@ class _Ids:
         return self._known.setdefault(call_id, len(self._known) + 1)
 
 
-def _part(part: Any, ids: _Ids) -> Any:
+def _part(part: object, ids: _Ids) -> Any:
     fields = {name: value for name, value in vars(part).items() if _is_relevant(name, value)}
     call_id = fields.pop("tool_call_id", None)
     if call_id is not None and fields.get("tool_name") is not None:
@@ -89,11 +89,11 @@ def _part(part: Any, ids: _Ids) -> Any:
     return {name: _to_json(value) for name, value in fields.items()}
 
 
-def _is_relevant(name: str, value: Any) -> bool:
+def _is_relevant(name: str, value: object) -> bool:
     return not name.startswith("_") and name not in _VOLATILE and name != "part_kind" and value is not None
 
 
-def _arguments(arguments: Any) -> Any:
+def _arguments(arguments: object) -> Any:
     """Return arguments as a tree, whichever way the model wrote them."""
     if not isinstance(arguments, str):
         return arguments

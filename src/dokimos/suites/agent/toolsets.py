@@ -149,7 +149,7 @@ class Served(WrapperToolset[Deps]):
         return result
 
 
-def _chunks(result: Any) -> Iterator[str]:
+def _chunks(result: object) -> Iterator[str]:
     """Return the texts in what a server has found: a list is as many, anything else is one."""
     if isinstance(result, Mapping):
         lists = [result[key] for key in ("result", "documents", "results", "chunks") if key in result]

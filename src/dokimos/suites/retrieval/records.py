@@ -147,5 +147,5 @@ def _record(row: Mapping[str, Any], number: int, block: VectorstoreTool) -> Reco
     )
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return text_form(value) or ""
