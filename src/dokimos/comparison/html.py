@@ -12,10 +12,10 @@ from dokimos.comparison.wording import (
     count_unclear,
     coverage_note,
     evidence_sentence,
+    find_unseen_change,
     interval,
     interval_with_note,
     level,
-    moved_unseen,
     p_text,
     points,
     share,
@@ -141,7 +141,7 @@ def _header(comparison: RunComparison, before: str, now: str) -> Html:
     sign, kind = ("✓ ", "pass") if improved else ("= ", "pass")
     if comparison.has_regressions:
         sign, kind = "✗ ", "fail"
-    elif moved_unseen(comparison) is not None:
+    elif find_unseen_change(comparison) is not None:
         sign, kind = "? ", "unclear"
     n = sum(comparison.count(one) for one in (Change.REGRESSED, Change.IMPROVED, Change.UNCHANGED))
     paired = comparison.pairing.value.replace("_", " ")
@@ -166,7 +166,7 @@ def _cards(comparison: RunComparison) -> Html:
 
 def change_cards(comparison: RunComparison) -> tuple[Html, Html]:
     """Return how many items got worse and better; of too few items, what moved without being significant."""
-    moved = moved_unseen(comparison)
+    moved = find_unseen_change(comparison)
     if moved is not None:
         least = comparison.fewest_items
         needed = "too few to tell" if least is None else f"too few to tell: it takes {least}"

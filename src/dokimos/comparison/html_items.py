@@ -83,7 +83,8 @@ class _Packer:
         if side is None:
             return 0
         errors = [
-            [self._string(name or None), self._string(error)] for name, error in side.located_errors.items()
+            [self._string(name or None), self._string(error)]
+            for name, error in side.errors_with_location.items()
         ]
         return [round_half_up_or_none(side.pass_share), self._string(_output(side)), errors]
 
@@ -240,7 +241,7 @@ def _score_row(one: ScoreChange, item: ItemChange) -> Html:
 
 def _errors(item: ItemChange) -> Iterator[Html]:
     for side, snapshot in (("Baseline", item.baseline), ("Candidate", item.candidate)):
-        for name, error in ({} if snapshot is None else snapshot.located_errors).items():
+        for name, error in ({} if snapshot is None else snapshot.errors_with_location).items():
             what = f"{name}: " if name else ""
             yield join(
                 tag("h3", f"{side} error"),

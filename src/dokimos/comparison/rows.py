@@ -36,7 +36,10 @@ def _row(item: ItemChange, titles: Mapping[str, str]) -> Row:
 def _side(snapshot: ItemSnapshot | None) -> dict[str, Any]:
     if snapshot is None:
         return {}
-    return {"passed": snapshot.pass_share, "error": join_statements(snapshot.located_errors.values()) or None}
+    return {
+        "passed": snapshot.pass_share,
+        "error": join_statements(snapshot.errors_with_location.values()) or None,
+    }
 
 
 def _score(score: ScoreChange) -> dict[str, float | None]:

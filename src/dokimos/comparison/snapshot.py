@@ -118,7 +118,7 @@ class ItemSnapshot:
         return render_value(first.actual_outputs, OUTPUT)
 
     @property
-    def located_errors(self) -> Mapping[str, str]:
+    def errors_with_location(self) -> Mapping[str, str]:
         """The errors as in `errors`, each with its place in the user's code where that is known."""
         locations: dict[str, str] = {}
         for item in self.results:

@@ -21,7 +21,7 @@ def warnings_of(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> tu
         [
             *_partial("baseline", baseline),
             *_partial("candidate", candidate),
-            *_unpaired(pairs),
+            *_warn_of_unpaired_items(pairs),
             *_warn_of_reordering(pairs),
             *_errors("baseline", baseline),
             *_errors("candidate", candidate),
@@ -45,7 +45,7 @@ def _partial(side: str, snapshot: Snapshot) -> Iterator[str]:
         )
 
 
-def _unpaired(pairs: ItemPairs) -> Iterator[str]:
+def _warn_of_unpaired_items(pairs: ItemPairs) -> Iterator[str]:
     shared, before = len(pairs.common_keys), len(pairs.baseline)
     if not shared and before and pairs.candidate:
         yield (
@@ -86,7 +86,7 @@ def _errors(side: str, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _first_error(item: ItemSnapshot) -> str:
-    name, text = next(iter(item.located_errors.items()))
+    name, text = next(iter(item.errors_with_location.items()))
     where = "" if name == TASK else f"{name}: "
     return f"{item.id or item.index_key}: {where}{text:.120}"
 

@@ -110,7 +110,7 @@ def verdict_text(comparison: RunComparison) -> str:
     if comparison.items and not any(metric.n for metric in comparison.metrics):
         return "Nothing was compared"
     if not worse and not better:
-        moved = moved_unseen(comparison)
+        moved = find_unseen_change(comparison)
         return "No significant change" if moved is None else _too_few_items(comparison, moved)
     parts = []
     if worse:
@@ -133,7 +133,7 @@ def _too_few_items(comparison: RunComparison, moved: MetricChange) -> str:
     )
 
 
-def moved_unseen(comparison: RunComparison) -> MetricChange | None:
+def find_unseen_change(comparison: RunComparison) -> MetricChange | None:
     """Return the metric that moved most where all that moved have too few items for a test; else None."""
     moved = [metric for metric in comparison.metrics if metric.worse or metric.better]
     blind = {metric.name for metric in comparison.blind_metrics}

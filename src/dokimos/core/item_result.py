@@ -81,7 +81,7 @@ class ItemResult(Printable):
         return task + tuple(result.error_text for result in self.culprits if result.error is not None)
 
     @property
-    def located_errors(self) -> tuple[str, ...]:
+    def errors_with_location(self) -> tuple[str, ...]:
         """Why the item is errored, each error with its place in the user's code where that is known."""
         task = () if self.error is None else (append_place(self.error, self.error_detail),)
         failed = (result for result in self.culprits if result.error is not None)

@@ -68,7 +68,7 @@ def _ending(item: ItemResult) -> Row:
     metrics = item.metrics or CallMetrics()
     return {
         "passed": item.success,
-        "error": join_statements(item.located_errors) or None,
+        "error": join_statements(item.errors_with_location) or None,
         "latency_ms": _float(metrics.latency_ms),
         "tokens_in": metrics.tokens_in,
         "tokens_out": metrics.tokens_out,

@@ -52,14 +52,14 @@ COMMON_FIELDS: Final = (
 
 
 class _Traits:
-    """What the runner has to know of an evaluator; no setting, so outside the dataclass."""
+    """What the runner needs to know about an evaluator. Not settings, so they are outside the dataclass."""
 
     blocking: bool = False
     is_async: bool = False
     gives_several: bool = False
     """Whether `score` may return several scores; evaluators that users write may."""
     gets_copies: bool = False
-    """Whether `score` calls users' code, which gets a case of its own: it may change what it is given."""
+    """Whether `score` calls users' code, which gets a copy of the case, since it may modify it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,17 +68,17 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     A subclass is a frozen dataclass that implements `score`, as `def` or `async def`, and returns a `Score`,
     a number in that range or a bool (which decides by itself, whatever the threshold). What `score` raises
-    becomes an errored result, never a score. An evaluator keeps nothing between cases.
+    becomes an errored result, never a score. An evaluator has no state: each case is scored on its own.
 
-    It may also return a mapping of keys to these: each is a result of its own, called `<name>.<key>`, with
-    the threshold that `thresholds` gives for the key. None under a key says that it does not apply.
+    It may also return a mapping of keys to these: each key becomes a result of its own, `<name>.<key>`, with
+    the threshold that `thresholds` gives for the key. None under a key means that it does not apply.
 
     `Evaluator[Question, Answer]` scores an `EvalTestCase[Question, Answer]`, for type checkers.
 
-    A sync `score` runs in a thread, at most as many at once as there are items at once, so that it holds
-    nobody up; those of dokimos itself, which are quick, do not. `blocking = False` keeps it in the thread of
-    the run, for what belongs to the thread that made it, such as a SQLite connection; `serial = True` gives
-    it one thread of its own, for what must not be used in several.
+    A sync `score` of yours runs in a worker thread, so that it never blocks the event loop. `blocking =
+    False` keeps it in the thread of the run, for objects that belong to the thread that made them, such as
+    a SQLite connection; `serial = True` gives it one thread of its own, for objects that several threads
+    must not share. dokimos' own evaluators are quick and run in the thread of the run.
 
     Example:
         >>> from dataclasses import dataclass
@@ -93,14 +93,14 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     """
 
     name: str = ""
-    """What results are called; the class's own name unless given."""
+    """The name of the results; that of the class by default."""
     threshold: float | None = None
-    """The score to reach (or not to exceed, where lower is better); None only informs."""
+    """The score to reach (or not to exceed, where lower is better); with None, results are informational."""
     thresholds: Mapping[str, float | None] | None = None
-    """Of an evaluator that gives several scores: thresholds by key, such as `{"grounded": 0.8}`; a key that
-    is not named has `threshold`. A score that has a threshold here and is not given is an error."""
+    """For an evaluator that gives several scores: thresholds by key, such as `{"grounded": 0.8}`; other keys
+    have `threshold`. A key that has a threshold here and gets no score is an error."""
     evaluation_params: Sequence[str] | None = None
-    """The parts of the case that must be there, instead of the class's own choice."""
+    """The parts of the case that are required, instead of those that the class requires."""
     fail_on_error: bool = True
     """Whether an error fails the item or only warns; an unusable judge reply always fails it."""
     response_path: str | None = None
@@ -111,7 +111,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     default_name = ""
     requires: ClassVar[tuple[str, ...]] = ()
     looks_for: ClassVar[tuple[str, ...]] = ()
-    """Parts beside `requires` that `score` cannot do without; it says itself where they are missing."""
+    """Parts beside `requires` that `score` needs; `score` itself raises where they are missing."""
     extra: ClassVar[str | None] = None
     lower_is_better = False
     score_range = USUAL_RANGE
@@ -119,15 +119,17 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     deterministic = True
     serial = False
     is_bounded = True
-    """Whether the run's time limit for evaluators is for the whole of it, and not for its parts."""
+    """Whether the run's time limit for evaluators applies to it as a whole, rather than to its parts."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "score" in cls.__dict__ and "is_async" not in cls.__dict__:
             cls.is_async = inspect.iscoroutinefunction(cls.score)
-        if not is_ours(cls) and is_ours(next(base for base in cls.__mro__ if "blocking" in base.__dict__)):
+        if not is_built_in(cls) and is_built_in(
+            next(base for base in cls.__mro__ if "blocking" in base.__dict__)
+        ):
             cls.blocking = True
-        if not is_ours(cls):
+        if not is_built_in(cls):
             cls.gets_copies = cls.gives_several = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -137,18 +139,18 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return super().__new__(cls)
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
-        """Copy and pickle without `__new__`, which asks for the settings that have no default."""
+        """Copy and pickle without `__new__`, which requires the settings that have no default."""
         reduced = super().__reduce_ex__(protocol)
         if isinstance(reduced, tuple) and reduced[0] is copyreg.__newobj__:  # type: ignore[attr-defined] # typeshed lacks it
             return (object.__new__, *reduced[1:])
         return reduced
 
     def __post_init__(self) -> None:
-        """Fill in the name and check the common fields; a subclass that overrides this must call it."""
+        """Fill in the name and validate the common fields; a subclass that overrides this must call it."""
         if not self.name:
             object.__setattr__(self, "name", default_name_of(type(self)))
         check_types(self)
-        if (declared := self.declared_range()) is not None:
+        if (declared := self.custom_range()) is not None:
             object.__setattr__(self, "own_range", declared)
         low, high = declared or USUAL_RANGE
         if self.threshold is not None and not low <= self.threshold <= high:
@@ -177,19 +179,19 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     @final
     def evaluate(self, case: EvalTestCase[In_contra, Out_contra]) -> EvalResult:
-        """Score one case; what goes wrong is in the result's `error`, several scores are in its `parts`."""
+        """Score one case. Errors are in the result's `error`; several scores are in its `parts`."""
         if self.is_async:
             from dokimos.runtime.concurrency import run_sync  # asyncio is loaded only where it is needed
 
             return run_sync(self.evaluate_async(case))
         try:
-            outcome: Any = self.score(self._prepared(case))  # `cast` would take its time for each case
+            outcome: Any = self.score(self._prepare_case(case))  # `cast` would cost a call
             return self._result(outcome)
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # test frameworks and others derive their failures from it
+        except BaseException as error:  # failures of test frameworks derive from it
             return error_result(self, error)
 
     @final
@@ -208,13 +210,13 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return with_cost(result, usage.metrics)
 
     async def _in_time(self, case: EvalTestCase) -> EvalResult:
-        """Score a case in the time that the run allows, on the event loop or in a thread."""
+        """Score a case within the run's time limit, on the event loop or in a worker thread."""
         from dokimos.judges.run_scope import current_scope
 
         scope = current_scope()
         limit = scope.evaluator_timeout if self.is_bounded else None
         if self.is_async and limit is None:
-            return await self._scored(case)
+            return await self._score_on_loop(case)
         import asyncio
 
         from dokimos.runtime.scoring_threads import await_within, call_serially, call_within
@@ -223,7 +225,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         try:
             if self.is_async and limit is not None:
                 with count_extra_time() as extra:
-                    return await await_within(limit, asyncio.create_task(self._scored(case)), extra)
+                    return await await_within(limit, asyncio.create_task(self._score_on_loop(case)), extra)
             if self.serial:
                 return await call_serially(self._owner(), limit, self.evaluate, case)
             if scope.threads is None:
@@ -233,11 +235,11 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         except TimeoutError as error:
             return error_result(self, error)
 
-    async def _scored(self, case: EvalTestCase) -> EvalResult:
+    async def _score_on_loop(self, case: EvalTestCase) -> EvalResult:
         import asyncio
 
         try:
-            return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepared(case))))
+            return self._result(await cast("Awaitable[ScoreLike]", self.score(self._prepare_case(case))))
         except UnusableOutputError as fault:
             return unusable_result(self, fault)
         except (BudgetExceededError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
@@ -248,35 +250,37 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     def _check_serial(self) -> None:
         if self.serial and not self.blocking:
             raise ConfigurationError(
-                f"{self.name}: blocking=False keeps it in the thread of the run, serial=True gives it one of "
-                "its own; give one of them."
+                f"{self.name}: blocking=False keeps it in the thread of the run, serial=True gives it a "
+                "thread of its own; choose one of them."
             )
         if self.serial and self.is_async:
             raise ConfigurationError(
-                f"{self.name} is async and needs no thread; serial=True is for sync evaluators."
+                f"{self.name} is async and runs on the event loop; serial=True is for sync evaluators."
             )
 
     def stays_in_thread(self) -> bool:
-        """Say whether its author keeps it in the thread of the run; our own are there as they are quick."""
-        chosen = not is_ours(type(self)) or "blocking" in type(self).__dataclass_fields__
+        """Return whether its author chose the thread of the run; built-in evaluators are there by default."""
+        chosen = not is_built_in(type(self)) or "blocking" in type(self).__dataclass_fields__
         return chosen and not self.blocking and not self.is_async
 
     def _owner(self) -> object:
-        """Return whose one thread it is where `serial` is set."""
+        """Return the object whose calls share one thread where `serial` is set."""
         return self
 
     def _calls_users_code(self) -> bool:
-        """Say whether a parameter is a function that is not ours."""
+        """Return whether a setting is a function of the user."""
         values = (getattr(self, f.name) for f in fields(self))
-        return any(callable(value) and not isinstance(value, type) and not is_ours(value) for value in values)
+        return any(
+            callable(value) and not isinstance(value, type) and not is_built_in(value) for value in values
+        )
 
-    def declared_range(self) -> ScoreRange | None:
-        """Return the range of the scores that are given, None for 0..1. Raises `ConfigurationError`."""
+    def custom_range(self) -> ScoreRange | None:
+        """Return the range of the scores, None for the usual 0..1. Raises `ConfigurationError`."""
         return check_score_range(self.name, self.score_range)
 
     @property
     def gives_verdicts(self) -> bool:
-        """Whether its results decide: by a threshold, or by the bool that `score` is declared to return."""
+        """Whether its results pass or fail: by a threshold, or since `score` is declared to return a bool."""
         return self._has_threshold or returns_bool(self.score)
 
     @property
@@ -285,7 +289,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return self.threshold is not None or any(one is not None for one in several.values())
 
     def info(self) -> EvaluatorInfo:
-        """Describe the configuration, for provenance and for telling whether two runs are comparable."""
+        """Describe the configuration, for provenance and to tell whether two runs are comparable."""
         return describe_evaluator(self)
 
     def _set_thresholds(self, score_range: ScoreRange) -> None:
@@ -295,7 +299,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             )
         object.__setattr__(self, "thresholds", check_thresholds(self.name, self.thresholds, score_range))
 
-    def _prepared(self, case: EvalTestCase) -> EvalTestCase:
+    def _prepare_case(self, case: EvalTestCase) -> EvalTestCase:
         if case.error is not None:
             raise EvaluationError(f"The run failed, so there is nothing to score: {case.error}")
         required = self.requires if self.evaluation_params is None else self.evaluation_params
@@ -319,11 +323,11 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         return self.one_result(outcome)
 
     def result_name(self, key: str | None) -> str:
-        """Return what a result is called, or that of one of several scores."""
+        """Return the name of the result, or of the result under a key of several scores."""
         return self.name if key is None else f"{self.name}.{key}"
 
     def threshold_of(self, key: str | None) -> float | None:
-        """Return the threshold of a result, or of one of several scores."""
+        """Return the threshold of the result, or of the result under a key of several scores."""
         several = self.thresholds
         return self.threshold if key is None or several is None else several.get(key, self.threshold)
 
@@ -354,7 +358,7 @@ class Evaluator(_Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
-        """Return the score as a float of the range; a bool is one of its ends."""
+        """Return the score as a float within the range; True and False are its ends."""
         number, (low, high) = float(number_of(self.name, value)), self.own_range or USUAL_RANGE
         if isinstance(outcome, bool):
             return high if outcome else low
@@ -374,13 +378,13 @@ def _missing_part(name: str, path: str, case: EvalTestCase) -> MissingInputError
     return missing_part(name, path, case)
 
 
-def is_ours(thing: Any) -> bool:
-    """Say whether a class, or a function, comes with dokimos."""
+def is_built_in(thing: Any) -> bool:
+    """Return whether a class or a function is part of dokimos."""
     return str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("dokimos.")
 
 
 def returns_bool(function: Callable[..., Any]) -> bool:
-    """Say whether a function is declared to return a bool, which decides without a threshold."""
+    """Return whether a function is annotated to return a bool, which needs no threshold to pass or fail."""
     declared = getattr(function, "__annotations__", {}).get("return")
     return getattr(declared, "__name__", str(declared)).rpartition(".")[2] in ("bool", "bool_")
 

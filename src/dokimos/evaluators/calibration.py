@@ -129,7 +129,7 @@ async def calibrate_async(
         fingerprint=evaluator.info().fingerprint,
         threshold=_middle(evaluator) if evaluator.threshold is None else evaluator.threshold,
         lower_is_better=evaluator.lower_is_better,
-        score_range=evaluator.declared_range(),
+        score_range=evaluator.custom_range(),
         errors=errors,
         metrics=_total_metrics(results),
         minimum=chosen.minimum,
@@ -214,7 +214,7 @@ def _passes(result: EvalResult, score: float) -> bool:
 
 
 def _middle(evaluator: Evaluator) -> float:
-    low, high = evaluator.declared_range() or USUAL_RANGE
+    low, high = evaluator.custom_range() or USUAL_RANGE
     return low + DEFAULT_THRESHOLD * (high - low)
 
 

@@ -7,18 +7,18 @@ from typing import Any
 from dokimos.evaluators.base import Evaluator
 
 
-def evaluator_instead(thing: Any) -> str:
-    """Return what to write in the place of something that is no evaluator, "" where that is not known."""
+def suggest_evaluator(thing: Any) -> str:
+    """Return what to write in the place of something that is not an evaluator; "" where nothing fits."""
     if isinstance(thing, str):
-        return _named_instead(thing)
+        return _suggest_by_name(thing)
     if isinstance(thing, type):
-        return f"; write {thing.__name__}(...)" if issubclass(thing, Evaluator) else _class_instead(thing)
+        return f"; write {thing.__name__}(...)" if issubclass(thing, Evaluator) else _suggest_subclass(thing)
     if callable(getattr(thing, "evaluate", None)) or callable(getattr(thing, "score", None)):
-        return _class_instead(type(thing))
+        return _suggest_subclass(type(thing))
     return "; decorate it with @evaluator" if callable(thing) else ""
 
 
-def _named_instead(name: str) -> str:
+def _suggest_by_name(name: str) -> str:
     from dokimos.evaluators import registry
 
     near = name if name in registry.names() else registry.nearest(name)
@@ -28,7 +28,7 @@ def _named_instead(name: str) -> str:
     return f" but a text; write {kind}(...) of dokimos.evaluators, or registry.build({near!r})"
 
 
-def _class_instead(kind: type) -> str:
+def _suggest_subclass(kind: type) -> str:
     return (
         f": its class must be derived from Evaluator; write '@dataclass(frozen=True, kw_only=True)', "
         f"'class {kind.__name__}(Evaluator):' and in it 'def score(self, case): return Score(value, reason)'"

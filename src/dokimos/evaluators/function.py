@@ -17,7 +17,7 @@ from dokimos.core.text import quote
 from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators.base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators.import_string import import_object
-from dokimos.evaluators.score_values import is_number_like, label_instead, score_instead
+from dokimos.evaluators.score_values import is_number_like, suggest_label, suggest_score
 from dokimos.runtime.user_calls import is_async
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
@@ -143,9 +143,9 @@ class FunctionEvaluator(Evaluator):
             outcome.close()
             advice = " Declare the function itself with async def."
         elif isinstance(outcome, EvalResult):
-            advice = score_instead(outcome).removeprefix(":") + "."
+            advice = suggest_score(outcome).removeprefix(":") + "."
         elif isinstance(outcome, str):
-            advice = label_instead(outcome)
+            advice = suggest_label(outcome)
         elif outcome is None:
             advice = " Does it end without a return?"
         raise EvaluationError(

@@ -36,10 +36,10 @@ def number_of(name: str, outcome: object) -> bool | int | float:
     except OverflowError:
         raise EvaluationError(f"{name} gave a score that is too large for a float.") from None
     if isinstance(outcome, EvalResult):
-        raise EvaluationError(f"{name} must return a Score, not an EvalResult{score_instead(outcome)}.")
+        raise EvaluationError(f"{name} must return a Score, not an EvalResult{suggest_score(outcome)}.")
     raise EvaluationError(
         f"{name} must return a Score, a number or a bool (or a mapping of keys to these), not "
-        f"{type(outcome).__name__} ({outcome!r:.80}).{label_instead(outcome)}"
+        f"{type(outcome).__name__} ({outcome!r:.80}).{suggest_label(outcome)}"
     )
 
 
@@ -57,14 +57,14 @@ def outside(name: str, value: object, number: float, score_range: str) -> Evalua
     return EvaluationError(f"{name} gave a score of {value!r:.80}, which is not in {score_range}.{cause}")
 
 
-def label_instead(outcome: object) -> str:
+def suggest_label(outcome: object) -> str:
     """Return the line to write in the place of one that returns a text, "" for anything else."""
     if not isinstance(outcome, str):
         return ""
     return f" A label accompanies a number: Score(1.0, label={outcome!r:.40})."
 
 
-def score_instead(result: EvalResult) -> str:
+def suggest_score(result: EvalResult) -> str:
     """Return the line to write in the place of one that returns an `EvalResult`."""
     if result.score is None:
         return ": its name and threshold are the evaluator's; write: return Score(value, reason)"

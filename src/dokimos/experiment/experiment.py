@@ -15,7 +15,7 @@ from dokimos.core.type_parameters import In, Out
 from dokimos.datasets.dataset import Dataset, DatasetStream
 from dokimos.errors import ConfigurationError, UnknownSettingError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.evaluator_advice import evaluator_instead
+from dokimos.evaluators.evaluator_advice import suggest_evaluator
 from dokimos.experiment.run_options import CallOptionKeywords, RunOptionKeywords, RunOptions
 from dokimos.experiment.task import Task
 from dokimos.reporting.protocol import Reporter
@@ -290,7 +290,7 @@ def _as_task(task: object) -> Task:
 
 def _as_evaluators(evaluators: object) -> EvaluatorSource:
     if isinstance(evaluators, str):
-        raise ConfigurationError(f"{evaluators!r:.80} is not an evaluator{evaluator_instead(evaluators)}.")
+        raise ConfigurationError(f"{evaluators!r:.80} is not an evaluator{suggest_evaluator(evaluators)}.")
     if looks_like_evaluator(evaluators):
         evaluators = (evaluators,)
     if not isinstance(evaluators, Iterable) or isinstance(evaluators, bytes | Mapping):
@@ -319,7 +319,7 @@ def check_evaluators(evaluators: Sequence[object]) -> None:
     seen = set()
     for evaluator in evaluators:
         if not isinstance(evaluator, Evaluator):
-            hint = evaluator_instead(evaluator)
+            hint = suggest_evaluator(evaluator)
             raise ConfigurationError(f"{evaluator!r:.80} is not an evaluator{hint}.")
         if evaluator.name in seen:
             raise ConfigurationError(

@@ -36,7 +36,7 @@ class RequiredLevel:
         owner, _, key = self.evaluator.rpartition(".")
         for one in evaluators:
             if one.name == self.evaluator or (key and one.name == owner and one.gives_several):
-                self.check_level(one.declared_range() or USUAL_RANGE)
+                self.check_level(one.custom_range() or USUAL_RANGE)
                 return
         self.check_name([one.name for one in evaluators])
 

@@ -269,7 +269,7 @@ def _static_items(worst: list[ItemRuns]) -> Html:
 def _why(item: ItemRuns) -> str:
     first = item.first_bad
     if item.outcome is Outcome.ERRORED:
-        return number_format.to_single_line(join_statements(first.located_errors), 300)
+        return number_format.to_single_line(join_statements(first.errors_with_location), 300)
     scores = ((one, f"{one.name} {number_format.format_score(one.score)}") for one in first.culprits)
     reasons = [f"{score}: {one.reason}" if one.reason else score for one, score in scores]
     return number_format.to_single_line(join_statements(reasons), 300)

@@ -50,7 +50,7 @@ class BlockedLocation:
     file: str
     line: int
     function: str
-    is_ours: bool
+    is_built_in: bool
     """Whether nothing but dokimos and the standard library is at work there."""
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class LoopWatch:
         key = (location.file, location.function)
         if key in self._warnings:
             return
-        advice = "" if location.is_ours else (
+        advice = "" if location.is_built_in else (
             " What is async must not block: let it await, or make it a plain def, which runs in a thread."
         )  # fmt: skip
         self._warnings[key] = (

@@ -66,8 +66,8 @@ class TurnMetric(CompleteResultEvaluator):
         object.__setattr__(self, "is_async", self._is_awaited or self.timeout is not None or self.retries > 0)
         object.__setattr__(self, "deterministic", self.inner.deterministic)
 
-    def declared_range(self) -> ScoreRange | None:
-        return self.inner.declared_range()
+    def custom_range(self) -> ScoreRange | None:
+        return self.inner.custom_range()
 
     @property
     def gives_verdicts(self) -> bool:
@@ -234,8 +234,8 @@ class ConversationMetric(CompleteResultEvaluator):
         """Whether none of the turns is evaluated, whatever the agent replies."""
         return all(part.is_skipped for part in self.parts)
 
-    def declared_range(self) -> ScoreRange | None:
-        return self.parts[0].declared_range()
+    def custom_range(self) -> ScoreRange | None:
+        return self.parts[0].custom_range()
 
     @property
     def gives_verdicts(self) -> bool:
@@ -284,7 +284,7 @@ class ConversationMetric(CompleteResultEvaluator):
             fail_on_error=any(result.fail_on_error for result in results if result.error is not None),
             error_kind=worst_kind(result.error_kind for result in results),
             decides=True if errors and any(result.expects_verdict for result in results) else None,
-            score_range=self.declared_range(),
+            score_range=self.custom_range(),
         )
         if errors and (not failed or any(result.errors_item for result in results)):
             details = (result.error_detail for result in results)

@@ -15,7 +15,7 @@ from dokimos.core.score_range import describe_range
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import ConfigurationError, EvalAssertionError
 from dokimos.evaluators.base import Evaluator
-from dokimos.evaluators.evaluator_advice import evaluator_instead
+from dokimos.evaluators.evaluator_advice import suggest_evaluator
 from dokimos.experiment.item_scoring import evaluate_all, evaluate_inline
 from dokimos.experiment.required_levels import RequiredLevel, compare
 from dokimos.judges.run_scope import current_scope, enter_scope
@@ -114,7 +114,7 @@ def _flatten(evaluators: Sequence[Evaluator | Iterable[Evaluator]]) -> list[Eval
         found += given if isinstance(given, Iterable) else [given]
     for one in found:
         if not isinstance(one, Evaluator):
-            hint = evaluator_instead(one)
+            hint = suggest_evaluator(one)
             raise ConfigurationError(f"assert_eval() takes evaluators, not {one!r:.80}{hint}.")
     if not found:
         raise ConfigurationError("assert_eval() needs at least one evaluator.")

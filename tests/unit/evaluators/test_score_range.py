@@ -306,8 +306,8 @@ def decision_on(tmp_path, before, now, **config):
 
 
 def test_a_baseline_keeps_the_range_and_the_gate_sees_a_drop(tmp_path):
-    assert decision_on(tmp_path, result_of(GOOD), result_of(GOOD)).fired == ()
-    assert {one.guard for one in decision_on(tmp_path, result_of(GOOD), result_of(BAD)).fired} >= {
+    assert decision_on(tmp_path, result_of(GOOD), result_of(GOOD)).findings == ()
+    assert {one.guard for one in decision_on(tmp_path, result_of(GOOD), result_of(BAD)).findings} >= {
         Guard.REGRESSION
     }
     assert '"scoreRange"' in (tmp_path / "baseline.json").read_text(encoding="utf-8")
@@ -321,7 +321,7 @@ def test_the_margin_of_single_items_is_a_share_of_the_range(tmp_path, score, fir
 
     decision = decision_on(tmp_path, before, result_of([5.0] * 9 + [score], runs=3), severity=severity)
 
-    assert (Guard.SEVERITY in {one.guard for one in decision.fired}) is fires
+    assert (Guard.SEVERITY in {one.guard for one in decision.findings}) is fires
 
 
 def test_a_rise_of_what_is_to_be_kept_low_is_a_drop(tmp_path):
@@ -329,7 +329,7 @@ def test_a_rise_of_what_is_to_be_kept_low_is_a_drop(tmp_path):
 
     for severity in ("any", "auto", "calibrated"):
         decision = decision_on(tmp_path, before, now, severity=severity, alpha=0.05)
-        fired = {one.guard for one in decision.fired}
+        fired = {one.guard for one in decision.findings}
         assert (Guard.SEVERITY in fired) is (severity != "calibrated")
 
 
@@ -342,7 +342,7 @@ def test_an_item_of_another_range_is_no_drop_of_it(tmp_path):
 
     decision = decision_on(tmp_path, result_of(GOOD), result_of([0.9] * 10, Rescaled))
 
-    assert [one.guard for one in decision.fired] == [Guard.REMOVED_EVALUATOR]
+    assert [one.guard for one in decision.findings] == [Guard.REMOVED_EVALUATOR]
 
 
 @pytest.mark.parametrize("damage", [[5, 1], "1..5", [1], [1, None]])

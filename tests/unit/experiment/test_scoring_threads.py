@@ -266,13 +266,13 @@ def test_an_assertion_scores_in_the_thread_of_the_test() -> None:
 
 
 def test_what_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="give one of them"):
+    with pytest.raises(ConfigurationError, match="choose one of them"):
         FunctionEvaluator(function=lambda output: True, blocking=False, serial=True)
 
     async def waits(output: str) -> bool:
         return True
 
-    with pytest.raises(ConfigurationError, match="needs no thread"):
+    with pytest.raises(ConfigurationError, match="runs on the event loop"):
         FunctionEvaluator(function=waits, serial=True)
 
 

@@ -150,7 +150,7 @@ def alternatives(value: object, most: int) -> list[Any] | None:
     """
     if isinstance(value, AcceptedValues):
         parts = [alternatives(each, most) for each in value.values[: most + 1]]
-        return _joined(parts, value.may_be_absent, most)
+        return _merge_alternatives(parts, value.may_be_absent, most)
     if not isinstance(value, dict | list):
         return [value]
     inner = value.values() if isinstance(value, dict) else value
@@ -175,7 +175,7 @@ def every_alternative(value: object) -> list[Any]:
     return found
 
 
-def _joined(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:
+def _merge_alternatives(parts: list[list[Any] | None], may_be_absent: bool, most: int) -> list[Any] | None:
     expandable = [part for part in parts if part is not None]
     joined = [*([ABSENT] if may_be_absent else []), *chain.from_iterable(expandable)]
     return None if len(expandable) < len(parts) or len(joined) > most else joined

@@ -69,7 +69,7 @@ class PerTurn(Evaluator):
         inner = self._inner
         if not self.name:
             object.__setattr__(self, "name", f"{inner.name} per Turn")
-        object.__setattr__(self, "score_range", inner.declared_range() or USUAL_RANGE)
+        object.__setattr__(self, "score_range", inner.custom_range() or USUAL_RANGE)
         super().__post_init__()
         check_option(self, "aggregation", self.aggregation, tuple(_AGGREGATIONS))
         check_text(self, "trajectory_key", self.trajectory_key)

@@ -129,7 +129,7 @@ class Jury(Evaluator):
         pattern = self._jurors[0]
         object.__setattr__(self, "requires", tuple(pattern.evaluation_params or pattern.requires))
         object.__setattr__(self, "lower_is_better", pattern.lower_is_better)
-        object.__setattr__(self, "own_range", pattern.declared_range())
+        object.__setattr__(self, "own_range", pattern.custom_range())
         if self.threshold is None:
             object.__setattr__(self, "threshold", pattern.threshold)
 

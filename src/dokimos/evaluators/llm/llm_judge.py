@@ -63,7 +63,7 @@ class LLMJudge(JudgedEvaluator):
         check_scale(self.name, self._scale)
         check_examples(self.name, self.examples, self._scale)
 
-    def declared_range(self) -> None:
+    def custom_range(self) -> None:
         """Return None: the judge answers on `score_range`, which is brought to 0..1."""
 
     async def judge_case(self, case: EvalTestCase, *, sample: int) -> Score:
