@@ -154,15 +154,15 @@ def _earlier_results(
     from dokimos.cli.loop import list_target_runs
     from dokimos.errors import DokimosError
     from dokimos.experiment.reuse import MOST_RUNS, EarlierRun
-    from dokimos.experiment.run_identity import Identity
+    from dokimos.experiment.run_identity import RunIdentity
     from dokimos.experiment.run_journal import read_manifest
     from dokimos.experiment.run_loading import load_run
 
-    now = Identity.of(experiment)
+    now = RunIdentity.of(experiment)
     for folder in islice(list_target_runs(target, root), MOST_RUNS):
         try:
             record = EarlierRun.of(folder).record
-            known = Identity.from_manifest(read_manifest(folder))
+            known = RunIdentity.from_manifest(read_manifest(folder))
             if record is None or known.task != now.task or not known.has_evaluators_of(now):
                 continue
             if now.evaluators is None and record.data_changes():

@@ -295,11 +295,11 @@ def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked
 
 def _nothing_changed(target: str, failed: Path, earlier: list[Any], experiment: Experiment) -> bool:
     from dokimos.cli.targets import absolute_target
-    from dokimos.experiment.run_identity import Identity
+    from dokimos.experiment.run_identity import RunIdentity
     from dokimos.experiment.run_journal import read_manifest
 
     run = next(one for one in earlier if one.folder == failed)
-    now = Identity.of(experiment)
+    now = RunIdentity.of(experiment)
     if run.why_not(now.task, target=absolute_target(target)) is not None or run.record.data_changes():
         return False
-    return Identity.from_manifest(read_manifest(failed)).has_evaluators_of(now)
+    return RunIdentity.from_manifest(read_manifest(failed)).has_evaluators_of(now)

@@ -110,10 +110,10 @@ class FileStates:
         return _State(now, self._names(path) if os.path.isdir(path) else _content(path))
 
     def _names(self, folder: str) -> str:
-        from dokimos.experiment.code_record import shown_names
+        from dokimos.experiment.code_record import list_visible_names
 
         try:
-            names = shown_names(folder)
+            names = list_visible_names(folder)
         except OSError:
             return ""
         if folder not in self._reported:

@@ -31,13 +31,13 @@ def reporting_files(target: str) -> Iterator[None]:
 def _report(target: str) -> None:
     import json
 
-    from dokimos.experiment.code_record import watched_paths
+    from dokimos.experiment.code_record import list_watched_paths
     from dokimos.runtime.file_access import files_read
 
     source = target.rpartition(":")[0] if ".py:" in target else target
     own = [os.path.abspath(source)] if os.path.splitext(source)[1] else []
     with open(os.environ[REPORT_VARIABLE], "w", encoding="utf-8") as file:
-        json.dump({"paths": sorted({*watched_paths(), *own}), "written": list(files_read.written)}, file)
+        json.dump({"paths": sorted({*list_watched_paths(), *own}), "written": list(files_read.written)}, file)
 
 
 def check_watch(extra: Mapping[str, Any], target: str) -> None:

@@ -109,7 +109,7 @@ def project_files(files: FilesRead = files_read) -> list[str]:
     return sorted({*code, *rest})
 
 
-def watched_paths(files: FilesRead = files_read) -> list[str]:
+def list_watched_paths(files: FilesRead = files_read) -> list[str]:
     """Return what a run depends on: project files, files that are not there, and folders that were listed."""
     code = project_files(files)
     return sorted({*code, *_find_absent_files(files, code), *_find_listed_folders(files, code)})
@@ -276,7 +276,7 @@ def hash_content(path: str) -> str:
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            names = "\0".join(shown_names(path)).encode("utf-8", "surrogateescape")
+            names = "\0".join(list_visible_names(path)).encode("utf-8", "surrogateescape")
             return hashlib.blake2b(names, digest_size=8).hexdigest()
         if status.st_size > WHOLE_BYTES:
             return f"{status.st_size}-{status.st_mtime_ns}"
@@ -287,7 +287,7 @@ def hash_content(path: str) -> str:
         return ""
 
 
-def shown_names(folder: str) -> list[str]:
+def list_visible_names(folder: str) -> list[str]:
     """Return the sorted names in a folder without hidden ones and what Python makes. Raises `OSError`."""
     return sorted(name for name in os.listdir(folder) if not name.startswith((".", "__pycache__")))
 

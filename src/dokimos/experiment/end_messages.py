@@ -12,7 +12,7 @@ from dokimos.experiment.fail_fast import first_failure_message
 from dokimos.experiment.item_errors import describe_located_error
 from dokimos.experiment.model_calls import ModelCalls
 from dokimos.experiment.outage import Outage
-from dokimos.experiment.record import RunRecord
+from dokimos.experiment.run_record import RunRecord
 from dokimos.experiment.task_calls import TaskCaller
 
 

@@ -66,7 +66,7 @@ class _Module:
         self._experiments = experiments
         self._own: dict[str, Definition] = {}
         for node in tree.body:
-            name = self._defined_name(node)
+            name = self._find_definition_name(node)
             if name is not None and isinstance(node, Definition):
                 if name in self._own or name in names:
                     raise ValueError(f"{name} is defined twice")
@@ -100,7 +100,7 @@ class _Module:
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         return [argument for argument in given if self.is_evaluation(argument)]
 
-    def _defined_name(self, node: ast.AST) -> str | None:
+    def _find_definition_name(self, node: ast.AST) -> str | None:
         """Return the name that a statement gives to something of the evaluation."""
         if isinstance(node, ast.ClassDef):
             return node.name if any(_root(base) in self._names for base in node.bases) else None

@@ -59,7 +59,7 @@ class ExampleSource:
         self._turn = asyncio.Lock()
 
     @property
-    def planned(self) -> int | None:
+    def expected_count(self) -> int | None:
         """How many examples there will be, None if that is not known before the end."""
         if not isinstance(self._dataset, Dataset):
             return None

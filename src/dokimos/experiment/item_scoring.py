@@ -17,7 +17,7 @@ from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.experiment.experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment.item_errors import CHOICE, describe_error
-from dokimos.experiment.record import ResultSink
+from dokimos.experiment.run_record import ResultSink
 from dokimos.experiment.task_calls import is_cancelled_from_outside
 from dokimos.judges.run_scope import counting_usage, current_scope, sharing_within_item
 from dokimos.runtime.concurrency import call_in_thread

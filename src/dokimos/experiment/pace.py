@@ -22,7 +22,7 @@ class Pace:
         self._pass_start = clock()
         self._pass_items = 0
 
-    def start_pass(self) -> None:
+    def start_repeat(self) -> None:
         """Begin a repeat; how long items take is known from the repeats before it."""
         self._starts.clear()
         self._pass_start = self._clock()

@@ -38,7 +38,7 @@ class Progress(Protocol):
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
         """Begin a repeat; `tally` goes on counting while it runs."""
         ...
 
@@ -59,7 +59,7 @@ class Silent:
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None: ...
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None: ...
 
     def start_item(self, index: int) -> None: ...
 
@@ -72,32 +72,36 @@ class ProgressLine:
     def __init__(self, runs: int, pace: Pace) -> None:
         self._runs = runs
         self._run_index = 0
-        self._planned: int | None = None
+        self._expected_count: int | None = None
         self._tally: Tally | None = None
         self.pace: Final = pace
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
-        self._run_index, self._planned, self._tally = run_index, planned, tally
-        self.pace.start_pass()
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
+        self._run_index, self._expected_count, self._tally = run_index, expected_count, tally
+        self.pace.start_repeat()
 
     def text(self, *, bar: bool) -> str:
         tally = self._tally
         if tally is None:
             return ""
-        done, planned = tally.total, self._planned
+        done, expected_count = tally.total, self._expected_count
         parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
         parts += [
-            str(done) if planned is None else f"{done}/{planned}",
+            str(done) if expected_count is None else f"{done}/{expected_count}",
             *_format_counts(tally, self.pace.rate),
         ]
-        left = None if planned is None else self.pace.seconds_left(planned - done)
+        left = None if expected_count is None else self.pace.seconds_left(expected_count - done)
         if left:
             parts.append(f"{duration(left * 1000)} left")
         line = " · ".join(parts)
-        return f"{self._bar()} {line}" if bar and planned else line
+        return f"{self._bar()} {line}" if bar and expected_count else line
 
     def _bar(self) -> str:
-        done = 0.0 if self._tally is None or not self._planned else self._tally.total / self._planned
+        done = (
+            0.0
+            if self._tally is None or not self._expected_count
+            else self._tally.total / self._expected_count
+        )
         eighths = round(min(done, 1.0) * BAR_WIDTH * 8)
         full, rest = divmod(eighths, 8)
         bar = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
@@ -136,8 +140,8 @@ class PlainProgress:
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
-        self._line.start_pass(run_index, planned, tally)
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, expected_count, tally)
 
     def start_item(self, index: int) -> None:
         self._line.pace.start_item(index)
@@ -175,8 +179,8 @@ class LiveProgress:
     def __exit__(self, *exc_info: object) -> None:
         self._live.__exit__(*exc_info)
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
-        self._line.start_pass(run_index, planned, tally)
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, expected_count, tally)
 
     def start_item(self, index: int) -> None:
         self._line.pace.start_item(index)
@@ -202,8 +206,8 @@ class NotebookProgress:
     def __exit__(self, *exc_info: object) -> None:
         self._draw("")
 
-    def start_pass(self, run_index: int, planned: int | None, tally: Tally) -> None:
-        self._line.start_pass(run_index, planned, tally)
+    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, expected_count, tally)
         self._draw(self._line.text(bar=True))
 
     def start_item(self, index: int) -> None:

@@ -1,4 +1,4 @@
-"""What a run says of itself in its manifest, redacted where that was asked for."""
+"""The description of a run in its manifest, redacted if the user asked for that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dokimos.core.jsonable import jsonable
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.experiment.redaction import Redaction, redact_info, redact_map
 from dokimos.experiment.reuse import EarlierOutputs
-from dokimos.experiment.run_identity import Identity
+from dokimos.experiment.run_identity import RunIdentity
 from dokimos.experiment.run_part import Part
 from dokimos.experiment.run_provenance import scrub_command
 from dokimos.version import __version__
@@ -40,7 +40,7 @@ class RunDescription:
         self.name = plan.name if redact is None else redact(plan.name)
         self.description = plan.description if redact is None else redact(plan.description)
         self.metadata = plan.metadata if redact is None else redact_map(plan.metadata, redact)
-        self.identity = Identity.of(plan)
+        self.identity = RunIdentity.of(plan)
         self._plan = plan
         self._launch = launch
         self._redact = redact
@@ -56,7 +56,7 @@ class RunDescription:
         command = scrub_command()
         return command if self._redact is None else tuple(map(self._redact, command))
 
-    def clean(self, infos: Iterable[EvaluatorInfo] | None) -> tuple[EvaluatorInfo, ...] | None:
+    def redact_infos(self, infos: Iterable[EvaluatorInfo] | None) -> tuple[EvaluatorInfo, ...] | None:
         """Return how evaluators were configured, redacted where that was asked for."""
         if infos is None or self._redact is None:
             return None if infos is None else tuple(infos)
@@ -74,7 +74,7 @@ class RunDescription:
             "description": self.description,
             "metadata": self.metadata,
             **self.identity.to_manifest(self._plan),
-            "evaluators": self.clean(self.identity.evaluators),
+            "evaluators": self.redact_infos(self.identity.evaluators),
             "runs": self._plan.runs,
             "shard": shard,
             "seed": seed,

@@ -25,7 +25,7 @@ MOST_DIFFERENCES: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identity:
+class RunIdentity:
     """Compared when a run is resumed."""
 
     task: str
@@ -35,7 +35,7 @@ class Identity:
     """Hashes of the source of the task ("task") and of evaluators that are not ours, by name."""
 
     @classmethod
-    def of(cls, plan: Experiment) -> Identity:
+    def of(cls, plan: Experiment) -> RunIdentity:
         if callable(plan.evaluators):
             return cls(
                 task=task_name(plan.task),
@@ -49,7 +49,7 @@ class Identity:
         )
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Identity:
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> RunIdentity:
         trees = manifest.get("evaluators")
         return cls(
             task=manifest["task"],
@@ -70,7 +70,7 @@ class Identity:
             "sources": self.sources,
         }
 
-    def has_evaluators_of(self, other: Identity) -> bool:
+    def has_evaluators_of(self, other: RunIdentity) -> bool:
         """Say whether the evaluators are configured and written alike."""
         mine, theirs = dict(self.sources), dict(other.sources)
         mine.pop("task", None)
@@ -81,7 +81,7 @@ class Identity:
             and mine == theirs
         )
 
-    def source_warnings(self, now: Identity) -> list[str]:
+    def source_warnings(self, now: RunIdentity) -> list[str]:
         """Name what is called the same but whose source has changed since."""
         return [
             f"The source of {name if name in ('task', 'evaluators') else f'evaluator {name!r}'} has changed "
@@ -91,7 +91,7 @@ class Identity:
         ]
 
 
-def check_same(before: Identity, now: Identity, *, run: str, force: bool) -> frozenset[str]:
+def check_same(before: RunIdentity, now: RunIdentity, *, run: str, force: bool) -> frozenset[str]:
     """Compare a run with the plan that wants to go on with it.
 
     Returns the names of evaluators whose stored results are void because `force` was given.
@@ -141,7 +141,7 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
         )
 
 
-def _find_changed_evaluators(before: Identity, now: Identity) -> dict[str, str]:
+def _find_changed_evaluators(before: RunIdentity, now: RunIdentity) -> dict[str, str]:
     if before.evaluators is None or now.evaluators is None:
         same = (before.evaluators is None) == (now.evaluators is None)
         return {} if same else {"": "the evaluators were chosen for each example on one side only"}

@@ -114,7 +114,9 @@ class Journal:
         found = compact_json([wire_object(result) for result in results])
         self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":{found}}}\n')
 
-    def write_pass(self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int) -> None:
+    def write_repeat_end(
+        self, run_index: int, *, seen: int, fingerprint: str | None, duplicate_ids: int
+    ) -> None:
         """Record that a repeat has gone through the whole data set of `seen` items."""
         record = {
             "t": "pass",

@@ -100,7 +100,7 @@ def example_arguments(task: Callable[..., Any]) -> TaskArguments | None:
     if not parameters.takes_example:
         return None
     first = parameters.first
-    more = [parameter.name for parameter in parameters.required if parameter is not first]
+    more = [parameter.name for parameter in parameters.mandatory if parameter is not first]
     if more and not parameters.is_wrapped:
         raise ConfigurationError(
             f"The task {_format_signature(task, parameters)} takes the example and also needs "
@@ -123,7 +123,7 @@ def input_arguments(task: Callable[..., Any], keys: Collection[str]) -> TaskArgu
     parameters = read_parameters(task)
     if not parameters.is_known:
         return _value_or_mapping(keys)
-    if not parameters.required and (not keys or not parameters.takes_something):
+    if not parameters.mandatory and (not keys or not parameters.takes_something):
         return _NOTHING
     find = _for_one_input if len(keys) == 1 else _for_several_inputs
     found = find(parameters, keys)
@@ -136,7 +136,7 @@ def input_arguments(task: Callable[..., Any], keys: Collection[str]) -> TaskArgu
 
 def _for_one_input(parameters: Parameters, keys: Collection[str]) -> TaskArguments | None:
     [key] = keys
-    first, required = parameters.first, parameters.required
+    first, required = parameters.first, parameters.mandatory
     if len(required) > 1 or (required and required[0] is not first):
         return _keywords(parameters, keys)
     if first is None and not parameters.takes_more:
@@ -151,7 +151,7 @@ def _for_several_inputs(parameters: Parameters, keys: Collection[str]) -> TaskAr
     by_name = _keywords(parameters, keys)
     if by_name is not None:
         return by_name
-    required = parameters.required
+    required = parameters.mandatory
     if len(required) > 1:
         return None
     taker = required[0] if required else parameters.first
@@ -164,7 +164,7 @@ def _for_several_inputs(parameters: Parameters, keys: Collection[str]) -> TaskAr
 def _keywords(parameters: Parameters, keys: Collection[str]) -> TaskArguments | None:
     """Return how to give inputs by name, None where that leaves a parameter open or gives nothing."""
     named = [parameter for parameter in parameters.all if parameter.name in keys]
-    required = tuple(parameter.name for parameter in parameters.required)
+    required = tuple(parameter.name for parameter in parameters.mandatory)
     first = parameters.first
     if not set(required) <= set(keys) or not (named or parameters.takes_any_keyword):
         return None
@@ -238,7 +238,7 @@ def _missing_input_error(example: Example, key: str) -> DatasetError:
 
 
 def _explain_misfit(task: Callable[..., Any], parameters: Parameters, keys: Collection[str]) -> str:
-    required = [parameter.name for parameter in parameters.required]
+    required = [parameter.name for parameter in parameters.mandatory]
     known = (
         f"only the input {next(iter(keys))!r}"
         if len(keys) == 1

@@ -50,7 +50,7 @@ class Parameters:
         return tuple(parameter.name for parameter in self.all)
 
     @property
-    def required(self) -> tuple[Parameter, ...]:
+    def mandatory(self) -> tuple[Parameter, ...]:
         """Those without a default."""
         return tuple(parameter for parameter in self.all if parameter.default is Parameter.empty)
 
@@ -65,7 +65,7 @@ class Parameters:
             return self.all[0]
         if self.takes_more:
             return None
-        return _only(self.required) or _only(self.all)
+        return _only(self.mandatory) or _only(self.all)
 
     @property
     def takes_example(self) -> bool:

@@ -164,7 +164,7 @@ class Course:
         self.items = items
         self.pace = Pace(parallelism, clock=self.clock)
         self.line = ProgressLine(runs, self.pace)
-        self.line.start_pass(0, items, self.tally)
+        self.line.start_repeat(0, items, self.tally)
 
     def start(self, *indexes: int) -> None:
         for index in indexes:
@@ -235,7 +235,7 @@ def test_a_later_repeat_knows_how_long_items_take() -> None:
     course.start(0)
     course.clock.now = 4.0
     course.end(0)
-    course.line.start_pass(1, 1, Tally())
+    course.line.start_repeat(1, 1, Tally())
     assert course.pace.rate is None
     assert course.pace.seconds_left(1) == 4.0
 
@@ -269,7 +269,7 @@ def test_a_resumed_run_counts_only_what_it_runs_itself(
     with pytest.raises(RunInterrupted) as stopped:
         experiment.run(quiet=True)
     watched = Watched()
-    monkeypatch.setattr("dokimos.experiment.runner.make_progress", lambda *_: watched)
+    monkeypatch.setattr("dokimos.experiment.run_state.make_progress", lambda *_: watched)
 
     experiment.run(resume=stopped.value.result.run_id)
 

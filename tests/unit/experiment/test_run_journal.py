@@ -652,7 +652,7 @@ def test_a_folder_that_holds_no_run_is_refused(tmp_path: Path) -> None:
 def test_runs_started_in_the_same_second_never_share_a_folder(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dokimos.experiment.record.new_run_id", lambda now: "20250101-000000-aaaa")
+    monkeypatch.setattr("dokimos.experiment.run_record.new_run_id", lambda now: "20250101-000000-aaaa")
     ids = [plan(numbers(1), Counted()).run().run_id for _ in range(3)]
     assert ids == ["20250101-000000-aaaa", "20250101-000000-aaaa-2", "20250101-000000-aaaa-3"]
 
@@ -663,7 +663,7 @@ def test_a_journal_that_was_closed_is_never_written_to_again(tmp_path: Path) -> 
     journal = Journal(tmp_path, RunLock(tmp_path))
     journal.close(status="completed")
     other = (tmp_path / "other").open("w")
-    journal.write_pass(0, seen=1, fingerprint=None, duplicate_ids=0)
+    journal.write_repeat_end(0, seen=1, fingerprint=None, duplicate_ids=0)
     other.close()
     assert (tmp_path / "other").read_text() == ""
     [line] = (tmp_path / "journal.jsonl").read_text().splitlines()

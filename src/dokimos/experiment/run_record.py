@@ -1,4 +1,4 @@
-"""What a run writes down about itself, and what a resumed run takes over from before."""
+"""The record of a run on disk, as the runner sees it: started, or resumed with its finished items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dokimos.experiment.redaction import Redaction
 from dokimos.experiment.reuse import resumes_same_code
 from dokimos.experiment.run_description import Launch, RunDescription
 from dokimos.experiment.run_folders import create_run_folder, find_run, new_run_id, runs_root
-from dokimos.experiment.run_identity import Identity, check_examples, check_same
+from dokimos.experiment.run_identity import RunIdentity, check_examples, check_same
 from dokimos.experiment.run_journal import (
     MANIFEST_FILE,
     Journal,
@@ -54,34 +54,34 @@ class RunRecord:
         self.warnings: list[str] = []
         self.seed = options.seed
         self.redact = None if options.redact is None else Redaction(options.redact)
-        self.about = RunDescription(plan, launch, self.redact)
+        self.description = RunDescription(plan, launch, self.redact)
         self._plan = plan
         self._options = options
         self._launch = launch
         self.earlier = None if launch is None else launch.reuse
         self._journal: Journal | None = None
         self._writer: ItemWriter | None = None
-        self._stored: StoredRun | None = None
+        self._stored_run: StoredRun | None = None
         self._started = datetime.datetime.now().astimezone()
         self._started_at = self._started.isoformat(timespec="milliseconds")
         self._seen: int | None = None
         self._is_same_code = True
-        """Whether one state of the application has made all outputs, also where a run is resumed."""
-        self._lost: str | None = None
-        """Why there is no journal although one was asked for."""
+        """Whether all outputs come from the same code, also those from before the run was resumed."""
+        self._journal_problem: str | None = None
+        """Why there is no journal although one was requested."""
         self._git: Future[tuple[str | None, bool | None]] = start_in_thread(git_state)
 
     @property
-    def active(self) -> bool:
+    def has_journal(self) -> bool:
         return self._journal is not None
 
     @property
     def needs_hashes(self) -> bool:
-        """Whether examples have to be told apart by their content."""
-        return self.active or self.earlier is not None
+        """Whether examples are identified by a hash of their content."""
+        return self.has_journal or self.earlier is not None
 
-    def reuse_notes(self, total: int) -> list[str]:
-        """Say what was taken from earlier runs."""
+    def describe_reuse(self, total: int) -> list[str]:
+        """Return sentences about the outputs that were reused from earlier runs."""
         if self.earlier is None:
             return []
         if self.redact is not None:
@@ -89,8 +89,8 @@ class RunRecord:
         return list(filter(None, [self.earlier.sentence(total)]))
 
     @property
-    def resumed(self) -> bool:
-        return self._stored is not None
+    def is_resumed(self) -> bool:
+        return self._stored_run is not None
 
     @property
     def run_id(self) -> str | None:
@@ -102,20 +102,20 @@ class RunRecord:
 
     @property
     def shard(self) -> tuple[int, int] | None:
-        """The shard to run, also where only the run that is resumed says it."""
+        """The shard to run; a resumed run keeps the shard that it was started with."""
         return self._options.shard
 
     @property
     def problem(self) -> str | None:
-        """Why the journal had to be given up while the run went on, or is not complete."""
+        """Why the journal was given up during the run, or is incomplete."""
         if self._journal is not None and self._journal.problem is not None:
             return self._journal.problem
         return None if self._writer is None else self._writer.problem
 
     def how_to_resume(self, *, retry_errors: bool = False, larger_budget: bool = False) -> str:
-        """Return the sentence that says how to go on, or why nobody can; "" without a journal."""
+        """Return a sentence that says how to resume the run, or why it cannot be; "" without a journal."""
         if self._journal is None:
-            return self._lost or ""
+            return self._journal_problem or ""
         if self._journal.problem is not None:
             return (
                 f"The run cannot be resumed: {self._journal.problem} "
@@ -131,33 +131,43 @@ class RunRecord:
         return f"To continue: experiment.run({resume}), or evaluate(..., {resume})"
 
     def open(self) -> None:
-        """Start a journal, or take up the one to resume. Raises `JournalError` or `RunLockedError`."""
+        """Start a journal, or open the one to resume. Raises `JournalError` or `RunLockedError`."""
         root = runs_root(self._options.run_dir)
         if self._options.resume is not None:
             self._resume(find_run(self._options.resume, root))
         elif self._options.journal:
             self._start(root)
 
-    def stored(
+    def load_finished(
         self, position: Position, sourced: SourcedExample
     ) -> tuple[TaskOutcome, dict[str, EvalResult]] | None:
-        """Return what an earlier process already found for an item, None if its task has to run."""
-        if self._stored is None or position not in self._stored:
+        """Return the outcome and the results of an item that an earlier process finished.
+
+        A resumed run skips finished items. None means that the task has to run: the item is not finished, its
+        example has changed, or its error is to be retried. Results that are to be retried are left out.
+        """
+        if self._stored_run is None or position not in self._stored_run:
             return None
-        item = self._stored.item(position)
+        item = self._stored_run.item(position)
         if item is None or item.example_hash != sourced.hash:
             return None
         if item.error is not None:
-            if self._takes_up(item.error_kind):
+            if self._should_retry(item.error_kind):
                 return None
             return TaskOutcome(item.outputs or {}, item.metrics, item.error, detail=item.error_detail), {}
-        again = {
-            r.evaluator for r in item.results.values() if r.error is not None and self._takes_up(r.error_kind)
+        evaluators_to_retry = {
+            r.evaluator
+            for r in item.results.values()
+            if r.error is not None and self._should_retry(r.error_kind)
         }
-        results = {name: result for name, result in item.results.items() if result.evaluator not in again}
+        results = {
+            name: result
+            for name, result in item.results.items()
+            if result.evaluator not in evaluators_to_retry
+        }
         return TaskOutcome(item.outputs or {}, item.metrics), results
 
-    def reused(self, position: Position, sourced: SourcedExample) -> TaskOutcome | None:
+    def reuse_output(self, position: Position, sourced: SourcedExample) -> TaskOutcome | None:
         """Return the output of an item from an earlier run, None if its task has to run."""
         if self.earlier is None or self.redact is not None:  # what was kept under a `redact` is not whole
             return None
@@ -166,29 +176,29 @@ class RunRecord:
             sink(outcome)
         return outcome
 
-    def _takes_up(self, error_kind: str | None) -> bool:
-        """Whether what errored is done again; where an endpoint was down, nobody has to ask for it."""
+    def _should_retry(self, error_kind: str | None) -> bool:
+        """Say whether an error is retried: where asked for, and always if an endpoint was down."""
         return self._options.retry_errors or error_kind == UNAVAILABLE
 
-    def stored_metrics(self) -> Iterator[CallMetrics]:
-        """Return what calls of the task have cost in earlier processes."""
-        return iter(()) if self._stored is None else self._stored.metrics()
+    def earlier_metrics(self) -> Iterator[CallMetrics]:
+        """Return the cost of the task's calls in earlier processes of this run."""
+        return iter(()) if self._stored_run is None else self._stored_run.metrics()
 
     def item_sink(self, position: Position, sourced: SourcedExample) -> ItemSink | None:
-        """Return what writes a task's outcome to the journal, None without one."""
+        """Return a function that writes a task's outcome to the journal, None without a journal."""
         writer = self._writer
         return None if writer is None else partial(writer.write_item, position, sourced)
 
     def result_sink(self, position: Position) -> ResultSink | None:
-        """Return what writes evaluators' results to the journal, None without one."""
+        """Return a function that writes evaluators' results to the journal, None without a journal."""
         writer = self._writer
         return None if writer is None else partial(writer.write_results, position)
 
-    def end_pass(self, run_index: int, source: ExampleSource) -> None:
-        """Note that a repeat has gone through the whole data set."""
+    def end_repeat(self, run_index: int, source: ExampleSource) -> None:
+        """Record that a repeat has gone through the whole data set."""
         self._seen = source.seen
         if self._journal is not None:
-            self._journal.write_pass(
+            self._journal.write_repeat_end(
                 run_index,
                 seen=source.seen,
                 fingerprint=self._plan.dataset.fingerprint,
@@ -201,7 +211,7 @@ class RunRecord:
         shard = self.shard
         dataset = self._plan.dataset
         return Provenance(
-            run_id=self.run_id or (new_run_id(self._started) if self._lost is None else None),
+            run_id=self.run_id or (new_run_id(self._started) if self._journal_problem is None else None),
             dokimos_version=__version__,
             python_version=python_version(),
             git_commit=commit,
@@ -210,20 +220,20 @@ class RunRecord:
             dataset_fingerprint=dataset.fingerprint,
             dataset_size=len(dataset) if isinstance(dataset, Dataset) else self._seen,
             duplicate_ids=self._duplicate_ids(),
-            task_name=self.about.identity.task,
+            task_name=self.description.identity.task,
             seed=self.seed,
             shard=None if shard is None else f"{shard[0]}/{shard[1]}",
-            partial=None if self.about.part is None else str(self.about.part),
+            partial=None if self.description.part is None else str(self.description.part),
             parallelism=self._plan.parallelism,
             started_at=self._started_at,
-            resumed_at=None if self._stored is None else self._started.isoformat(timespec="milliseconds"),
+            resumed_at=None if self._stored_run is None else self._started.isoformat(timespec="milliseconds"),
             ended_at=datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
-            command=self.about.command,
+            command=self.description.command,
         )
 
     def close(self, result: ExperimentResult) -> None:
-        """Write down how the run ended and give it free."""
-        for stored in (self._stored, self.earlier):
+        """Write how the run ended, and release its lock."""
+        for stored in (self._stored_run, self.earlier):
             if stored is not None:
                 stored.close()
         if self._journal is not None:
@@ -251,11 +261,13 @@ class RunRecord:
                 shutil.rmtree(folder, ignore_errors=True)  # nothing has run yet
                 raise
         except OSError as error:
-            self._lost = f"The run cannot be resumed: nothing could be written in {root} ({error})."
-            self.warnings.append(self._lost)
+            self._journal_problem = (
+                f"The run cannot be resumed: nothing could be written in {root} ({error})."
+            )
+            self.warnings.append(self._journal_problem)
 
     def _manifest(self, run_id: str) -> dict[str, Any]:
-        return self.about.to_manifest(
+        return self.description.to_manifest(
             run_id, started_at=self._started_at, seed=self.seed, shard=self._options.shard
         )
 
@@ -267,10 +279,10 @@ class RunRecord:
     def _resume(self, folder: Path) -> None:
         lock = RunLock(folder)
         try:
-            self._stored = stored = StoredRun(folder)
-            self._is_same_code = resumes_same_code(folder, self.about.identity.task)
+            self._stored_run = stored = StoredRun(folder)
+            self._is_same_code = resumes_same_code(folder, self.description.identity.task)
             try:
-                void = self._take_over(stored)
+                void = self._adopt_manifest(stored)
             except (LookupError, TypeError, ValueError, AttributeError, TypeConversionError) as error:
                 problem = f"{folder / MANIFEST_FILE} is damaged: {describe_error(error)}."
                 raise JournalError(problem) from error
@@ -279,27 +291,27 @@ class RunRecord:
             if void:
                 self._journal.write_void(void)
                 stored.close()
-                self._stored = stored = StoredRun(folder)
+                self._stored_run = stored = StoredRun(folder)
             self._start_writing(self._journal)
-            updated = self.about.update_manifest(stored.manifest, void)
+            updated = self.description.update_manifest(stored.manifest, void)
             if updated != stored.manifest:
                 write_manifest(stored.folder, updated)
         except BaseException:
-            if self._stored is not None:
-                self._stored.close()
+            if self._stored_run is not None:
+                self._stored_run.close()
             lock.release()
             raise
 
-    def _take_over(self, stored: StoredRun) -> frozenset[str]:
-        """Check that the run is the plan's; return the evaluators whose results are void."""
+    def _adopt_manifest(self, stored: StoredRun) -> frozenset[str]:
+        """Check that the run belongs to the plan; return the evaluators whose results are void."""
         manifest = stored.manifest
-        earlier = Identity.from_manifest(manifest)
+        earlier = RunIdentity.from_manifest(manifest)
         force = self._options.force
-        void = check_same(earlier, self.about.identity, run=stored.folder.name, force=force)
+        void = check_same(earlier, self.description.identity, run=stored.folder.name, force=force)
         self._check_shard(manifest)
         if not force:
             check_examples(self._plan.dataset, stored)
-        self.warnings.extend(earlier.source_warnings(self.about.identity))
+        self.warnings.extend(earlier.source_warnings(self.description.identity))
         self.warnings.extend(stored.warnings())
         self.seed = manifest.get("seed") if self._options.seed is None else self._options.seed
         self._started_at = manifest.get("startedAt", self._started_at)
