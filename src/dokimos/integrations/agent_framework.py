@@ -19,7 +19,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import add_offered_tools, describe_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -92,7 +92,7 @@ class AgentFramework(Framework):
             return get(result, "value")
         return None
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: FrameworkObject, inputs: object, options: RunOptions) -> AgentRun:
         messages = inputs if isinstance(inputs, list) else [_message("user", text_form(inputs) or "")]
         if find_method(agent, self.agent_methods) == "get_response":
             return self.parse_run(await agent.get_response(messages, **options))
@@ -110,7 +110,7 @@ class AgentFramework(Framework):
         return replace(run, tools=add_offered_tools(described, offered))
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: object, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         messages = [_to_theirs(message) for message in conversation.to_messages("openai")]
         return await self.run_agent(agent, messages, options)
@@ -146,7 +146,7 @@ class _CallRecorder:
         return to_agent_trace(self), self.usage
 
     def middleware(self) -> Any:
-        async def record(context: Any, call_next: Any) -> None:
+        async def record(context: FrameworkObject, call_next: FrameworkObject) -> None:
             offered = get(get(context, "options"), "tools", default=())
             self.tools += [tool for tool in offered if not any(tool is other for other in self.tools)]
             self.messages += self._new_results(context.messages)
@@ -210,7 +210,7 @@ def _parse_call(builder: TraceBuilder, call: object) -> None:
     builder.add_call(name, get(call, "arguments", "inputs"), get(call, "call_id"))
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     parameters = getattr(tool, "parameters", None)
     if not callable(parameters):
         return ToolDefinition.from_object(tool)

@@ -92,7 +92,7 @@ def _catch_errors(run: Callable[[Any], Awaitable[AgentRun]]) -> Callable[[Any], 
     """Return `run` with what it raises as the error of its trace."""
 
     @functools.wraps(run)
-    async def run_safely(value: Any) -> AgentRun:
+    async def run_safely(value: object) -> AgentRun:
         try:
             return await run(value)
         except Exception as error:
@@ -146,7 +146,7 @@ def build_identity(framework: str, *parts: Any) -> str:
     return ":".join([framework, *(_shorten_part(part) for part in parts if part)])
 
 
-def _shorten_part(part: Any) -> str:
+def _shorten_part(part: object) -> str:
     text = part if isinstance(part, str) else getattr(part, "__qualname__", None) or type(part).__qualname__
     if len(text) <= 60 and "\n" not in text:
         return text

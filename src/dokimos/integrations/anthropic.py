@@ -14,7 +14,7 @@ from typing import Any, Final
 from dokimos.core.agent import AgentTrace
 from dokimos.core.conversation import MessageFormat
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import get, to_plain
+from dokimos.integrations.framework_objects import FrameworkObject, get, to_plain
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_loop import (
     CallOutcome,
@@ -103,11 +103,11 @@ class _MessagesApi:
             create, model=loop.model, messages=list(messages), **{**more, **loop.settings}
         )
 
-    def parse_requests(self, response: Any) -> list[CallRequest]:
+    def parse_requests(self, response: FrameworkObject) -> list[CallRequest]:
         blocks = [block for block in response.content if block.type == "tool_use"]
         return [CallRequest(block.id, block.name, block.input) for block in blocks]
 
-    def to_messages(self, response: Any) -> list[Any]:
+    def to_messages(self, response: FrameworkObject) -> list[Any]:
         return [{"role": "assistant", "content": [_to_block(block) for block in response.content]}]
 
     def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
@@ -129,12 +129,12 @@ class _MessagesApi:
         return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-def _with_role(message: Any) -> Any:
+def _with_role(message: object) -> Any:
     """Return a message with its role; one that only has content is the assistant's."""
     return {"role": "assistant", **message} if isinstance(message, Mapping) else message
 
 
-def _to_block(block: Any) -> Mapping[str, Any]:
+def _to_block(block: FrameworkObject) -> Mapping[str, Any]:
     tree: dict[str, Any] = block.model_dump(exclude_none=True)
     return tree
 

@@ -24,7 +24,7 @@ from dokimos.integrations.agent_runs import AgentRun, report_partial_run
 from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
 from dokimos.integrations.crewai_meter import MeteredRun, meter_run, read_meter
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_lists import add_offered_tools, describe_tools, merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -96,13 +96,13 @@ class CrewAI(Framework):
             reasoning=get(usage, "reasoning_tokens"),
         )
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: object, inputs: object, options: RunOptions) -> AgentRun:
         if hasattr(agent, "tasks"):
             return await self._kick_off_crew(agent, inputs, "", options)
         return await self._answer(agent, _to_messages(inputs), options)
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: object, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         *history, last = conversation.to_messages("openai")
         if hasattr(agent, "tasks"):
@@ -118,14 +118,14 @@ class CrewAI(Framework):
         return await self._kick_off(crew, {CONVERSATION: transcript, **values}, options)
 
     async def _answer(
-        self, agent: Any, messages: list[Mapping[str, Any]], options: RunOptions, *, earlier: int = 0
+        self, agent: object, messages: list[Mapping[str, Any]], options: RunOptions, *, earlier: int = 0
     ) -> AgentRun:
         if find_method(agent, self.agent_methods) == "call":
             return await _call_model(agent, messages, options)
         return await self._kick_off(agent, messages, options, earlier=earlier)
 
     async def _kick_off(
-        self, runner: Any, inputs: object, options: RunOptions, *, earlier: int = 0
+        self, runner: FrameworkObject, inputs: object, options: RunOptions, *, earlier: int = 0
     ) -> AgentRun:
         """Run a crew or an agent; `earlier` calls in its messages were made before this run."""
 
@@ -179,7 +179,7 @@ class CrewAI(Framework):
     def start_agent(self, agent: object, state: object) -> Any:
         return resolve_agent(agent, self.agent_methods) if state is None else self._copy(state)
 
-    def _copy(self, agent: Any) -> Any:
+    def _copy(self, agent: FrameworkObject) -> Any:
         return agent.copy() if find_method(agent, self.agent_methods) == "kickoff" else copy.copy(agent)
 
 
@@ -222,8 +222,15 @@ def as_application(
     return CrewAI(crew_input).as_application(agent, run_options=run_options, **options)
 
 
+<<<<<<< HEAD
 async def _call_model(llm: Any, messages: list[Mapping[str, Any]], options: RunOptions) -> AgentRun:
     metered = await call_user_function(meter_run, llm, lambda: llm.call(messages, **options))
+=======
+async def _call_model(
+    llm: FrameworkObject, messages: list[Mapping[str, Any]], options: RunOptions
+) -> AgentRun:
+    metered = await call_user_function(meter_run, llm, lambda: llm.call(messages, **options))
+>>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
     if metered.error is not None:
         raise metered.error
     trace = AgentTrace((), text_form(metered.result))
@@ -336,7 +343,7 @@ def _match_text_call(content: object) -> re.Match[str] | None:
     return _TEXT_CALL.search(content) if isinstance(content, str) else None
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     arguments = get(tool, "args_schema")
     if arguments is None:
         return ToolDefinition.from_object(tool)

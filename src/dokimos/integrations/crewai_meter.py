@@ -1,6 +1,6 @@
 """Meters one run of CrewAI by its events: tokens, messages, failed calls and offered tools.
 
-CrewAI's own totals do not separate runs, and a run that fails returns nothing.
+CrewAI's task_ids totals do not separate runs, and a run that fails returns nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from dokimos.core.extras import require
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage, sum_usage
 
 R = TypeVar("R")
@@ -62,14 +62,14 @@ def read_meter(runner: object) -> MeteredRun[Any]:
 
 
 def _collect_run(
-    runner: object, records: list[_Record], result: Any, error: Exception | None
+    runner: object, records: list[_Record], result: object, error: Exception | None
 ) -> MeteredRun[Any]:
-    own = {str(task.id) for task in get(runner, "tasks", default=())}
+    task_ids = {str(task.id) for task in get(runner, "tasks", default=())}
     messages = [(task, each) for one in records for task, each in one.messages.items()]
     return MeteredRun(
         result,
         sum_usage(one.usage for one in records),
-        tuple(each for task, each in messages if not own or task in own),
+        tuple(each for task, each in messages if not task_ids or task in task_ids),
         tuple(failure for one in records for failure in one.failures),
         tuple(name for one in records for name in one.tools),
         error,
@@ -164,7 +164,7 @@ def _key_of_model(model: object) -> str:
     return f"model {id(model)}"
 
 
-def _with_calls(message: Any) -> Any:
+def _with_calls(message: FrameworkObject) -> Any:
     """Return a message with its calls restored: texts deep in an event are as Python prints them."""
     calls = get(message, "tool_calls")
     if not calls:

@@ -209,7 +209,7 @@ def find_method(thing: object, methods: Sequence[str]) -> str | None:
     return next((method for method in methods if hasattr(thing, method)), None)
 
 
-def resolve_agent(agent_or_factory: Any, methods: Sequence[str]) -> Any:
+def resolve_agent(agent_or_factory: object, methods: Sequence[str]) -> Any:
     """Return an object with one of these methods as it is; call anything else to make a fresh one.
 
     Raises:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+FrameworkObject: TypeAlias = Any
+"""An object of a framework, whose class cannot be imported here: nothing checks which attributes are read."""
 
 
-def get(thing: object, *names: str, default: Any = None) -> Any:
+def get(thing: object, *names: str, default: object = None) -> Any:
     """Return the first of these attributes or keys that is present and not None."""
     for name in names:
         value = thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)

@@ -21,7 +21,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.background_loop import run_on_background_loop
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -87,11 +87,11 @@ class GoogleADK(Framework):
         agent = resolve_agent(agent, self.agent_methods)
         return run_sync(run_on_background_loop(_list_tools)(get(agent, "agent", default=agent)))
 
-    def parse_usage(self, result: Any) -> CallMetrics | None:
+    def parse_usage(self, result: object) -> CallMetrics | None:
         events = (event for event in get(result, "events", default=result) if not get(event, "partial"))
         return sum_usage(_parse_tokens(event, get(event, "usage_metadata")) for event in events)
 
-    def parse_run(self, result: Any) -> AgentRun:
+    def parse_run(self, result: FrameworkObject) -> AgentRun:
         run = super().parse_run(result)
         code = get(result[-1], "error_code") if result else None
         if code in (None, BLANK):
@@ -146,7 +146,9 @@ as_judge: Final = _FRAMEWORK.as_judge
 
 
 @asynccontextmanager
-async def _open_session(agent: Any, history: Iterable[Mapping[str, Any]]) -> AsyncIterator[tuple[Any, Any]]:
+async def _open_session(
+    agent: FrameworkObject, history: Iterable[Mapping[str, Any]]
+) -> AsyncIterator[tuple[Any, Any]]:
     """Yield a runner and a session that has the history, and delete the session in the end."""
     runners = require("google.adk.runners", EXTRA)
     is_runner = find_method(agent, _AGENT_METHODS) == "session_service"
@@ -208,14 +210,14 @@ def _parse_part(builder: TraceBuilder, part: object) -> None:
         )
 
 
-async def _find_tools(agent: Any) -> tuple[ToolDefinition, ...] | None:
+async def _find_tools(agent: object) -> tuple[ToolDefinition, ...] | None:
     try:
         return await _list_tools(agent)
     except Exception:  # tools that cannot be described do not keep the agent from running
         return None
 
 
-async def _list_tools(agent: Any) -> tuple[ToolDefinition, ...]:
+async def _list_tools(agent: object) -> tuple[ToolDefinition, ...]:
     agents = _tree(get(agent, "root_agent", default=agent))
     agents_with_tools = [each for each in agents if hasattr(each, "canonical_tools")]
     tools = [tool for each in agents_with_tools for tool in await each.canonical_tools()]
@@ -225,13 +227,13 @@ async def _list_tools(agent: Any) -> tuple[ToolDefinition, ...]:
     return merge_tools(map(_define_tool, tools))
 
 
-def _tree(agent: Any) -> list[Any]:
+def _tree(agent: object) -> list[Any]:
     """Return an agent and all agents below it, those of a workflow included."""
     below = (each for sub in get(agent, "sub_agents", default=()) for each in _tree(sub))
     return [agent, *below]
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     declare = getattr(tool, "_get_declaration", None)  # the declaration for models has no public name
     if declare is None:
         return ToolDefinition.from_object(tool)

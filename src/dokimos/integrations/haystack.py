@@ -19,7 +19,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
 from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import add_offered_tools, define_tools, describe_tools, merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -98,7 +98,7 @@ class Haystack(Framework):
             hint='as the "documents" of a retriever in the pipeline',
         )
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: object, inputs: object, options: RunOptions) -> AgentRun:
         if _is_pipeline(agent):
             run = await self._run_pipeline(agent, inputs, options)
             return replace(run, tools=describe_tools(self.to_tool_definitions, agent))
@@ -127,7 +127,7 @@ class Haystack(Framework):
         messages = [_to_theirs(each) for each in conversation.to_messages("openai")]
         return await self.run_agent(agent, messages, options)
 
-    async def _run_pipeline(self, pipeline: Any, inputs: object, run_options: RunOptions) -> AgentRun:
+    async def _run_pipeline(self, pipeline: object, inputs: object, run_options: RunOptions) -> AgentRun:
         data = dict(inputs) if isinstance(inputs, Mapping) else {self.pipeline_input: text_form(inputs) or ""}
         retrievers = _find_retrievers(pipeline)
         options = {_INCLUDED: set(retrievers), **run_options}
@@ -142,7 +142,7 @@ class Haystack(Framework):
 
         return await finish_run(attempt(), read_progress)
 
-    def describe_agent(self, agent: Any) -> Iterable[object]:
+    def describe_agent(self, agent: FrameworkObject) -> Iterable[object]:
         if _is_pipeline(agent):
             return [f"{name}={type(each).__qualname__}" for name, each in agent.walk()]
         model = get(get(agent, "chat_generator", default=agent), "model")
@@ -198,7 +198,7 @@ def _flatten_toolsets(tools: Iterable[Any]) -> Iterator[Any]:
 
 
 async def _run_in_steps(
-    pipeline: Any, data: Mapping[str, Any], options: RunOptions, steps: list[Mapping[str, Any]]
+    pipeline: FrameworkObject, data: Mapping[str, Any], options: RunOptions, steps: list[Mapping[str, Any]]
 ) -> Any:
     """Run a pipeline and add the output of each component to `steps`, for when a later one fails."""
     if not hasattr(pipeline, "run_async_generator"):
@@ -216,9 +216,9 @@ def _remove_extra_outputs(
     """Yield all outputs of the included components, and of others those that are not connected."""
     for name, outputs in result.items():
         sockets = open_sockets.get(name, ())
-        own = outputs if name in included else {k: value for k, value in outputs.items() if k in sockets}
-        if own or name in included:
-            yield name, own
+        selected = outputs if name in included else {k: value for k, value in outputs.items() if k in sockets}
+        if selected or name in included:
+            yield name, selected
 
 
 def _collect_messages(steps: Iterable[Mapping[str, Any]]) -> list[Any]:
@@ -231,7 +231,7 @@ def _collect_messages(steps: Iterable[Mapping[str, Any]]) -> list[Any]:
     return collected
 
 
-async def _call_run(runner: Any, *args: Any, **kwargs: Any) -> Any:
+async def _call_run(runner: FrameworkObject, *args: Any, **kwargs: Any) -> Any:
     """Run it on the event loop where it can, else in a thread."""
     return await call_user_function(getattr(runner, "run_async", runner.run), *args, **kwargs)
 
@@ -245,7 +245,7 @@ class _StateRecorder:
     def run(self, state: object) -> None:
         self._state = state
 
-    def attach(self, runner: Any) -> Any:
+    def attach(self, runner: FrameworkObject) -> Any:
         """Return a copy of an agent with this hook; an object without hooks is returned as it is."""
         hooks = get(runner, "hooks")
         if not isinstance(hooks, Mapping):
@@ -280,7 +280,7 @@ def _is_pipeline(agent: object) -> bool:
     return hasattr(agent, "walk") and hasattr(agent, "connect")
 
 
-def _find_retrievers(pipeline: Any) -> list[str]:
+def _find_retrievers(pipeline: FrameworkObject) -> list[str]:
     """Return the names of the components that give documents, in the order in which they were added."""
     outputs = pipeline.outputs(include_components_with_connected_outputs=True)
     return [name for name, _ in pipeline.walk() if "documents" in outputs.get(name, ())]

@@ -20,7 +20,7 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, AgentRunner, finish_run
 from dokimos.integrations.agent_task import AgentTask, TaskOptions
 from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import get, join_text
+from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
 from dokimos.integrations.langchain_callbacks import MessageRecorder
 from dokimos.integrations.langchain_streams import check_stream_mode, parse_stream
 from dokimos.integrations.token_usage import make_usage, sum_usage
@@ -94,7 +94,7 @@ class LangChain(Framework):
     def parse_usage(self, result: object) -> CallMetrics | None:
         return _sum_message_usage(to_messages(result))
 
-    def parse_run(self, result: Any, request_id: str | None = None) -> AgentRun:
+    def parse_run(self, result: object, request_id: str | None = None) -> AgentRun:
         """Return a result as a run; of a state, without the messages up to the one of this id."""
         result = _skip_request(parse_stream(result), request_id)
         messages = to_messages(result)
@@ -125,12 +125,12 @@ class LangChain(Framework):
         self, agent: object, messages: Sequence[Any], options: RunOptions
     ) -> AgentRun:
         """Run a graph on messages; the id of the last one marks where new messages of its state begin."""
-        theirs = require("langchain_core.messages", EXTRA).convert_to_messages(messages)
-        request_id = theirs[-1].id = theirs[-1].id or str(uuid.uuid4())
-        return await self._invoke(agent, {"messages": theirs}, options, request_id)
+        converted = require("langchain_core.messages", EXTRA).convert_to_messages(messages)
+        request_id = converted[-1].id = converted[-1].id or str(uuid.uuid4())
+        return await self._invoke(agent, {"messages": converted}, options, request_id)
 
     async def _invoke(
-        self, agent: Any, inputs: object, run_options: RunOptions, request_id: str | None = None
+        self, agent: FrameworkObject, inputs: object, run_options: RunOptions, request_id: str | None = None
     ) -> AgentRun:
         recorder = MessageRecorder(request_id, of_models=not _takes_messages(agent))
         options = recorder.add_to_options(agent, _with_thread(agent, run_options))
@@ -220,7 +220,7 @@ def _are_records(target: object, options: RunOptions, result: object) -> bool:
     return all(isinstance(each, Mapping) and not each.keys() & {"type", "role"} for each in result)
 
 
-def _skip_request(result: Any, request_id: str | None) -> Any:
+def _skip_request(result: FrameworkObject, request_id: str | None) -> Any:
     """Return a state with only the messages after the one of this id, where it is among them."""
     messages = to_messages(result)
     index = next(
@@ -309,7 +309,7 @@ def _parse_step(builder: TraceBuilder, action: object, observation: object) -> N
     )
 
 
-def _to_map(message: Any) -> Mapping[str, Any]:
+def _to_map(message: FrameworkObject) -> Mapping[str, Any]:
     """Return a message as a map, of which conversations are built."""
     if isinstance(message, Mapping):
         return message
@@ -371,7 +371,7 @@ def _iterate_tools(runnable: object, seen: set[int]) -> Iterator[Any]:
             yield from _iterate_tools(each, seen)
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     schema = getattr(tool, "tool_call_schema", None)
     if schema is None:
         return ToolDefinition.from_object(tool)

@@ -26,8 +26,8 @@ class MessageRecorder:
     def __init__(self, request_id: str | None = None, *, of_models: bool = False) -> None:
         """`request_id` is the id of the message that the run answers: those up to it are not recorded."""
         self._request_id = request_id
-        self._of_models = of_models
-        self._hidden: set[Any] = set()
+        self.of_models = of_models
+        self.hidden_runs: set[Any] = set()
         """The ids of runs of tools, and of those within them."""
         self._messages: dict[Any, Any] = {}
         self._results: dict[str, Any] = {}
@@ -57,11 +57,11 @@ class MessageRecorder:
         late = [self._results[i] for i in requested if i not in answered and i in self._results]
         return [*messages, *late]
 
-    def _hide(self, run_id: object, parent: object, *, is_tool: bool) -> None:
-        if is_tool or parent in self._hidden:
-            self._hidden.add(run_id)
+    def hide_run(self, run_id: object, parent: object, *, is_tool: bool) -> None:
+        if is_tool or parent in self.hidden_runs:
+            self.hidden_runs.add(run_id)
 
-    def _add(self, messages: list[Any]) -> None:
+    def add_messages(self, messages: list[Any]) -> None:
         """Add the messages of a node; a graph within the graph repeats those of its own nodes."""
         requests = [
             i for i, message in enumerate(messages) if self._request_id == get(message, "id", default="")
@@ -70,19 +70,19 @@ class MessageRecorder:
             if get(message, "type") in _RECORDED_TYPES:
                 self._messages.setdefault(get(message, "id", default=id(message)), message)
 
-    def _end_model(self, response: object, parent: object) -> None:
-        if self._of_models and parent not in self._hidden:
+    def end_model(self, response: object, parent: object) -> None:
+        if self.of_models and parent not in self.hidden_runs:
             generations = [each for each in get(response, "generations", default=()) if each]
-            self._add([get(each[0], "message") for each in generations])
+            self.add_messages([get(each[0], "message") for each in generations])
 
-    def _end_tools(self, output: object) -> None:
+    def add_tool_results(self, output: object) -> None:
         for result in _iterate_messages(output):
             if get(result, "type") == "tool":
-                self._end_tool(result)
+                self.add_tool_result(result)
 
-    def _end_tool(self, result: object) -> None:
+    def add_tool_result(self, result: object) -> None:
         call_id = get(result, "tool_call_id", default="")
-        if self._of_models:  # keeps the order of time, which is known nowhere else
+        if self.of_models:  # keeps the order of time, which is known nowhere else
             self._messages.setdefault(("result", call_id), result)
         else:
             self._results[call_id] = result
@@ -94,26 +94,32 @@ class MessageRecorder:
         class Handler(base):  # type: ignore[misc,valid-type] # known only where it is installed
             run_inline = True  # callbacks in threads would come in any order
 
-            def on_chain_start(self, *args: Any, run_id: Any, parent_run_id: Any = None, **kw: Any) -> None:
-                recorder._hide(run_id, parent_run_id, is_tool=False)
+            def on_chain_start(
+                self, *args: Any, run_id: object, parent_run_id: object = None, **kw: Any
+            ) -> None:
+                recorder.hide_run(run_id, parent_run_id, is_tool=False)
 
-            def on_llm_end(self, response: Any, *, parent_run_id: Any = None, **kwargs: Any) -> None:
-                recorder._end_model(response, parent_run_id)
+            def on_llm_end(self, response: object, *, parent_run_id: object = None, **kwargs: Any) -> None:
+                recorder.end_model(response, parent_run_id)
 
-            def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
-                if run_id not in recorder._hidden and not recorder._of_models:
-                    recorder._add(list(_iterate_messages(outputs)))
+            def on_chain_end(self, outputs: object, *, run_id: object, **kwargs: Any) -> None:
+                if run_id not in recorder.hidden_runs and not recorder.of_models:
+                    recorder.add_messages(list(_iterate_messages(outputs)))
 
-            def on_tool_start(self, *args: Any, run_id: Any, parent_run_id: Any = None, **kw: Any) -> None:
-                recorder._hide(run_id, parent_run_id, is_tool=True)
+            def on_tool_start(
+                self, *args: Any, run_id: object, parent_run_id: object = None, **kw: Any
+            ) -> None:
+                recorder.hide_run(run_id, parent_run_id, is_tool=True)
 
-            def on_tool_end(self, output: Any, *, parent_run_id: Any = None, **kwargs: Any) -> None:
-                if parent_run_id not in recorder._hidden:
-                    recorder._end_tools(output)
+            def on_tool_end(self, output: object, *, parent_run_id: object = None, **kwargs: Any) -> None:
+                if parent_run_id not in recorder.hidden_runs:
+                    recorder.add_tool_results(output)
 
-            def on_tool_error(self, error: BaseException, *, tool_call_id: Any = None, **kwargs: Any) -> None:
+            def on_tool_error(
+                self, error: BaseException, *, tool_call_id: object = None, **kwargs: Any
+            ) -> None:
                 failed = {"type": "tool", "tool_call_id": tool_call_id, "status": "error"}
-                recorder._end_tool({**failed, "content": error_text(error)})
+                recorder.add_tool_result({**failed, "content": error_text(error)})
 
         return Handler()
 

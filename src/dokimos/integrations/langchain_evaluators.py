@@ -1,4 +1,4 @@
-"""Evaluators of LangChain, openevals and LangSmith as ours, and ours as theirs."""
+"""Converts evaluators of LangChain, openevals and LangSmith to those of dokimos, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.runtime.user_calls import call_user_function
 
@@ -27,8 +27,8 @@ _EXPECTED: Final = ("reference_outputs", "reference", "expected_output", "ground
 _DOCUMENTS: Final = ("context", "contexts", "documents", "source_documents", "retrieved_contexts")
 
 
-def to_test_case(request: Any) -> EvalTestCase:
-    """Return what an evaluator of theirs is asked as a case.
+def to_test_case(request: object) -> EvalTestCase:
+    """Return the arguments of an evaluator of LangChain, openevals or LangSmith as a case.
 
     Text becomes the input, content the output, documents the context. Takes the arguments of an openevals
     evaluator or of `evaluate_strings` as a map, or an object with such attributes, as LangSmith's runs are.
@@ -36,8 +36,8 @@ def to_test_case(request: Any) -> EvalTestCase:
     outputs = _map(get(request, *_OUTPUTS), OUTPUT)
     documents = get(request, *_DOCUMENTS)
     if documents is not None:
-        found = [documents] if isinstance(documents, str) else documents
-        outputs = {**outputs, CONTEXTS: extract_texts(found)}
+        items = [documents] if isinstance(documents, str) else documents
+        outputs = {**outputs, CONTEXTS: extract_texts(items)}
     return EvalTestCase(
         _map(get(request, *_INPUTS), INPUT),
         outputs,
@@ -49,7 +49,7 @@ def to_test_case(request: Any) -> EvalTestCase:
 def from_eval_result(
     result: EvalResult, *, form: Literal["openevals", "langchain"] = "openevals"
 ) -> dict[str, Any]:
-    """Return a result as theirs: key, score and comment, or LangChain's score, value and reasoning.
+    """Return a result in the form of openevals: key, score and comment, or LangChain's score, value and reasoning.
 
     Whether it passed is in the metadata ("passed"), or the value "Y" or "N". Several scores are a list under
     "results", as LangSmith takes it; LangChain takes one.
@@ -70,76 +70,87 @@ def from_eval_result(
     return {"key": result.name, "score": result.score, "comment": result.reason or None, "metadata": metadata}
 
 
-def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
-    """Return an evaluator of theirs as one of ours: a `StringEvaluator`, or a function as openevals has.
+def as_evaluator(evaluator: object, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
+    """Return a `StringEvaluator`, or a function like those of openevals, as an evaluator of dokimos.
 
     A verdict is 1 or 0; several results are their mean. A number outside 0..1 is an error.
     """
-    asked = _ask_strings if hasattr(theirs, "aevaluate_strings") else _ask_function
+    ask_evaluator = _ask_strings if hasattr(evaluator, "aevaluate_strings") else _ask_function
 
     async def ask(case: EvalTestCase) -> Score:
-        return _score(await asked(theirs, case))
+        return _score(await ask_evaluator(evaluator, case))
 
-    return ForeignEvaluator(name=name or _name_of(theirs), threshold=threshold, ask=ask)
+    return ForeignEvaluator(name=name or _name_of(evaluator), threshold=threshold, ask=ask)
 
 
-def from_evaluator(ours: Evaluator) -> Callable[..., dict[str, Any]]:
-    """Return an evaluator of ours as a function like those of openevals, which LangSmith takes too."""
+def from_evaluator(evaluator: Evaluator) -> Callable[..., dict[str, Any]]:
+    """Return an evaluator of dokimos as a function like those of openevals, which LangSmith takes too."""
 
     def evaluate(
-        *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, **more: Any
+        *, inputs: object = None, outputs: object = None, reference_outputs: object = None, **more: Any
     ) -> dict[str, Any]:
         request = {"inputs": inputs, "outputs": outputs, "reference_outputs": reference_outputs, **more}
-        return from_eval_result(ours.evaluate(to_test_case(request)))
+        return from_eval_result(evaluator.evaluate(to_test_case(request)))
 
-    evaluate.__name__ = ours.name
+    evaluate.__name__ = evaluator.name
     return evaluate
 
 
-def as_string_evaluator(ours: Evaluator) -> Any:
-    """Return an evaluator of ours as a `StringEvaluator` of `langchain_classic`."""
+def as_string_evaluator(evaluator: Evaluator) -> Any:
+    """Return an evaluator of dokimos as a `StringEvaluator` of `langchain_classic`."""
     base = require("langchain_classic.evaluation", EXTRA).StringEvaluator
 
     class DokimosStringEvaluator(base):  # type: ignore[misc, valid-type] # only there at run time
         @property
         def evaluation_name(self) -> str:
-            return ours.name
+            return evaluator.name
 
         def _evaluate_strings(self, **request: Any) -> dict[str, Any]:
-            return from_eval_result(ours.evaluate(to_test_case(request)), form="langchain")
+            return from_eval_result(evaluator.evaluate(to_test_case(request)), form="langchain")
 
     return DokimosStringEvaluator()
 
 
+<<<<<<< HEAD
 async def _ask_strings(theirs: Any, case: EvalTestCase) -> Any:
     return await call_user_function(
         theirs.aevaluate_strings,
+=======
+async def _ask_strings(evaluator: FrameworkObject, case: EvalTestCase) -> Any:
+    return await call_user_function(
+        evaluator.aevaluate_strings,
+>>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
         prediction=case.actual_output or "",
-        reference=case.expected_output if theirs.requires_reference else None,
-        input=case.input if theirs.requires_input else None,
+        reference=case.expected_output if evaluator.requires_reference else None,
+        input=case.input if evaluator.requires_input else None,
     )
 
 
-async def _ask_function(theirs: Any, case: EvalTestCase) -> Any:
-    """Ask a function with what it names among its parameters, or all where it takes any."""
-    given: dict[str, Any] = {
+async def _ask_function(evaluator: FrameworkObject, case: EvalTestCase) -> Any:
+    """Call a function with the arguments that it has parameters for, or all where it takes any."""
+    arguments: dict[str, Any] = {
         "inputs": _single(case.inputs, INPUT),
         "outputs": _single(case.actual_outputs, OUTPUT),
         "reference_outputs": _single(case.expected_outputs, OUTPUT),
     }
     if case.contexts is not None:
-        given["context"] = "\n\n".join(case.contexts)
-    parameters = inspect.signature(theirs).parameters
+        arguments["context"] = "\n\n".join(case.contexts)
+    parameters = inspect.signature(evaluator).parameters
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
+<<<<<<< HEAD
         given = {key: value for key, value in given.items() if key in parameters}
     return await call_user_function(theirs, **given)
+=======
+        arguments = {key: value for key, value in arguments.items() if key in parameters}
+    return await call_user_function(evaluator, **arguments)
+>>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
 
 
-def _score(result: Any) -> Score:
+def _score(result: object) -> Score:
     if isinstance(result, list | tuple):
         scores = {
-            f"{place + 1}. {get(each, 'key') or ''}".strip(): _score(each)
-            for place, each in enumerate(result)
+            f"{index + 1}. {get(each, 'key') or ''}".strip(): _score(each)
+            for index, each in enumerate(result)
         }
         return average_scores(scores)
     if isinstance(result, bool | int | float):
@@ -148,16 +159,16 @@ def _score(result: Any) -> Score:
     return parse_score(value, reason, get(result, "metadata"))
 
 
-def _name_of(theirs: Any) -> str:
-    name = getattr(theirs, "evaluation_name", None) or getattr(theirs, "__name__", None)
+def _name_of(evaluator: object) -> str:
+    name = getattr(evaluator, "evaluation_name", None) or getattr(evaluator, "__name__", None)
     return (
         name
         if isinstance(name, str) and "<" not in name and not name.startswith("_")
-        else type(theirs).__name__
+        else type(evaluator).__name__
     )
 
 
-def _map(value: Any, key: str) -> dict[str, Any]:
+def _map(value: object, key: str) -> dict[str, Any]:
     if value is None:
         return {}
     return dict(value) if isinstance(value, Mapping) else {key: value}

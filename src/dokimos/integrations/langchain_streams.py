@@ -19,7 +19,7 @@ _EVENT_KEYS: Final = (
 """Keys of chunks about debugging, tasks (begun and done) and checkpoints, which are not states."""
 
 
-def check_stream_mode(mode: Any) -> None:
+def check_stream_mode(mode: str | Sequence[str] | None) -> None:
     """Refuse a mode of streaming from which a trace cannot be parsed.
 
     Raises:
@@ -30,7 +30,7 @@ def check_stream_mode(mode: Any) -> None:
         raise IntegrationError(_describe_mode(", ".join(map(str, modes))))
 
 
-def parse_stream(result: Any) -> Any:
+def parse_stream(result: object) -> Any:
     """Return the final state of a list of a graph's chunks; anything else is returned as it is.
 
     Of the chunks of several modes the states are used, or else the updates; those of subgraphs are skipped,

@@ -29,7 +29,7 @@ from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultO
 from dokimos.integrations.background_loop import run_on_background_loop
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, parse_score
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.llama_index_results import find_documents, find_text, parse_trace, parse_usage
 from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.integrations.tool_lists import merge_tools
@@ -94,17 +94,19 @@ class LlamaIndex(Framework):
             hint="as source nodes of the response",
         )
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: object, inputs: object, options: RunOptions) -> AgentRun:
         return await self._answer(agent, text_form(inputs) or "", [], options)
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: object, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         *history, last = conversation.to_messages("openai")
         messages = [_to_theirs(message) for message in history]
         return await self._answer(agent, last["content"], messages, options)
 
-    async def _answer(self, agent: Any, text: str, history: list[Any], options: RunOptions) -> AgentRun:
+    async def _answer(
+        self, agent: FrameworkObject, text: str, history: list[Any], options: RunOptions
+    ) -> AgentRun:
         match find_method(agent, self.agent_methods):
             case "aquery":
                 run = self.parse_run(await agent.aquery(text, **options))
@@ -191,7 +193,7 @@ def from_eval_result(result: EvalResult, case: EvalTestCase | None = None) -> An
 
 
 def as_evaluator(
-    theirs: Any,
+    evaluator: FrameworkObject,
     *,
     name: str = "",
     threshold: float | None = 0.5,
@@ -206,15 +208,15 @@ def as_evaluator(
 
     async def ask(case: EvalTestCase) -> ScoreLike:
         reference = {} if case.expected_output is None else {"reference": case.expected_output}
-        result = await theirs.aevaluate(
+        result = await evaluator.aevaluate(
             query=case.input, response=case.actual_output, contexts=case.contexts, **reference
         )
         return _parse_evaluation(result, scale)
 
-    return ForeignEvaluator(name=name or type(theirs).__name__, threshold=threshold, ask=ask)
+    return ForeignEvaluator(name=name or type(evaluator).__name__, threshold=threshold, ask=ask)
 
 
-def from_evaluator(ours: Evaluator) -> Any:
+def from_evaluator(evaluator: Evaluator) -> Any:
     """Return an evaluator of dokimos as one of LlamaIndex; a `reference` becomes the expected output."""
     base = require("llama_index.core.evaluation", EXTRA).BaseEvaluator
 
@@ -234,7 +236,7 @@ def from_evaluator(ours: Evaluator) -> Any:
         ) -> Any:
             request = {"query": query, "response": response, "contexts": contexts}
             case = to_test_case(request, expected=kwargs.get("reference"))
-            result = require_one_score(await ours.evaluate_async(case), "LlamaIndex")
+            result = require_one_score(await evaluator.evaluate_async(case), "LlamaIndex")
             return from_eval_result(result, case)
 
     return DokimosEvaluator()
@@ -247,7 +249,7 @@ async def _find_tools(agent: object, text: str) -> tuple[ToolDefinition, ...] | 
         return None
 
 
-async def _list_tools(agent: Any, text: str) -> tuple[ToolDefinition, ...]:
+async def _list_tools(agent: FrameworkObject, text: str) -> tuple[ToolDefinition, ...]:
     """Return the tools that an agent has for a text: its own, those that it looks up, that of handoffs."""
     if not callable(get(agent, "get_tools")):
         return tuple(_define_tool(tool) for tool in get(agent, "tools", default=()))
@@ -258,7 +260,7 @@ async def _list_tools(agent: Any, text: str) -> tuple[ToolDefinition, ...]:
     return merge_tools(_define_tool(tool) for tools in lists for tool in tools)
 
 
-async def _run_agent(agent: Any, text: str, history: list[Any], options: RunOptions) -> AgentRun:
+async def _run_agent(agent: FrameworkObject, text: str, history: list[Any], options: RunOptions) -> AgentRun:
     events: list[Any] = []
 
     def read_progress() -> tuple[AgentTrace, CallMetrics | None]:
@@ -294,14 +296,14 @@ def _to_theirs(message: Mapping[str, Any]) -> Any:
     return types.ChatMessage(role=message["role"], blocks=blocks, additional_kwargs=call_id)
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: object) -> ToolDefinition:
     about = get(tool, "metadata")
     if about is None:
         return ToolDefinition.from_object(tool)
     return ToolDefinition(about.name or "", about.description or "", input_schema=about.get_parameters_dict())
 
 
-def _parse_evaluation(result: Any, scale: tuple[float, float]) -> ScoreLike:
+def _parse_evaluation(result: FrameworkObject, scale: tuple[float, float]) -> ScoreLike:
     if result.invalid_result:
         raise EvaluationError(result.invalid_reason or "LlamaIndex calls its result invalid.")
     passing = {} if result.passing is None else {"passing": result.passing}

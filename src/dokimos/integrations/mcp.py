@@ -29,7 +29,7 @@ from dokimos.integrations.agent_task import (
 )
 from dokimos.integrations.background_loop import run_on_background_loop
 from dokimos.integrations.framework import Framework, RunOptions
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.tool_lists import define_tools, describe_tools
 from dokimos.integrations.trace_builder import TraceBuilder, render_result
 from dokimos.runtime.concurrency import run_sync
@@ -56,7 +56,7 @@ Calls: TypeAlias = ToolCall | Mapping[str, Any] | list[ToolCall | Mapping[str, A
 class TracedSession:
     """A session that records each call of a tool, whoever makes it; everything else goes through."""
 
-    def __init__(self, session: Any, collector: TraceCollector | None = None) -> None:
+    def __init__(self, session: FrameworkObject, collector: TraceCollector | None = None) -> None:
         """Record into `collector`, or into a new one."""
         self.session = session
         self.collector = TraceCollector() if collector is None else collector
@@ -125,14 +125,14 @@ class MCP(Framework):
 
     async def run_agent(self, agent: object, inputs: object, options: RunOptions) -> AgentRun:
         calls = self._parse_calls(inputs)
-        made: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         tools: list[Any] = []
 
         async def attempt() -> AgentRun:
-            await _make_calls(agent, calls, made, tools)
-            return _parse_results(made, single=len(calls) == 1)
+            await _make_calls(agent, calls, records, tools)
+            return _parse_results(records, single=len(calls) == 1)
 
-        run = await finish_run(attempt(), lambda: (self.to_agent_trace(made), None))
+        run = await finish_run(attempt(), lambda: (self.to_agent_trace(records), None))
         return replace(run, tools=describe_tools(self.to_tool_definitions, tools) if tools else None)
 
     async def converse(
@@ -225,21 +225,21 @@ def _parse_call(call: object) -> ToolCall:
 
 
 async def _make_calls(
-    target: Any, calls: Iterable[ToolCall], made: list[dict[str, Any]], tools: list[Any]
+    target: object, calls: Iterable[ToolCall], records: list[dict[str, Any]], tools: list[Any]
 ) -> None:
-    """Make calls and add each of them to `made`, and the tools of the session to `tools`."""
+    """Make calls and add each of them to `records`, and the tools of the session to `tools`."""
     if not _is_open(target):
         async with require("mcp", EXTRA).Client(target) as session:
-            return await _make_calls(session, calls, made, tools)
+            return await _make_calls(session, calls, records, tools)
     for call in calls:
         arguments = dict(jsonable(call.arguments))
-        made.append({"name": call.name, "arguments": arguments})
-        made[-1]["result"] = await _call_tool(target, call.name, arguments)
+        records.append({"name": call.name, "arguments": arguments})
+        records[-1]["result"] = await _call_tool(target, call.name, arguments)
     with suppress(Exception):  # tools that cannot be listed do not keep the tool from working
         tools += await _list_all_tools(target)
 
 
-async def _call_tool(session: Any, name: str, arguments: dict[str, Any]) -> Any:
+async def _call_tool(session: FrameworkObject, name: str, arguments: dict[str, Any]) -> Any:
     """Call a tool; an error of the protocol is a failed result, as it is for a model."""
     try:
         return await session.call_tool(name, arguments)
@@ -247,14 +247,14 @@ async def _call_tool(session: Any, name: str, arguments: dict[str, Any]) -> Any:
         return {"content": [{"type": "text", "text": error_text(error)}], "is_error": True}
 
 
-async def _request_tools(target: Any) -> list[Any]:
+async def _request_tools(target: object) -> list[Any]:
     if _is_open(target):
         return await _list_all_tools(target)
     async with require("mcp", EXTRA).Client(target) as session:
         return await _list_all_tools(session)
 
 
-async def _list_all_tools(session: Any) -> list[Any]:
+async def _list_all_tools(session: FrameworkObject) -> list[Any]:
     """Return the tools of all pages."""
     tools: list[Any] = []
     cursor = None
@@ -274,14 +274,14 @@ def _list_of(tools: object) -> list[Any]:
     return list(tools if isinstance(tools, list | tuple) else get(tools, "tools", default=()))
 
 
-def _parse_results(made: list[dict[str, Any]], *, single: bool) -> AgentRun:
-    trace = to_agent_trace(made)
-    structured = get(made[0]["result"], "structured_content", "structuredContent") if single else None
+def _parse_results(records: list[dict[str, Any]], *, single: bool) -> AgentRun:
+    trace = to_agent_trace(records)
+    structured = get(records[0]["result"], "structured_content", "structuredContent") if single else None
     if isinstance(structured, Mapping) and set(structured) == {"result"}:
         structured = structured["result"]  # how a server wraps a result that is not an object
     if structured is None and not single:
         structured = [call.result for call in trace.tool_calls]
-    failed = bool(made) and _is_failed(made[0]["result"])
+    failed = bool(records) and _is_failed(records[0]["result"])
     return AgentRun(trace=trace, output=None if failed else structured, hint="as the result of a tool")
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from dokimos.core.agent import AgentTrace
 from dokimos.core.conversation import MessageFormat
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import get, to_plain
+from dokimos.integrations.framework_objects import FrameworkObject, get, to_plain
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_loop import CallOutcome, CallRequest, ModelApi, ModelSDK, list_responses
 from dokimos.integrations.tool_loop import ToolLoop as BaseLoop
@@ -112,7 +112,7 @@ class _ChatApi:
             loop.client.chat.completions.create, model=loop.model, messages=sent, **tools, **loop.settings
         )
 
-    def parse_requests(self, response: Any) -> list[CallRequest]:
+    def parse_requests(self, response: FrameworkObject) -> list[CallRequest]:
         calls = get(response.choices[0].message, "tool_calls", default=())
         functions = [(call.id, get(call, "function", "custom")) for call in calls]
         return [
@@ -120,7 +120,7 @@ class _ChatApi:
             for call_id, function in functions
         ]
 
-    def to_messages(self, response: Any) -> list[Any]:
+    def to_messages(self, response: FrameworkObject) -> list[Any]:
         return [response.choices[0].message.model_dump(exclude_none=True)]
 
     def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:
@@ -142,11 +142,11 @@ class _ResponsesApi:
             loop.client.responses.create, model=loop.model, input=sent, **tools, **loop.settings
         )
 
-    def parse_requests(self, response: Any) -> list[CallRequest]:
+    def parse_requests(self, response: FrameworkObject) -> list[CallRequest]:
         calls = [item for item in response.output if item.type == "function_call"]
         return [CallRequest(call.call_id, call.name, call.arguments) for call in calls]
 
-    def to_messages(self, response: Any) -> list[Any]:
+    def to_messages(self, response: FrameworkObject) -> list[Any]:
         return [item.model_dump(exclude_none=True) for item in response.output]
 
     def render_outcomes(self, outcomes: Sequence[CallOutcome]) -> list[Any]:

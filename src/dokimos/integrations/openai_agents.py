@@ -21,7 +21,7 @@ from dokimos.core.keys import CALL_ERROR
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import get, join_text
+from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_lists import describe_tools, merge_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -214,7 +214,7 @@ _PARSERS: Final[dict[str, Callable[[TraceBuilder, Any, Any], None]]] = {
 }
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     schema = get(tool, "params_json_schema", default={})
     return ToolDefinition(tool.name, get(tool, "description", default=""), input_schema=schema)
 

@@ -20,7 +20,7 @@ from dokimos.core.metrics import CallMetrics, PriceTable
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.agent_task import AgentJudge
 from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import get, join_text
+from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import add_offered_tools, describe_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -86,7 +86,7 @@ class PydanticAI(Framework):
         output = get(result, "output")
         return None if isinstance(output, str) else output
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: FrameworkObject, inputs: object, options: RunOptions) -> AgentRun:
         prompt = inputs if isinstance(inputs, str | list) else text_form(inputs)
         offered: list[ToolDefinition] = []
         model = _record_tools(options.get("model") or get(agent, "model"), offered)
@@ -159,13 +159,13 @@ def _record_tools(model: object, offered: list[ToolDefinition]) -> Any:
     wrapper = require("pydantic_ai.models.wrapper", EXTRA).WrapperModel
 
     class RecordingModel(wrapper):  # type: ignore[misc,valid-type] # known only where it is installed
-        async def request(self, messages: Any, model_settings: Any, parameters: Any) -> Any:
+        async def request(self, messages: object, model_settings: object, parameters: FrameworkObject) -> Any:
             offered.extend(map(describe_tool, parameters.function_tools))
             return await super().request(messages, model_settings, parameters)
 
         @asynccontextmanager
         async def request_stream(
-            self, messages: Any, model_settings: Any, parameters: Any, run_context: Any = None
+            self, messages: object, model_settings: object, parameters: Any, run_context: object = None
         ) -> AsyncIterator[Any]:
             offered.extend(map(describe_tool, parameters.function_tools))
             async with super().request_stream(messages, model_settings, parameters, run_context) as response:
@@ -226,13 +226,13 @@ def _tools_of_toolset(toolset: object) -> Iterator[ToolDefinition]:
         yield replace(describe_tool(get(tool, "tool_def", default=tool)), name=name)
 
 
-def describe_tool(tool: Any) -> ToolDefinition:
+def describe_tool(tool: FrameworkObject) -> ToolDefinition:
     """Return the definition of a tool that Pydantic AI offers to a model."""
     schema = get(tool, "parameters_json_schema", default={})
     return ToolDefinition(tool.name, get(tool, "description", default=""), input_schema=schema)
 
 
-def _to_theirs(message: Message, index: int, types: Any) -> Iterator[Any]:
+def _to_theirs(message: Message, index: int, types: FrameworkObject) -> Iterator[Any]:
     if message.role is not Role.ASSISTANT:
         part = types.UserPromptPart if message.role is Role.USER else types.SystemPromptPart
         yield types.ModelRequest(parts=[part(content=message.content)])

@@ -1,4 +1,4 @@
-"""Evaluators of pydantic-evals (`pydantic_evals`) as ours, and ours as theirs."""
+"""Converts evaluators of pydantic-evals (`pydantic_evals`) to those of dokimos, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.integrations.token_usage import make_usage
 from dokimos.runtime.user_calls import call_user_function
@@ -23,7 +23,7 @@ from dokimos.runtime.user_calls import call_user_function
 EXTRA: Final = "pydantic-ai"
 
 
-def to_test_case(request: Any) -> EvalTestCase:
+def to_test_case(request: object) -> EvalTestCase:
     """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and what was measured.
 
     An input or output that is no map is under "input" or "output"; documents that the task set as its
@@ -31,9 +31,9 @@ def to_test_case(request: Any) -> EvalTestCase:
     """
     outputs = _map(get(request, "output"), OUTPUT)
     attributes = get(request, "attributes", default={})
-    found = find_contexts(attributes, {}, {}) if isinstance(attributes, Mapping) else None
-    if found is not None and isinstance(found.value, list | tuple) and NAMES.isdisjoint(outputs):
-        outputs = {**outputs, CONTEXTS: extract_texts(found.value)}
+    contexts = find_contexts(attributes, {}, {}) if isinstance(attributes, Mapping) else None
+    if contexts is not None and isinstance(contexts.value, list | tuple) and NAMES.isdisjoint(outputs):
+        outputs = {**outputs, CONTEXTS: extract_texts(contexts.value)}
     return EvalTestCase(
         _map(get(request, "inputs"), INPUT),
         outputs,
@@ -45,7 +45,7 @@ def to_test_case(request: Any) -> EvalTestCase:
 
 
 def from_eval_result(result: EvalResult) -> dict[str, Any]:
-    """Return a result as one of theirs: the score with its reason, and the verdict if there is one.
+    """Return a result in the form of pydantic-evals: the score with its reason, and the verdict if there is one.
 
     Raises:
         EvaluationError: for a result with an error, which is no score.
@@ -57,46 +57,52 @@ def from_eval_result(result: EvalResult) -> dict[str, Any]:
         raise EvaluationError(result.error)
     if result.score is None:
         return {}
-    found = {result.name: reason(value=result.score, reason=result.reason or None)}
+    scores = {result.name: reason(value=result.score, reason=result.reason or None)}
     if result.success is not None:
-        found[f"{result.name} passed"] = reason(value=result.success, reason=result.reason or None)
-    return found
+        scores[f"{result.name} passed"] = reason(value=result.success, reason=result.reason or None)
+    return scores
 
 
-def as_evaluator(theirs: Any, *, name: str = "", threshold: float | None = 0.5) -> ForeignEvaluator:
-    """Return an evaluator of theirs as one of ours.
+def as_evaluator(
+    evaluator: FrameworkObject, *, name: str = "", threshold: float | None = 0.5
+) -> ForeignEvaluator:
+    """Return an evaluator of pydantic-evals as one of dokimos.
 
     A verdict is 1 or 0; several values are their mean. A label, or a number outside 0..1, is an error.
     """
 
     async def ask(case: EvalTestCase) -> Score:
+<<<<<<< HEAD
         return _score(await call_user_function(theirs.evaluate_async, to_context(case)))
+=======
+        return _score(await call_user_function(evaluator.evaluate_async, to_context(case)))
+>>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
 
-    called_ = name or type(theirs).__name__
-    return ForeignEvaluator(name=called_, threshold=threshold, ask=ask)
+    evaluator_name = name or type(evaluator).__name__
+    return ForeignEvaluator(name=evaluator_name, threshold=threshold, ask=ask)
 
 
-def from_evaluator(ours: Evaluator) -> Any:
-    """Return an evaluator of ours as one of theirs; its errors are failures of the evaluator there."""
-    theirs = require("pydantic_evals.evaluators", EXTRA)
+def from_evaluator(evaluator: Evaluator) -> Any:
+    """Return an evaluator of dokimos as one of pydantic-evals; its errors are failures of the evaluator there."""
+    types = require("pydantic_evals.evaluators", EXTRA)
 
     @dataclass(repr=False)
-    class DokimosEvaluator(theirs.Evaluator):  # type: ignore[misc, name-defined] # only there at run time
+    class DokimosEvaluator(types.Evaluator):  # type: ignore[misc, name-defined] # only there at run time
         evaluator: Any
 
-        async def evaluate(self, ctx: Any) -> dict[str, Any]:
+        async def evaluate(self, ctx: object) -> dict[str, Any]:
             return from_eval_result(await self.evaluator.evaluate_async(to_test_case(ctx)))
 
-    return DokimosEvaluator(ours)
+    return DokimosEvaluator(evaluator)
 
 
 def to_context(case: EvalTestCase) -> Any:
     """Return a case as an `EvaluatorContext`; single inputs and outputs stand alone, several are a map."""
-    theirs = require("pydantic_evals.evaluators", EXTRA)
+    types = require("pydantic_evals.evaluators", EXTRA)
     errors = require("pydantic_evals.otel._errors", EXTRA)
     metrics = case.metrics
-    counted = {"input_tokens": metrics and metrics.tokens_in, "output_tokens": metrics and metrics.tokens_out}
-    return theirs.EvaluatorContext(
+    counts = {"input_tokens": metrics and metrics.tokens_in, "output_tokens": metrics and metrics.tokens_out}
+    return types.EvaluatorContext(
         name=case.id,
         inputs=_single(case.inputs, INPUT),
         metadata=dict(case.metadata),
@@ -105,11 +111,11 @@ def to_context(case: EvalTestCase) -> Any:
         duration=((metrics and metrics.latency_ms) or 0.0) / 1000,
         _span_tree=errors.SpanTreeRecordingError("dokimos records no spans"),
         attributes={CONTEXTS: list(case.contexts)} if case.contexts is not None else {},
-        metrics={key: value for key, value in counted.items() if value is not None},
+        metrics={key: value for key, value in counts.items() if value is not None},
     )
 
 
-def _map(value: Any, key: str) -> dict[str, Any]:
+def _map(value: object, key: str) -> dict[str, Any]:
     if value is None:
         return {}
     return dict(value) if isinstance(value, Mapping) else {key: value}
@@ -121,7 +127,7 @@ def _single(values: Mapping[str, Any], key: str) -> Any:
     return dict(values) if values else None
 
 
-def _metrics(request: Any) -> CallMetrics | None:
+def _metrics(request: object) -> CallMetrics | None:
     measured = get(request, "metrics", default={})
     duration = get(request, "duration")
     usage = make_usage(
@@ -133,7 +139,7 @@ def _metrics(request: Any) -> CallMetrics | None:
     return None if usage == CallMetrics() else usage
 
 
-def _score(output: Any) -> Score:
+def _score(output: object) -> Score:
     if isinstance(output, Mapping):
         return average_scores({name: _score(value) for name, value in output.items()})
     value = get(output, "value", default=output)

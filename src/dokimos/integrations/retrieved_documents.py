@@ -25,12 +25,12 @@ def extract_texts_with_metadata(documents: Iterable[Any] | None) -> list[dict[st
     return [{"text": _document_text(each), "metadata": _document_metadata(each)} for each in plain]
 
 
-def _document_text(document: Any) -> str:
+def _document_text(document: object) -> str:
     text = document_text(document)
     return text if text is not None else text_form(document) or ""
 
 
-def _document_metadata(document: Any) -> dict[str, Any]:
+def _document_metadata(document: object) -> dict[str, Any]:
     metadata = {} if isinstance(document, str) else get(document, *_METADATA_FIELDS, default={})
     return dict(jsonable(metadata)) if isinstance(metadata, Mapping) else {}
 

@@ -20,7 +20,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
-from dokimos.integrations.framework_objects import get, join_text
+from dokimos.integrations.framework_objects import FrameworkObject, get, join_text
 from dokimos.integrations.token_usage import make_usage, sum_usage
 from dokimos.integrations.tool_lists import describe_tools
 from dokimos.integrations.trace_builder import TraceBuilder
@@ -99,17 +99,17 @@ class Smolagents(Framework):
         answer = _find_answer(result)
         return None if isinstance(answer, str) else answer
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: object, inputs: object, options: RunOptions) -> AgentRun:
         return await self._answer(agent, text_form(inputs) or "", (), options)
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: object, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         *history, last = conversation.messages
         return await self._answer(agent, last.content, history, options)
 
     async def _answer(
-        self, agent: Any, text: str, history: Sequence[Message], options: RunOptions
+        self, agent: FrameworkObject, text: str, history: Sequence[Message], options: RunOptions
     ) -> AgentRun:
         if find_method(agent, self.agent_methods) == "generate":
             messages = [_to_theirs(message) for message in (*history, Message.user(text))]
@@ -148,7 +148,7 @@ as_judge: Final = _FRAMEWORK.as_judge
 
 
 def _collect_steps(
-    agent: Any, text: str, history: Sequence[Message], options: RunOptions, steps: list[Any]
+    agent: FrameworkObject, text: str, history: Sequence[Message], options: RunOptions, steps: list[Any]
 ) -> None:
     """Run an agent to its end and add all that it streams to `steps`."""
     if history:
@@ -242,7 +242,7 @@ def _parse_step(builder: TraceBuilder, step: object, streamed: Mapping[str, str]
             builder.add_result(call_id, text, error=True)
 
 
-def _is_code(name: str, arguments: Any) -> bool:
+def _is_code(name: str, arguments: object) -> bool:
     """Tell the code of an agent that writes code from the arguments of one that calls the interpreter."""
     return name == CODE and isinstance(arguments, str) and "code" not in (parse_object(arguments) or ())
 
@@ -268,11 +268,11 @@ def _split_observations(step: object, ids: list[str]) -> dict[str, str]:
 def _find_failed(calls: list[tuple[str, str, Any]], results: Mapping[str, str], error: str) -> list[str]:
     """Return the ids of the calls that an error is about: those that it names, or all without a result."""
     unanswered = [(call_id, name) for call_id, name, _ in calls if call_id not in results]
-    named = [call_id for call_id, name in unanswered if f"'{name}'" in error]
-    return named or [call_id for call_id, _ in unanswered]
+    named_in_error = [call_id for call_id, name in unanswered if f"'{name}'" in error]
+    return named_in_error or [call_id for call_id, _ in unanswered]
 
 
-def _define_tool(tool: Any) -> ToolDefinition:
+def _define_tool(tool: FrameworkObject) -> ToolDefinition:
     inputs: Mapping[str, Mapping[str, Any]] = tool.inputs
     keys = ("type", "description", "enum", "items")
     properties: dict[str, dict[str, Any]] = {

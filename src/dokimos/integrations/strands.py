@@ -19,7 +19,7 @@ from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.framework import Framework, RunOptions, resolve_agent
-from dokimos.integrations.framework_objects import get
+from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.token_usage import make_usage
 from dokimos.integrations.tool_lists import describe_tools
 from dokimos.integrations.trace_builder import remove_answer_calls
@@ -84,7 +84,7 @@ class Strands(Framework):
     def parse_output(self, result: object) -> Any:
         return get(result, "structured_output")
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: FrameworkObject, inputs: object, options: RunOptions) -> AgentRun:
         prompt = inputs if isinstance(inputs, list) else text_form(inputs) or ""
         earlier = len(agent.messages)
 
@@ -98,7 +98,7 @@ class Strands(Framework):
         return replace(run, tools=describe_tools(self.to_tool_definitions, agent))
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: FrameworkObject, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         *history, last = conversation.to_messages("bedrock")
         agent.messages.extend(history)
@@ -111,10 +111,10 @@ class Strands(Framework):
     def is_stateful(self, agent: object) -> bool:
         return True
 
-    def save_state(self, agent: Any) -> Any:
+    def save_state(self, agent: FrameworkObject) -> Any:
         return copy.deepcopy(agent.messages)
 
-    def start_agent(self, agent: Any, state: Any) -> Any:
+    def start_agent(self, agent: FrameworkObject, state: Any) -> Any:
         if state is None:
             return resolve_agent(agent, self.agent_methods)
         agent.messages[:] = copy.deepcopy(state)

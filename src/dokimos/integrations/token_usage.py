@@ -25,7 +25,7 @@ def add_cost(
 
 
 def make_usage(
-    tokens_in: Any, tokens_out: Any, *, cached: Any = None, reasoning: Any = None, **more: Any
+    tokens_in: object, tokens_out: object, *, cached: object = None, reasoning: object = None, **more: Any
 ) -> CallMetrics:
     """Return token counts as metrics; a count that is not an integer of at least 0 is unknown."""
     return CallMetrics(
@@ -46,6 +46,7 @@ def sum_usage(usages: Iterable[CallMetrics | None]) -> CallMetrics | None:
     return total
 
 
-def _count(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if whole else None
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if value >= 0 else None

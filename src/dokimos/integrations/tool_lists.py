@@ -10,7 +10,7 @@ from dokimos.core.agent import ToolDefinition
 
 
 def describe_tools(
-    describe: Callable[[Any], tuple[ToolDefinition, ...]], agent: Any
+    describe: Callable[[Any], tuple[ToolDefinition, ...]], agent: object
 ) -> tuple[ToolDefinition, ...] | None:
     """Return the tools of an agent for the evaluators of its run; None where they cannot be described."""
     try:

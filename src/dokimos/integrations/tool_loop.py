@@ -17,6 +17,7 @@ from dokimos.core.text import error_text
 from dokimos.errors import IntegrationError
 from dokimos.integrations.agent_runs import AgentRun, AgentRunner, report_partial_run
 from dokimos.integrations.framework import Framework, RunOptions, SchemaJudge
+from dokimos.integrations.framework_objects import FrameworkObject
 from dokimos.integrations.token_usage import sum_usage
 from dokimos.integrations.tool_lists import define_tools
 from dokimos.integrations.trace_builder import render_result
@@ -48,11 +49,11 @@ class ModelApi(Protocol):
         """Return the response to messages."""
         ...
 
-    def parse_requests(self, response: Any) -> list[CallRequest]:
+    def parse_requests(self, response: object) -> list[CallRequest]:
         """Return the tool calls that a response requests."""
         ...
 
-    def to_messages(self, response: Any) -> list[Any]:
+    def to_messages(self, response: object) -> list[Any]:
         """Return a response as messages to send back."""
         ...
 
@@ -137,14 +138,14 @@ class ModelSDK(Framework):
             hint="as results of tools that the function returns in a list",
         )
 
-    async def run_agent(self, agent: Any, inputs: object, options: RunOptions) -> AgentRun:
+    async def run_agent(self, agent: FrameworkObject, inputs: object, options: RunOptions) -> AgentRun:
         if not isinstance(agent, ToolLoop):
             return self.parse_run(await call_user_function(agent, inputs, **options))
         messages = inputs if isinstance(inputs, list) else [_user_message(inputs)]
         return await self._run_loop(_with_settings(agent, options), messages)
 
     async def converse(
-        self, agent: Any, conversation: ConversationTrajectory, options: RunOptions
+        self, agent: FrameworkObject, conversation: ConversationTrajectory, options: RunOptions
     ) -> AgentRun:
         if not isinstance(agent, ToolLoop):
             messages = conversation.to_messages(self.message_format(None))
@@ -164,7 +165,7 @@ class ModelSDK(Framework):
 
         return judge
 
-    def describe_agent(self, agent: Any) -> Iterable[object]:
+    def describe_agent(self, agent: FrameworkObject) -> Iterable[object]:
         return agent.model, ",".join(agent.functions), agent.system
 
     def is_agent(self, agent: object) -> bool:
@@ -174,7 +175,7 @@ class ModelSDK(Framework):
         return agent
 
     def runner(
-        self, agent: Any, run_options: RunOptions | None = None, *, model: str | None = None
+        self, agent: object, run_options: RunOptions | None = None, *, model: str | None = None
     ) -> AgentRunner:
         """Return what runs a loop, a client's model, or a function of the input or the conversation.
 

@@ -43,7 +43,7 @@ class TraceBuilder:
     def add_call(
         self,
         name: str | None,
-        arguments: Any = None,
+        arguments: object = None,
         call_id: str | None = None,
         *,
         metadata: Mapping[str, Any] | None = None,
@@ -59,8 +59,8 @@ class TraceBuilder:
     def add_call_with_result(
         self,
         name: str | None,
-        arguments: Any,
-        content: Any,
+        arguments: object,
+        content: object,
         *,
         call_id: str | None = None,
         error: bool | str = False,
@@ -71,7 +71,7 @@ class TraceBuilder:
         self._calls.append(replace(call, result=render_result(content)))
         self._response = None
 
-    def add_result(self, call_id: str | None, content: Any, *, error: bool | str = False) -> None:
+    def add_result(self, call_id: str | None, content: object, *, error: bool | str = False) -> None:
         """Add the result of a call; a result whose id belongs to no call of the turn is ignored."""
         open_calls = self._open_calls.get(call_id or "")
         if not open_calls:
@@ -101,7 +101,7 @@ class TraceBuilder:
         )
 
 
-def remove_answer_calls(trace: AgentTrace, answer: Any) -> AgentTrace:
+def remove_answer_calls(trace: AgentTrace, answer: object) -> AgentTrace:
     """Return a trace without the calls by which a model gave its structured answer; it is the final response.
 
     That is the last call, if it has the name of the answer's class or its fields as arguments, and the calls
@@ -114,12 +114,12 @@ def remove_answer_calls(trace: AgentTrace, answer: Any) -> AgentTrace:
     return replace(trace, tool_calls=calls, final_response=text_form(answer))
 
 
-def is_answer_call(name: str | None, arguments: Any, answer: Any) -> bool:
+def is_answer_call(name: str | None, arguments: object, answer: object) -> bool:
     """Say whether a call is the one by which a model gave its structured answer."""
     return name == type(answer).__name__ or (bool(arguments) and arguments == jsonable(answer))
 
 
-def _build_call(name: str | None, arguments: Any, metadata: Mapping[str, Any]) -> ToolCall:
+def _build_call(name: str | None, arguments: object, metadata: Mapping[str, Any]) -> ToolCall:
     name = name if name and name.strip() else UNNAMED
     if isinstance(arguments, Mapping) or arguments is None:
         return ToolCall(name, arguments or {}, metadata=metadata)
@@ -131,7 +131,7 @@ def _build_call(name: str | None, arguments: Any, metadata: Mapping[str, Any]) -
     return ToolCall.of_text(name, text_form(tree) or "", metadata=metadata)
 
 
-def render_result(content: Any) -> str:
+def render_result(content: object) -> str:
     """Return the result of a tool as text: the texts of its parts if all of them are text, else JSON."""
     parts = _texts_of_parts(content)
     if parts is not None:
@@ -140,7 +140,7 @@ def render_result(content: Any) -> str:
     return "null" if text is None else text
 
 
-def _texts_of_parts(content: Any) -> list[str] | None:
+def _texts_of_parts(content: object) -> list[str] | None:
     """Return the texts of a list of parts; None if one of them is not a part of text."""
     if not isinstance(content, list | tuple) or not content:
         return None

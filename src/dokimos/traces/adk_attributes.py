@@ -62,13 +62,13 @@ def _model(attributes: Attributes) -> Iterator[tuple[str, Any]]:
         yield "gen_ai.conversation.id", attributes["gcp.vertex.agent.session_id"]
 
 
-def _iterate_declarations(tools: Any) -> Iterator[Any]:
+def _iterate_declarations(tools: object) -> Iterator[Any]:
     for tool in tools if isinstance(tools, list) else ():
         declarations = tool.get("function_declarations") if isinstance(tool, dict) else None
         yield from declarations if isinstance(declarations, list) else ()
 
 
-def _unwrap_response(response: Any) -> Any:
+def _unwrap_response(response: object) -> Any:
     if isinstance(response, dict) and response.keys() == {"result"}:
         response = response["result"]
         if response in (None, []):  # as JSON, since an attribute with such a value has none
@@ -76,18 +76,17 @@ def _unwrap_response(response: Any) -> Any:
     return None if response == _NOT_SPECIFIED else response
 
 
-def _unwrap_messages(messages: Any) -> Any:
+def _unwrap_messages(messages: object) -> Any:
     return [_unwrap_message(each) for each in messages] if isinstance(messages, list) else messages
 
 
-def _unwrap_message(message: Any) -> Any:
-    parts = message.get("parts") if isinstance(message, dict) else None
-    if not isinstance(parts, list):
+def _unwrap_message(message: object) -> object:
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
         return message
-    return {**message, "parts": [_normalize_part(part) for part in parts]}
+    return {**message, "parts": [_normalize_part(part) for part in message["parts"]]}
 
 
-def _normalize_part(part: Any) -> Any:
+def _normalize_part(part: object) -> Any:
     """Return a part, if it is an answer in the form of the conventions, with what the tool itself gave."""
     if not isinstance(part, dict):
         return part

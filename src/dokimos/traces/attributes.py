@@ -114,7 +114,7 @@ def _build_tree(pairs: _Pairs) -> Any:
     return _to_lists(tree)
 
 
-def _insert(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _insert(tree: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     for step in path[:-1]:
         below = tree.get(step)
         if type(below) is not dict:

@@ -110,7 +110,7 @@ class TraceCollector:
         name: str | ToolCall,
         arguments: Mapping[str, Any] | str | None = None,
         *,
-        result: Any = None,
+        result: object = None,
         call_id: str | None = None,
         error: str | bool | None = None,
     ) -> None:
@@ -130,7 +130,7 @@ class TraceCollector:
             recording.open_calls[call_id] = open_call
         recording.calls.append(open_call)
 
-    def add_tool_result(self, call_id: str, result: Any, *, error: str | bool | None = None) -> None:
+    def add_tool_result(self, call_id: str, result: object, *, error: str | bool | None = None) -> None:
         """Record the result of a call; an id without an open call is ignored."""
         recording = self._recording
         open_call = recording.open_calls.pop(call_id, None)
@@ -246,7 +246,7 @@ class TraceCollector:
         call = ToolCall(_name_of(function), _bind_arguments(function, args, kwargs))
         recording.calls.append(call)
 
-        def finish(result: Any, error: str | None = None) -> None:
+        def finish(result: object, error: str | None = None) -> None:
             text = "" if result is None and error is None else result
             recording.complete(call, _with_result(call, text, error))
 
@@ -263,7 +263,7 @@ def _call(name: str, arguments: Mapping[str, Any] | str | None) -> ToolCall:
     return ToolCall(name, arguments or {})
 
 
-def _with_result(call: ToolCall, result: Any, error: str | bool | None) -> ToolCall:
+def _with_result(call: ToolCall, result: object, error: str | bool | None) -> ToolCall:
     metadata = {**call.metadata, CALL_ERROR: error} if error else call.metadata
     return replace(call, result=text_form(result), metadata=metadata)
 

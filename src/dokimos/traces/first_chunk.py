@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from dokimos.core.json_object import parse_if_json
 from dokimos.traces.span import Span
@@ -48,7 +48,7 @@ def _measure_delay(source: SpanSource) -> float | None:
     return (min(moments) - start) / 1e6
 
 
-def _moments(span: Span, started: Any) -> list[int]:
+def _moments(span: Span, started: object) -> list[int]:
     """Return the times of the events that stand for a piece, or else when a completion started."""
     events = [event.time_ns for event in span.events if event.name in _EVENTS and event.time_ns is not None]
     if events or started is None:
@@ -60,6 +60,7 @@ def _moments(span: Span, started: Any) -> list[int]:
         return []
 
 
-def _duration(value: Any) -> float | None:
-    is_duration = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
-    return value if is_duration else None
+def _duration(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 < value < _LONGEST else None

@@ -70,7 +70,7 @@ def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
     yield from zip(names, (input_value, output_value), strict=True)
 
 
-def _name(side: str, value: Any) -> str:
+def _name(side: str, value: object) -> str:
     """Return under which name an agent or a function has what it was given, or gave."""
     tree = parse_if_container(value)
     messages = tree.get("messages") if isinstance(tree, dict) else tree
@@ -81,7 +81,7 @@ def _name(side: str, value: Any) -> str:
     return f"{side}.value"
 
 
-def _is_message(value: Any) -> bool:
+def _is_message(value: object) -> bool:
     return isinstance(value, dict) and "content" in value and bool({"role", "type"} & value.keys())
 
 

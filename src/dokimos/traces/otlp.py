@@ -141,11 +141,11 @@ def _from_line(number: int, line: bytes) -> SpanBatch:
         raise TraceError(f"Line {number} is not JSON: {error}.") from error
 
 
-def _from_tree(tree: Any) -> SpanBatch:
+def _from_tree(tree: object) -> SpanBatch:
     return _sum(map(_from_map, tree)) if isinstance(tree, list) else _from_map(tree)
 
 
-def _from_map(tree: Any) -> SpanBatch:
+def _from_map(tree: object) -> SpanBatch:
     if not isinstance(tree, Mapping):
         raise TraceError(f"An export must be a JSON object, not {type(tree).__name__}.")
     parsed = [parse_printed_span(tree)] if is_printed(tree) else list(_spans(tree))
@@ -168,11 +168,11 @@ def _get(tree: Mapping[str, Any], name: str, other: str) -> Any:
     return tree.get(other) if value is None else value
 
 
-def _map(value: Any) -> Mapping[str, Any]:
+def _map(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+def _maps(value: object) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
         yield from (each for each in value if isinstance(each, Mapping))
 
@@ -234,7 +234,7 @@ def _log(data: Mapping[str, Any]) -> LogRecord:
     return LogRecord(event, trace_id, parse_id(_get(data, "spanId", "span_id"), 8))
 
 
-def parse_id(value: Any, size: int) -> str:
+def parse_id(value: object, size: int) -> str:
     """Return an id as lower-case hexadecimal; some JSON encoders write base64. All zeros mean none."""
     if not isinstance(value, str):
         return ""
@@ -250,13 +250,13 @@ def _base64_length(size: int) -> int:
     return (size + 2) // 3 * 4
 
 
-def nanoseconds(value: Any) -> int | None:
+def nanoseconds(value: object) -> int | None:
     """Return nanoseconds, which JSON has as text; None for 0 and for anything that is not a number."""
     number = _integer(value)
     return number if number is not None and 0 < number < 1 << 64 else None
 
 
-def _kind(value: Any) -> str | None:
+def _kind(value: object) -> str | None:
     if isinstance(value, str) and not value.isdecimal():
         name = value.removeprefix("SPAN_KIND_").lower()
         return name if name in _KINDS and name else None
@@ -264,7 +264,7 @@ def _kind(value: Any) -> str | None:
     return (_KINDS[number] or None) if number < len(_KINDS) else None
 
 
-def _status(value: Any) -> SpanStatus:
+def _status(value: object) -> SpanStatus:
     if isinstance(value, str) and not value.isdecimal():
         text = value.removeprefix("STATUS_CODE_").lower()
         return next((status for status in _STATUSES if status == text), "unset")
@@ -272,14 +272,14 @@ def _status(value: Any) -> SpanStatus:
     return _STATUSES[number] if number < len(_STATUSES) else "unset"
 
 
-def attributes_of(value: Any) -> dict[str, Any]:
+def attributes_of(value: object) -> dict[str, Any]:
     """Return attributes, which OTLP has as a list of keys and values, as a map."""
     if isinstance(value, Mapping):
         return dict(value)
     return _entries(value)
 
 
-def _any(value: Any, depth: int = 0) -> Any:
+def _any(value: object, depth: int = 0) -> Any:
     """Return the content of an OTLP value, which is a map with its type as the only key.
 
     Content nested deeper than `MAX_DEPTH` is ignored.
@@ -299,7 +299,7 @@ def _any(value: Any, depth: int = 0) -> Any:
     return None
 
 
-def _entries(value: Any, depth: int = 0) -> dict[str, Any]:
+def _entries(value: object, depth: int = 0) -> dict[str, Any]:
     return {str(each.get("key")): _any(each.get("value"), depth) for each in _maps(value)}
 
 
@@ -317,7 +317,7 @@ def _double(value: Any) -> float | None:
         return None
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: object) -> Any:
     return value
 
 

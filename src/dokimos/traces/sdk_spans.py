@@ -55,7 +55,7 @@ def _log(record: Any) -> LogRecord:
     return LogRecord(event, f"{record.trace_id or 0:032x}", f"{record.span_id or 0:016x}")
 
 
-def _to_plain(value: Any, depth: int = 0) -> Any:
+def _to_plain(value: object, depth: int = 0) -> Any:
     """Return a value with maps and sequences of the SDK's own as dicts and lists."""
     if depth > MAX_DEPTH:
         return None
@@ -100,15 +100,15 @@ def _parse_printed_event(event: Mapping[str, Any]) -> SpanEvent:
     return SpanEvent(str(event.get("name") or ""), _to_plain(_map(event.get("attributes"))), time_ns=time)
 
 
-def _map(value: Any) -> Mapping[str, Any]:
+def _map(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _maps(value: Any) -> list[Mapping[str, Any]]:
+def _maps(value: object) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
-def _hexadecimal(value: Any) -> str:
+def _hexadecimal(value: object) -> str:
     text = value.lower().removeprefix("0x") if isinstance(value, str) else ""
     return text if text.strip("0") else ""
 
