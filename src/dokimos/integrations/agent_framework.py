@@ -133,7 +133,7 @@ as_judge: Final = _FRAMEWORK.as_judge
 
 
 class _CallRecorder:
-    """Records what the model calls of a run were given and gave, also where the run fails."""
+    """Records the inputs and outputs of the model calls of a run, also where the run fails."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []

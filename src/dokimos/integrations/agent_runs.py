@@ -36,7 +36,7 @@ class AgentRun:
     documents: tuple[Any, ...] | None = None
     """The retrieved documents in the framework's own form; None where the result carries no sources."""
     tools: tuple[ToolDefinition, ...] | None = None
-    """The tools that the agent had; None where they are not known."""
+    """The tools that the agent had; None where they are unknown."""
     hint: str = "under one of its usual keys"
     """Where results of this framework could carry their sources, for the error message that asks for them."""
     cause: Exception | None = None
@@ -46,7 +46,7 @@ class AgentRun:
     def of_failure(
         cls, error: Exception, trace: AgentTrace | None = None, usage: CallMetrics | None = None
     ) -> AgentRun:
-        """Return a run that an exception ended: what was done until then, and no answer.
+        """Return a run that an exception ended: what it did until then, without an answer.
 
         Raises:
             DokimosError: if the error is one of dokimos itself, or an endpoint of the run is down: such
@@ -102,9 +102,9 @@ def _catch_errors(run: Callable[[Any], Awaitable[AgentRun]]) -> Callable[[Any], 
 
 
 async def finish_run(attempt: Awaitable[AgentRun], read_progress: Progress) -> AgentRun:
-    """Return the run that `attempt` gives; if it raises, the run as far as `read_progress` can tell.
+    """Return the run that `attempt` gives; if it raises, what `read_progress` returns as a run with an error.
 
-    While the attempt is going on, `read_progress` is also asked by a runner that reaches its time limit.
+    An experiment that gives up the run at its time limit calls `read_progress` too.
     """
     report_partial_run(read_progress)
     try:

@@ -28,14 +28,14 @@ from dokimos.judges.protocol import JsonSchemaDict, JudgeReply
 
 
 class ResultOptions(TypedDict, total=False):
-    """What to make of a result; options of `as_application` and, with two more, of `as_task`."""
+    """How to convert a result; options of `as_application` and, with two more, of `as_task`."""
 
     model: str | None
-    """What the price table is value for, where the framework does not say which model answered."""
+    """The name for the price table, where the framework does not report the model."""
     price_table: PriceTable | None
-    """Asked where the framework reports no cost of its own."""
+    """Gives the cost where the framework reports none."""
     allow_blank: bool
-    """Whether a blank reply is a reply; it is an error otherwise."""
+    """Whether a blank reply is accepted; it is an error otherwise."""
     contexts_key: str
     """Under which key retrieved texts go into the outputs ("contexts")."""
     metadata_key: str | None
@@ -43,7 +43,7 @@ class ResultOptions(TypedDict, total=False):
     context_tools: tuple[str, ...]
     """The names of tools whose results are retrieved context."""
     needs_context: bool
-    """Whether a result without sources is an error: the application is known to retrieve."""
+    """Whether a result without sources is an error, since the application retrieves."""
 
 
 class TaskOptions(ResultOptions, total=False):
@@ -81,7 +81,7 @@ class AgentTask:
         value = input_of(example.inputs, self.input_key)
         if value is None and self.input_key not in example.inputs:
             raise EvaluationError(
-                f"The agent needs {self.input_key!r} in the inputs, which this example lacks."
+                f"The agent needs the input {self.input_key!r}, which this example does not have."
             )
         with report_runs_as(self.result_of):
             return self.result_of(await self.runner.run(value))
@@ -89,8 +89,8 @@ class AgentTask:
     def result_of(self, run: AgentRun) -> TaskResult:
         """Return outputs and metrics of a run.
 
-        A run that broke off, a blank reply, and missing sources where they are needed are errors, beside what
-        was done until then.
+        A run that failed, a blank reply, and missing sources where they are needed are errors; the outputs
+        have what was done until then.
         """
         output = run.answer
         outputs = {key: value for key, value in run.trace.outputs_so_far().items() if key != OUTPUT}
@@ -125,7 +125,7 @@ class AgentTask:
 
 
 def _require_reply(run: AgentRun) -> None:
-    """Refuse a reply without text, unless it leaves calls to whoever value."""
+    """Refuse a reply without text, unless it ends with a call that the caller has to make."""
     output = run.answer
     blank = output is None or (isinstance(output, str) and not output.strip())
     calls = run.trace.tool_calls
@@ -165,7 +165,7 @@ class AgentJudge:
 
     @cached_property
     def identity(self) -> str:
-        """Names the agent, with a mark of all that it holds: replies of two judges must not be mixed up."""
+        """The agent with a hash of its content: cached replies of two judges must not be mixed up."""
         try:
             content = identity_of(self.runner.judge or self.runner.run)
         except Exception:  # an agent may hold anything

@@ -51,7 +51,7 @@ class Anthropic(ModelSDK):
     client_attribute = "messages"
 
     def to_agent_trace(self, result: object) -> AgentTrace:
-        """Return what was done: from a `Message`, or a list of these and of the messages sent back.
+        """Return what a run did: from a `Message`, or a list of these and of the messages sent back.
 
         Results are matched to calls by id. Raises `ValueError` for anything that is not a message.
         """

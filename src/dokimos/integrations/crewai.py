@@ -222,15 +222,10 @@ def as_application(
     return CrewAI(crew_input).as_application(agent, run_options=run_options, **options)
 
 
-<<<<<<< HEAD
-async def _call_model(llm: Any, messages: list[Mapping[str, Any]], options: RunOptions) -> AgentRun:
-    metered = await call_user_function(meter_run, llm, lambda: llm.call(messages, **options))
-=======
 async def _call_model(
     llm: FrameworkObject, messages: list[Mapping[str, Any]], options: RunOptions
 ) -> AgentRun:
     metered = await call_user_function(meter_run, llm, lambda: llm.call(messages, **options))
->>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
     if metered.error is not None:
         raise metered.error
     trace = AgentTrace((), text_form(metered.result))

@@ -102,13 +102,13 @@ class Framework(ABC):
         return resolve_agent(agent, self.agent_methods)
 
     def schema_judge(self, agent: object, options: RunOptions) -> SchemaJudge | None:
-        """Return what answers a judge's prompt in JSON of its schema; None if schemas cannot be enforced."""
+        """Return a function that answers a prompt in JSON of a schema; None if it cannot be enforced."""
         return None
 
     def runner(
         self, agent: object, run_options: RunOptions | None = None, *, model: str | None = None
     ) -> AgentRunner:
-        """Return what runs an agent; `model` is for frameworks whose client is asked for one."""
+        """Return the runner of an agent; `model` is for frameworks whose client needs one."""
         options = run_options or {}
         is_agent = self.is_agent(agent)
         state = self.save_state(agent) if is_agent else None
@@ -196,7 +196,7 @@ class Framework(ABC):
         Args:
             agent: An agent, or a function without parameters that makes one for each prompt.
             run_options: Options of the framework's own run method.
-            model: What the price table is asked for, where the framework does not name the model.
+            model: The name for the price table, where the framework does not report the model.
             price_table: Gives the cost where the framework reports none.
         """
         return AgentJudge(self.runner(agent, run_options, model=model), model, price_table)

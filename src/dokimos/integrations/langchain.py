@@ -192,7 +192,7 @@ def to_trajectory(result: object) -> ConversationTrajectory:
 
 
 def to_messages(result: object) -> list[Any]:
-    """Return the messages in a result: those of a state, a list itself, or the one that a model gave."""
+    """Return the messages in a result: those of a state, a list itself, or the one of a model."""
     result = parse_stream(result)
     if isinstance(result, Mapping):
         result = result.get("messages", result if "type" in result else ())
@@ -335,7 +335,7 @@ def _parse_usage(message: object) -> CallMetrics | None:
 
 
 def _describe_content(runnable: object) -> str:
-    """Return what tells chains and graphs of one name apart: prompts and models, or functions of nodes."""
+    """Return what distinguishes chains and graphs of one name: prompts and models, or functions of nodes."""
     nodes = get(runnable, "nodes")
     try:
         if isinstance(nodes, Mapping):

@@ -49,7 +49,7 @@ def to_test_case(request: object) -> EvalTestCase:
 def from_eval_result(
     result: EvalResult, *, form: Literal["openevals", "langchain"] = "openevals"
 ) -> dict[str, Any]:
-    """Return a result in the form of openevals: key, score and comment, or LangChain's score, value and reasoning.
+    """Return a result as key, score and comment, or in LangChain's form: score, value and reasoning.
 
     Whether it passed is in the metadata ("passed"), or the value "Y" or "N". Several scores are a list under
     "results", as LangSmith takes it; LangChain takes one.
@@ -111,15 +111,9 @@ def as_string_evaluator(evaluator: Evaluator) -> Any:
     return DokimosStringEvaluator()
 
 
-<<<<<<< HEAD
-async def _ask_strings(theirs: Any, case: EvalTestCase) -> Any:
-    return await call_user_function(
-        theirs.aevaluate_strings,
-=======
 async def _ask_strings(evaluator: FrameworkObject, case: EvalTestCase) -> Any:
     return await call_user_function(
         evaluator.aevaluate_strings,
->>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
         prediction=case.actual_output or "",
         reference=case.expected_output if evaluator.requires_reference else None,
         input=case.input if evaluator.requires_input else None,
@@ -137,13 +131,8 @@ async def _ask_function(evaluator: FrameworkObject, case: EvalTestCase) -> Any:
         arguments["context"] = "\n\n".join(case.contexts)
     parameters = inspect.signature(evaluator).parameters
     if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
-<<<<<<< HEAD
-        given = {key: value for key, value in given.items() if key in parameters}
-    return await call_user_function(theirs, **given)
-=======
         arguments = {key: value for key, value in arguments.items() if key in parameters}
     return await call_user_function(evaluator, **arguments)
->>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
 
 
 def _score(result: object) -> Score:

@@ -1,4 +1,4 @@
-"""Tools of MCP servers (`mcp`): what a session called, and a server's tools as what is evaluated.
+"""Tools of MCP servers (`mcp`): records the calls of a session, and evaluates the tools of a server.
 
 A target is an open `Client` or `ClientSession`, or what `mcp.Client` takes: a server, a transport, a URL. A
 target that is not open is opened for each input. An open one belongs to its event loop: use it with

@@ -52,7 +52,7 @@ class OpenAI(ModelSDK):
     loop_type = ToolLoop
 
     def to_agent_trace(self, result: object) -> AgentTrace:
-        """Return what was done: from a `ChatCompletion`, a `Response`, or a list of these and of messages.
+        """Return what a run did: from a `ChatCompletion`, a `Response`, or a list of these and of messages.
 
         A list is what your own loop collects, in order: responses or their messages and items, and the
         results of tools as they were sent back. Results are matched to calls by id. Raises `ValueError` for

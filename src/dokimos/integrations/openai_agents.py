@@ -173,7 +173,7 @@ def _parse_call(builder: TraceBuilder, item: object, raw: object) -> None:
     kind = get(raw, "type", default="function_call")
     name = get(raw, "name") or kind.removesuffix("_call")
     arguments = get(raw, "arguments", "action", "code", "queries", "input")
-    # The SDK runs no function on arguments that it cannot read, whatever it tells the model then.
+    # The SDK calls no function on arguments that are not JSON, whatever it then sends to the model.
     unreadable = kind == "function_call" and isinstance(arguments, str) and parse_object(arguments) is None
     builder.add_call(name, arguments, _call_id(raw), metadata={CALL_ERROR: True} if unreadable else None)
 
@@ -202,7 +202,7 @@ def _call_id(raw: object) -> str | None:
 
 
 _FAILURE: Final = "An error occurred while running the tool. Please try again."
-"""What the SDK tells a model about a tool that raised, or whose arguments could not be read."""
+"""The result that the SDK sends to a model for a tool that raised, or whose arguments are not JSON."""
 _CALLS: Final = frozenset({"tool_call_item", "handoff_call_item"})
 _PARSERS: Final[dict[str, Callable[[TraceBuilder, Any, Any], None]]] = {
     "tool_call_item": _parse_call,

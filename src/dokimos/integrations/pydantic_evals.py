@@ -24,7 +24,7 @@ EXTRA: Final = "pydantic-ai"
 
 
 def to_test_case(request: object) -> EvalTestCase:
-    """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and what was measured.
+    """Return an `EvaluatorContext` as a case: inputs, outputs, metadata and metrics.
 
     An input or output that is no map is under "input" or "output"; documents that the task set as its
     attribute "contexts", or one of its other names, are the contexts.
@@ -45,7 +45,7 @@ def to_test_case(request: object) -> EvalTestCase:
 
 
 def from_eval_result(result: EvalResult) -> dict[str, Any]:
-    """Return a result in the form of pydantic-evals: the score with its reason, and the verdict if there is one.
+    """Return a result as pydantic-evals has it: the score with its reason, and the verdict if there is one.
 
     Raises:
         EvaluationError: for a result with an error, which is no score.
@@ -72,18 +72,14 @@ def as_evaluator(
     """
 
     async def ask(case: EvalTestCase) -> Score:
-<<<<<<< HEAD
-        return _score(await call_user_function(theirs.evaluate_async, to_context(case)))
-=======
         return _score(await call_user_function(evaluator.evaluate_async, to_context(case)))
->>>>>>> 64213e7 (Type what bridges and traces take, and name the locals of bridges by what they hold)
 
     evaluator_name = name or type(evaluator).__name__
     return ForeignEvaluator(name=evaluator_name, threshold=threshold, ask=ask)
 
 
 def from_evaluator(evaluator: Evaluator) -> Any:
-    """Return an evaluator of dokimos as one of pydantic-evals; its errors are failures of the evaluator there."""
+    """Return an evaluator of dokimos as one of pydantic-evals; its errors are evaluator failures there."""
     types = require("pydantic_evals.evaluators", EXTRA)
 
     @dataclass(repr=False)

@@ -81,7 +81,7 @@ class ToolLoop:
     """Functions, sync or async; described to the model by their signatures and docstrings."""
     system: str = ""
     max_rounds: int = 10
-    """How often the model is asked at most for one input."""
+    """How many requests one input may take at most."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What else goes into each request, such as the temperature."""
 
@@ -186,10 +186,10 @@ class ModelSDK(Framework):
         model = options.pop("model", model)
         if hasattr(agent, self.client_attribute):
             if not model:
-                raise IntegrationError("Which model is the client to be asked for? Pass model=...")
+                raise IntegrationError("A client needs the name of a model. Pass model=...")
             agent = self.loop_type(client=agent, model=model)
         if not isinstance(agent, ToolLoop) and not callable(agent):
-            raise IntegrationError(f"A ToolLoop, a client or a function is needed, not {agent!r:.80}.")
+            raise IntegrationError(f"A ToolLoop, a client or a function is required, not {agent!r:.80}.")
         return super().runner(agent, options)
 
     async def _judge(self, loop: ToolLoop, prompt: str, schema: JsonSchemaDict | None) -> AgentRun:

@@ -1,4 +1,4 @@
-"""Attributes of Google's Agent Development Kit, which has names and habits of its own."""
+"""Normalizes attributes of Google's Agent Development Kit to the names of the GenAI conventions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NOT_SPECIFIED: Final = "<not specified>"
 def normalize_attributes(attributes: Attributes) -> Attributes:
     """Return the attributes of a span of ADK under the names of the GenAI conventions.
 
-    Content that was not captured, which stands there as "{}", is left out, and what a tool returned that is
-    no map is taken out of the map that ADK puts around it.
+    Content that was not captured, which is "{}" there, is removed, and a result that is not a map is taken
+    out of the map that ADK wraps around it.
     """
     normalized = {**attributes, **dict(_tool(attributes)), **dict(_model(attributes))}
     if normalized.get(_CALL_ID) == _NOT_SPECIFIED:
@@ -87,7 +87,7 @@ def _unwrap_message(message: object) -> object:
 
 
 def _normalize_part(part: object) -> Any:
-    """Return a part, if it is an answer in the form of the conventions, with what the tool itself gave."""
+    """Return a part; one with the response of a tool in the form of the conventions, and unwrapped."""
     if not isinstance(part, dict):
         return part
     if part.get("type") == "tool_call_response":

@@ -92,7 +92,7 @@ class TraceCollector:
         return tuple(self._recording.calls)
 
     @property
-    def observed_tool_names(self) -> tuple[str, ...]:
+    def tool_names(self) -> tuple[str, ...]:
         """The names of the tools called, each once, in the order of their first call."""
         return tuple(dict.fromkeys(call.name for call in self._recording.calls))
 
@@ -179,8 +179,8 @@ class TraceCollector:
 
     def tool_definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the tools that the agent has; one that was only observed has an empty schema."""
-        call_observed = {name: ToolDefinition(name) for name in self.observed_tool_names}
-        return tuple({**call_observed, **self._tools}.values())
+        by_name = {name: ToolDefinition(name) for name in self.tool_names}
+        return tuple({**by_name, **self._tools}.values())
 
     def call_metrics(
         self, model: str | None = None, price_table: PriceTable | None = None
@@ -271,7 +271,7 @@ def _with_result(call: ToolCall, result: object, error: str | bool | None) -> To
 def _bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments by name as JSON, as the call is made: they may change later."""
+    """Return the arguments by name as JSON, taken before the call, which may change them."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:

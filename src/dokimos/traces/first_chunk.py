@@ -41,7 +41,7 @@ def first_chunk_ms(source: SpanSource) -> float | None:
 
 
 def _measure_delay(source: SpanSource) -> float | None:
-    """Return the time from the start of a span to the point of time that it tells."""
+    """Return the time from the start of a span to the recorded time of its first chunk."""
     start, moments = source.span.start_ns, list(_moments(source.span, source.get(_STARTED)))
     if start is None or not moments or min(moments) < start:
         return None

@@ -1,4 +1,4 @@
-"""Attributes of Langfuse's SDKs since version 3, which write spans of OpenTelemetry.
+"""Normalizes attributes of Langfuse's SDKs since version 3, which write spans of OpenTelemetry.
 
 Source: the property mapping on Langfuse's page on OpenTelemetry.
 """
@@ -71,7 +71,7 @@ def _content(kind: str, attributes: Attributes) -> Iterator[tuple[str, Any]]:
 
 
 def _name(side: str, value: object) -> str:
-    """Return under which name an agent or a function has what it was given, or gave."""
+    """Return the normalized name of the input or the output of an agent or a function."""
     tree = parse_if_container(value)
     messages = tree.get("messages") if isinstance(tree, dict) else tree
     if isinstance(messages, list) and messages and all(map(_is_message, messages)):

@@ -97,7 +97,7 @@ def _is_failed_run(transcript: Transcript, root: Span) -> bool:
 def outermost_agents(transcript: Transcript) -> list[Span]:
     """Return the agents that no other agent called, in order."""
     agents = transcript.spans_of(SpanRole.AGENT)
-    return [span for span in agents if not transcript.above(span, SpanRole.AGENT)]
+    return [span for span in agents if not transcript.ancestors_of(span, SpanRole.AGENT)]
 
 
 def _find_declared_answers(transcript: Transcript, partial: str | None) -> tuple[str | None, str | None]:
@@ -163,7 +163,7 @@ def _find_partial_answer(transcript: Transcript, entry: Entry | None) -> str | N
         return None
     for span in transcript.spans_of(SpanRole.MODEL):
         if any(entry.message is each for each in transcript.content(span).outputs):
-            around = (span, *transcript.above(span, SpanRole.MODEL))
+            around = (span, *transcript.ancestors_of(span, SpanRole.MODEL))
             is_cut_off = any(transcript.content(each).error for each in around)
             return entry.message.text if is_cut_off else None
     return None
@@ -172,8 +172,8 @@ def _find_partial_answer(transcript: Transcript, entry: Entry | None) -> str | N
 def _find_last_model(transcript: Transcript) -> Span | None:
     """Return the last call of a model that belongs to the run itself, and not to one of its tools."""
     models = transcript.spans_of(SpanRole.MODEL)
-    own = [s for s in models if not transcript.above(s, SpanRole.MODEL, SpanRole.TOOL)]
-    return own[-1] if own else None
+    calls = [s for s in models if not transcript.ancestors_of(s, SpanRole.MODEL, SpanRole.TOOL)]
+    return calls[-1] if calls else None
 
 
 def _is_silent(transcript: Transcript, model: Span) -> bool:
@@ -242,7 +242,7 @@ def _is_reported(transcript: Transcript, span: Span) -> bool:
         return False
     if content.role not in _REPORTED:
         return content.role is not SpanRole.TOOL and transcript.tree.parent(span) is None
-    return not transcript.above(span, SpanRole.TOOL)
+    return not transcript.ancestors_of(span, SpanRole.TOOL)
 
 
 def _find_passed_failures(transcript: Transcript, span: Span) -> Iterator[Span]:
@@ -267,7 +267,7 @@ def _describe_failures(transcript: Transcript, spans: Iterable[Span]) -> tuple[s
 
 
 def _describe_failure(transcript: Transcript, span: Span) -> str:
-    """Return a failure as `Type: message`, as far as it is known."""
+    """Return a failure as `Type: message`, as far as they are known."""
     exception = next((e.attributes for e in reversed(span.events) if e.name == "exception"), {})
     full_name = str(exception.get("exception.type") or span.attributes.get("error.type") or "")
     kind = full_name.rpartition(".")[2]

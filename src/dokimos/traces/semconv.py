@@ -1,8 +1,8 @@
-"""The names that the conventions give to what a span says.
+"""The names of attributes in the semantic conventions.
 
-Known are OpenTelemetry's GenAI conventions of all ages (messages as structures, JSON text or events; the
+Supported are OpenTelemetry's GenAI conventions of all ages (messages as structures, JSON text or events; the
 older `gen_ai.prompt` and `gen_ai.completion`, plain and indexed), OpenInference, OpenLLMetry, Vercel's AI SDK
-and Langfuse. A span may mix them: each thing is read under the first of its names that is there.
+and Langfuse. A span may mix them: each value is taken from the first of its names that is there.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ DOCUMENT_TEXT: Final = ("content", "text", "page_content", "document", "chunk")
 DATABASE_RESULTS: Final = frozenset({"db.query.result", "db.search.result"})
 
 MERGED_TOOLS: Final = "(merged tools)"
-"""What ADK calls a span that tells again, all together, what several tools returned."""
+"""ADK's name for a span that repeats the results of several tools together."""
 
 EVENT_ROLES: Final = {
     "gen_ai.system.message": "system",
@@ -218,4 +218,4 @@ ROLE_TABLES: Final[tuple[tuple[str, Mapping[str, SpanRole]], ...]] = (
     ("ai.operationId", AI_SDK_OPERATIONS),
     ("langfuse.observation.type", LANGFUSE_TYPES),
 )
-"""The attributes that tell what a span stands for, after OpenInference's own."""
+"""The attributes that name the role of a span, after OpenInference's own."""

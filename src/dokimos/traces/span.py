@@ -94,7 +94,7 @@ def _with_events(span: Span, added: Sequence[SpanEvent]) -> Span:
 def group_by_trace(spans: Iterable[Span]) -> dict[str, tuple[Span, ...]]:
     """Return the spans of each trace in order of start, traces in order of appearance.
 
-    A span that came twice, as after a repeated export, is kept once: the copy that came last.
+    A span that came twice, as after a repeated export, is deduplicated: the last copy counts.
     """
     traces: dict[str, dict[str, Span]] = {}
     for span in spans:

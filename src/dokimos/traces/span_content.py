@@ -216,9 +216,9 @@ def _unbind_arguments(arguments: object) -> Any:
         return arguments["inputs"]
     if "input_str" in arguments:
         return parse_literal(arguments["input_str"])
-    positional, named = arguments.get("args"), arguments.get("kwargs")
-    if isinstance(named, dict) and isinstance(positional, list | tuple):
-        return {"args": positional, **named} if positional else named
+    positional, keywords = arguments.get("args"), arguments.get("kwargs")
+    if isinstance(keywords, dict) and isinstance(positional, list | tuple):
+        return {"args": positional, **keywords} if positional else keywords
     return arguments
 
 

@@ -80,7 +80,7 @@ class SpanSource:
 
     @cached_property
     def is_cut_off(self) -> bool:
-        """Whether the model says that an error ended its answer, of which the start may be there."""
+        """Whether the finish reason is an error: only the start of the answer may be there."""
         reasons = parse_if_container(self.first(FINISH_REASONS))
         if (reasons[:1] if isinstance(reasons, list) else [reasons]) == ["error"]:
             return True

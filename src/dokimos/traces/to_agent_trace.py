@@ -135,7 +135,7 @@ def _documents(transcript: Transcript) -> Iterator[Document]:
     """Yield the retrieved documents; those that a retriever got from one below it come once."""
     for span in transcript.spans_of(SpanRole.RETRIEVAL):
         if not any(
-            transcript.content(above).documents for above in transcript.above(span, SpanRole.RETRIEVAL)
+            transcript.content(above).documents for above in transcript.ancestors_of(span, SpanRole.RETRIEVAL)
         ):
             yield from transcript.content(span).documents
 
@@ -159,12 +159,12 @@ def _tools(transcript: Transcript) -> list[ToolDefinition]:
     """Return the tools that models and agents were offered, else those that ran and describe themselves."""
     ran = [transcript.content(span) for span in transcript.spans_of(SpanRole.TOOL)]
     others = [content for content in transcript.contents.values() if content.role is not SpanRole.TOOL]
-    own, offered = _collect_definitions(ran), _collect_definitions(others)
+    described, offered = _collect_definitions(ran), _collect_definitions(others)
     if offered:
-        return [tool if tool.input_schema else own.get(name, tool) for name, tool in offered.items()]
+        return [tool if tool.input_schema else described.get(name, tool) for name, tool in offered.items()]
     # A tool that ran without a description is listed too, though its arguments are unknown.
     names = _deduplicate(content.name for content in ran if content.error is None or content.tools)
-    return [own.get(name, ToolDefinition(name)) for name in names] if own else []
+    return [described.get(name, ToolDefinition(name)) for name in names] if described else []
 
 
 def _collect_definitions(contents: Iterable[SpanContent]) -> dict[str, ToolDefinition]:

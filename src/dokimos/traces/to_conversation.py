@@ -82,9 +82,9 @@ def _build_messages(entries: Iterable[Entry], calls: Mapping[int, Sequence[ToolC
     pending_calls: list[ToolCall] = []
     for entry in entries:
         message = entry.message
-        made = calls.get(id(entry), ())
-        if message.role == "assistant" and (message.text or made):
-            pending_calls += made
+        own_calls = calls.get(id(entry), ())
+        if message.role == "assistant" and (message.text or own_calls):
+            pending_calls += own_calls
             if message.text:
                 messages.append(Message.assistant(message.text, pending_calls))
                 pending_calls = []

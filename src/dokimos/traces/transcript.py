@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Thread:
-    """The messages that one model, or one agent, saw and said."""
+    """The messages of one model, or one agent: what it was sent and what it answered."""
 
     depth: int = 0
     """How many agents and tools are above it."""
@@ -47,11 +47,11 @@ class Thread:
 
     def find_new(self, keys: Sequence[Key]) -> int | None:
         """Return the index of the first new message; None if they do not continue the end of this thread."""
-        known = len(self.keys)
-        if not known:
+        length = len(self.keys)
+        if not length:
             return None
-        if list(keys[:known]) == self.keys:
-            return known
+        if list(keys[:length]) == self.keys:
+            return length
         index = _find_last(keys, lambda key: key == self.keys[-1])
         return None if index is None else index + 1
 
@@ -85,11 +85,11 @@ class Threads:
     def add(self, index: int, messages: Iterable[NeutralMessage], time_ns: int) -> None:
         """Add messages to a thread."""
         thread = self.items[index]
-        known = len(thread.keys)
-        if known:
+        length = len(thread.keys)
+        if length:
             self._ending[thread.keys[-1]].discard(index)
         thread.add(messages, time_ns)
-        for key in thread.keys[known:]:
+        for key in thread.keys[length:]:
             owned = (thread.owner, key)
             self._holding[owned] = max(index, self._holding.get(owned, index))
         if thread.keys:
@@ -133,14 +133,14 @@ class Transcript:
         return cls(tree, contents, tuple(threads.items))
 
     def content(self, span: Span) -> SpanContent:
-        """Return what a span says."""
+        """Return the parsed content of a span."""
         return self.contents[span.span_id]
 
     def spans_of(self, role: SpanRole) -> list[Span]:
         """Return the spans of a role, in order."""
         return [span for span in self.tree.spans if self.content(span).role is role]
 
-    def above(self, span: Span, *roles: SpanRole) -> list[Span]:
+    def ancestors_of(self, span: Span, *roles: SpanRole) -> list[Span]:
         """Return the spans of these roles above a span, nearest first."""
         return [each for each in self.tree.ancestors(span) if self.content(each).role in roles]
 
@@ -157,12 +157,12 @@ class Transcript:
         has messages.
         """
         models = [span for span in self.spans_of(SpanRole.MODEL) if self._has_messages(span)]
-        spans = [s for s in models if not any(map(self._has_messages, self.above(s, SpanRole.MODEL)))]
-        covered = {agent.span_id for span in spans for agent in self.above(span, SpanRole.AGENT)}
+        spans = [s for s in models if not any(map(self._has_messages, self.ancestors_of(s, SpanRole.MODEL)))]
+        covered = {agent.span_id for span in spans for agent in self.ancestors_of(span, SpanRole.AGENT)}
         for agent in reversed(self.spans_of(SpanRole.AGENT)):  # the innermost first
             if agent.span_id not in covered and self._has_messages(agent):
                 spans.append(agent)
-                covered.update(each.span_id for each in self.above(agent, SpanRole.AGENT))
+                covered.update(each.span_id for each in self.ancestors_of(agent, SpanRole.AGENT))
         return sorted(spans, key=lambda span: span.start_ns or 0)
 
     def _has_messages(self, span: Span) -> bool:
@@ -171,14 +171,16 @@ class Transcript:
 
     def _add_messages(self, span: Span, threads: Threads) -> None:
         content = self.content(span)
-        agents = self.above(span, SpanRole.AGENT)
+        agents = self.ancestors_of(span, SpanRole.AGENT)
         if content.role is SpanRole.AGENT:
             agents.insert(0, span)
         owner = agents[0].span_id if agents else ""
         messages = [message for message in content.inputs if message.role != "system"]
         index = threads.join(messages, owner, span.start_ns or 0)
         if index is None:
-            depth = len(self.above(span, SpanRole.AGENT, SpanRole.TOOL)) + (content.role is SpanRole.AGENT)
+            depth = len(self.ancestors_of(span, SpanRole.AGENT, SpanRole.TOOL)) + (
+                content.role is SpanRole.AGENT
+            )
             index = threads.begin(Thread(depth, owner, start=_start_of_turn(messages)))
             threads.add(index, messages, span.start_ns or 0)
         thread = threads.items[index]

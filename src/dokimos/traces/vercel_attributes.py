@@ -1,4 +1,4 @@
-"""Attributes of Vercel's AI SDK up to version 6; later versions write those of the GenAI conventions.
+"""Normalizes attributes of Vercel's AI SDK up to version 6; later versions write the GenAI conventions.
 
 Source: the section "Collected data" of the SDK's page on telemetry.
 """
@@ -33,7 +33,7 @@ def normalize_attributes(attributes: Attributes) -> Attributes:
 
 
 def _prompt(attributes: Attributes) -> Iterator[tuple[str, Any]]:
-    """Yield what the outer span was given: `{"system": ..., "prompt" or "messages": ...}` as JSON text."""
+    """Yield the input of the outer span: `{"system": ..., "prompt" or "messages": ...}` as JSON text."""
     prompt = parse_if_container(attributes.get("ai.prompt"))
     if not isinstance(prompt, dict):
         return

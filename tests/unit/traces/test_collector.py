@@ -30,7 +30,7 @@ class TestRecording:
         calls = (ToolCall("search", {"q": "x"}, result='["a"]'), ToolCall("book", {"id": 1}, result="ok"))
         assert collector.trace() == AgentTrace(calls, "Booked.", reasoning_steps=("Search first.",))
         assert collector.tool_calls == calls
-        assert collector.observed_tool_names == ("search", "book")
+        assert collector.tool_names == ("search", "book")
 
     def test_results_find_their_call_by_id(self, collector):
         collector.add_tool_call("a", '{"n": 1}', call_id="1")
@@ -139,12 +139,12 @@ class TestScopes:
 
         with collector:
             await asyncio.gather(tool("a"), tool("b"))
-        assert collector.observed_tool_names == ("a", "b")
+        assert collector.tool_names == ("a", "b")
 
     def test_a_recording_can_be_read_after_its_block_and_the_next_begins_anew(self, collector):
         with collector:
             collector.add_tool_call("a")
-        assert collector.observed_tool_names == ("a",)
+        assert collector.tool_names == ("a",)
         with collector as same:
             assert same is collector
             assert collector.tool_calls == ()
@@ -155,12 +155,12 @@ class TestScopes:
             with collector:
                 collector.add_tool_call("inner")
             collector.add_tool_call("outer again")
-            assert collector.observed_tool_names == ("outer", "outer again")
+            assert collector.tool_names == ("outer", "outer again")
 
     def test_a_callback_in_a_thread_of_the_framework_finds_the_only_open_run(self, collector):
         with collector:
             in_thread(lambda: collector.add_tool_call("from a thread"))
-            assert collector.observed_tool_names == ("from a thread",)
+            assert collector.tool_names == ("from a thread",)
 
     def test_where_two_runs_are_open_a_foreign_thread_belongs_to_none(self, collector):
         def second():
@@ -172,14 +172,14 @@ class TestScopes:
             in_thread(second)
             assert collector.tool_calls == ()
         without_run = []
-        in_thread(lambda: without_run.append(collector.observed_tool_names))
+        in_thread(lambda: without_run.append(collector.tool_names))
         assert without_run == [("whose?",)]
 
     def test_two_collectors_are_apart(self, collector):
         other = TraceCollector()
         with collector, other:
             other.add_tool_call("b")
-            assert (collector.tool_calls, other.observed_tool_names) == ((), ("b",))
+            assert (collector.tool_calls, other.tool_names) == ((), ("b",))
 
     def test_a_collector_can_go_away(self):
         collector = TraceCollector()
