@@ -33,6 +33,8 @@ ALLOWED_WORDS = {
 }
 """First words of functions that compute what is called so."""
 ALLOWED_NAMES = {
+    "passed": "the public constructor of a result that passed, `EvalResult.passed`",
+    "failed": "the public constructor of a result that failed, `EvalResult.failed`",
     "expected_output_as": "the typed accessor of `expected_output`, as `input_as` is that of `input`",
     "recorded_task": "the public name of a task that answers from recordings",
 }

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from dokimos.core.test_case import EvalTestCase as EvalTestCase
     from dokimos.core.wire import from_json as from_json
     from dokimos.core.wire import to_json as to_json
+    from dokimos.datasets.answer_replay import recorded_task as recorded_task
     from dokimos.datasets.dataset import Dataset as Dataset
     from dokimos.datasets.dataset import DatasetStream as DatasetStream
-    from dokimos.datasets.recorded_answers import recorded_task as recorded_task
     from dokimos.datasets.resolver import register_resolver as register_resolver
     from dokimos.evaluators.base import Evaluator as Evaluator
     from dokimos.evaluators.function import evaluator as evaluator
@@ -120,7 +120,7 @@ _MODULE_OF: Final[dict[str, str]] = {
     "load_result": "exporters.json",
     "merge_results": "experiment.merging",
     "model_task": "judges.model_task",
-    "recorded_task": "datasets.recorded_answers",
+    "recorded_task": "datasets.answer_replay",
     "register_resolver": "datasets.resolver",
     "render": "exporters.base",
     "takes_example": "core.task_marker",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from dokimos.errors import DokimosError
 
 if TYPE_CHECKING:
-    from dokimos.core.broken_metrics import ErrorAllowance
+    from dokimos.core.metric_coverage import ErrorAllowance
     from dokimos.core.results import ExperimentResult, ItemResult
     from dokimos.experiment.required_levels import RequiredLevel
 
@@ -99,7 +99,7 @@ def check_problems(result: ExperimentResult, criteria: Criteria, problems: Seque
 
 def _is_broken(result: ExperimentResult, criteria: Criteria) -> bool:
     """Say whether the run says too little: it ended early, judged nothing, or a metric hardly worked."""
-    from dokimos.core.broken_metrics import find_broken_metrics, is_allowed
+    from dokimos.core.metric_coverage import find_broken_metrics, is_allowed
     from dokimos.core.results import RunStatus
 
     ended = (RunStatus.COMPLETED, RunStatus.BROKEN)
@@ -113,7 +113,7 @@ def _is_broken(result: ExperimentResult, criteria: Criteria) -> bool:
 
 
 def _falls_short(result: ExperimentResult, criteria: Criteria) -> bool:
-    from dokimos.core.broken_metrics import find_skipped_metrics, is_allowed
+    from dokimos.core.metric_coverage import find_skipped_metrics, is_allowed
 
     summary = result.summary
     if criteria.strict and (summary.not_judged or find_skipped_metrics(result)):

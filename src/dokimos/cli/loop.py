@@ -271,7 +271,7 @@ def _find_reusable_outputs(
 
 def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
     from dokimos.cli.targets import absolute_target
-    from dokimos.datasets.recorded_answers import read_recorded_answer
+    from dokimos.datasets.answer_replay import read_recorded_answer
     from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.experiment.task import task_name
 

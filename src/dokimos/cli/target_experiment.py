@@ -103,8 +103,8 @@ def _experiment(target: str, settings: RunSettings) -> Experiment:
 
 def _read_data_file(uri: str, evaluators: Sequence[Any], settings: RunSettings) -> Experiment:
     from dokimos.cli.specs import parse_columns
+    from dokimos.datasets.answer_replay import recorded_task
     from dokimos.datasets.dataset import Dataset
-    from dokimos.datasets.recorded_answers import recorded_task
     from dokimos.errors import ConfigurationError
     from dokimos.experiment.experiment import Experiment
 

@@ -85,16 +85,16 @@ class ToolCall(_ArgumentsText):
         function = data.get("function")
         if isinstance(function, Mapping):
             data = {**data, **function}
-        given = next((data[key] for key in _ARGUMENT_KEYS if data.get(key) is not None), None)
-        if given is None:
+        value = next((data[key] for key in _ARGUMENT_KEYS if data.get(key) is not None), None)
+        if value is None:
             _check_for_misnamed_arguments(data)
         metadata = data.get("metadata") or {}
-        if isinstance(given, str):
+        if isinstance(value, str):
             return cls.of_text(
-                data.get("name") or "", given, result=text_form(data.get("result")), metadata=metadata
+                data.get("name") or "", value, result=text_form(data.get("result")), metadata=metadata
             )
         return cls(
-            data.get("name") or "", given or {}, result=text_form(data.get("result")), metadata=metadata
+            data.get("name") or "", value or {}, result=text_form(data.get("result")), metadata=metadata
         )
 
     @classmethod
@@ -308,8 +308,8 @@ class AgentTrace:
 
     def __post_init__(self) -> None:
         for name in ("tool_calls", "reasoning_steps", "errors"):
-            if type(given := getattr(self, name)) is not tuple:
-                object.__setattr__(self, name, _require_list(name, given))
+            if type(value := getattr(self, name)) is not tuple:
+                object.__setattr__(self, name, _require_list(name, value))
         for call in self.tool_calls:
             if type(call) is not ToolCall:
                 object.__setattr__(self, "tool_calls", tuple(map(_as_tool_call, self.tool_calls)))
@@ -401,21 +401,21 @@ def _check_name(what: str, name: object) -> None:
         raise ValueError(f"A {what} needs a name that is not blank, not {name!r}.")
 
 
-def _require_list(name: str, given: object) -> tuple[Any, ...]:
-    if isinstance(given, str):
-        hint = f"; write AgentTrace(final_response={quote(given)})" if name == "tool_calls" else ""
-        raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quote(given)}{hint}.")
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise ValueError(f"The {name} of an AgentTrace must be a list, not {quote(given)}.")
-    return tuple(given)
+def _require_list(name: str, value: object) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        hint = f"; write AgentTrace(final_response={quote(value)})" if name == "tool_calls" else ""
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not the text {quote(value)}{hint}.")
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"The {name} of an AgentTrace must be a list, not {quote(value)}.")
+    return tuple(value)
 
 
-def _as_tool_call(given: object) -> ToolCall:
-    if isinstance(given, ToolCall):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"The tool calls of an AgentTrace must be ToolCalls or maps, not {quote(given)}.")
-    return ToolCall.from_map(given)
+def _as_tool_call(value: object) -> ToolCall:
+    if isinstance(value, ToolCall):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError(f"The tool calls of an AgentTrace must be ToolCalls or maps, not {quote(value)}.")
+    return ToolCall.from_map(value)
 
 
 def _check_arguments(name: str, arguments: object) -> None:

@@ -184,14 +184,14 @@ def _copy_slots(value: object, memo: _Memo, depth: int) -> Any:
 @cache
 def _slots(kind: type) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[Callable[[Any, Any], None], ...]]:
     """Return what reads all slots of a type at once, and what writes each, also where it is frozen."""
-    places = [
+    members = [
         (name, base.__dict__[name].__set__)
         for base in kind.__mro__
         for name in base.__dict__.get("__slots__", ())
     ]
-    names = [name for name, _ in places]
+    names = [name for name, _ in members]
     read_all: Any = attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
-    return read_all, tuple(write for _, write in places)
+    return read_all, tuple(write for _, write in members)
 
 
 def _copy_attributes(value: object, new: object, memo: _Memo, depth: int) -> None:

@@ -46,14 +46,14 @@ class Chunk(NamedTuple):
 class ContextsEntry(NamedTuple):
     """A value that may hold contexts, and where it is."""
 
-    place: str
+    section: str
     """`outputs`, `metadata` or `inputs`."""
     key: str
     value: Any
 
     @property
     def path(self) -> str:
-        return f"{self.place}.{self.key}"
+        return f"{self.section}.{self.key}"
 
 
 def find_contexts(
@@ -76,11 +76,11 @@ def find_contexts(
         names: The keys to look under, the one that counts first.
         texts: Whether texts are needed: what holds only ids is passed over.
     """
-    for place, held in (("outputs", outputs), ("metadata", metadata), ("inputs", inputs)):
+    for section, held in (("outputs", outputs), ("metadata", metadata), ("inputs", inputs)):
         for name in names:
             value = held.get(name)
             if value is not None and not (texts and name == RETRIEVED and are_ids(value)):
-                return ContextsEntry(place, name, value)
+                return ContextsEntry(section, name, value)
     return None
 
 

@@ -194,15 +194,15 @@ class ConversationTrajectory:
     def turns(self) -> tuple[Turn, ...]:
         """Return one turn for each of the assistant's messages."""
         turns: list[Turn] = []
-        asked: list[str] = []
-        for place, message in enumerate(self.messages):
+        questions: list[str] = []
+        for index, message in enumerate(self.messages):
             if message.role is Role.USER:
-                asked.append(message.content)
+                questions.append(message.content)
             elif message.role is Role.ASSISTANT:
-                user = "\n\n".join(asked) if asked else None
-                before = self.messages[:place]
+                user = "\n\n".join(questions) if questions else None
+                before = self.messages[:index]
                 turns.append(Turn(index=len(turns), user=user, reply=message, before=before))
-                asked = []
+                questions = []
         return tuple(turns)
 
     def to_text(self, *, tool_calls: ToolCallStyle = "full") -> str:

@@ -60,16 +60,16 @@ def convert_entry(
         TypeError: unless one of the two is a text.
         TypeConversionError: naming target, key and cause.
     """
-    wanted: Any = target
+    target_type: Any = target
     if isinstance(target, str):
-        wanted, key = key, target
-    if isinstance(wanted, str) or not isinstance(key, str):
+        target_type, key = key, target
+    if isinstance(target_type, str) or not isinstance(key, str):
         name = what.replace(" ", "_")
         raise TypeError(
             f"{name}_as() takes a type and a key, such as {name}_as(Movie, 'movie'), "
-            f"not {wanted!r:.80} and {key!r:.80}."
+            f"not {target_type!r:.80} and {key!r:.80}."
         )
-    return convert(entries.get(key), cast("type[T]", wanted), what=what, key=key)
+    return convert(entries.get(key), cast("type[T]", target_type), what=what, key=key)
 
 
 def _is_instance(value: object, target: object) -> bool:

@@ -33,15 +33,15 @@ def frame_of(rows: Sequence[Row]) -> pandas.DataFrame:
 
 
 def _column(pandas: Any, values: list[Any]) -> Any:
-    kinds = {type(value) for value in values if value is not None}
+    types = {type(value) for value in values if value is not None}
     missing = any(value is None for value in values)
-    if kinds == {bool}:
+    if types == {bool}:
         return pandas.array(values, dtype="boolean") if missing else values
-    if kinds == {int} and all(value is None or abs(value) <= _LARGEST for value in values):
+    if types == {int} and all(value is None or abs(value) <= _LARGEST for value in values):
         return pandas.array(values, dtype="Int64") if missing else values
-    if kinds and kinds <= {int, float} and all(map(_fits_float, values)):
+    if types and types <= {int, float} and all(map(_fits_float, values)):
         return pandas.Series([float("nan") if value is None else float(value) for value in values])
-    if kinds == {str}:
+    if types == {str}:
         return _texts(pandas.Series, values)
     return pandas.Series(values, dtype=object)
 

@@ -79,8 +79,8 @@ class Example(Printable, DefaultsToAny, Generic[In_co, Out_co]):
         for name in metadata.keys() & _NOT_METADATA.keys():
             raise TypeError(f"Example.of() takes no {name}=: {_NOT_METADATA[name]}.")
         outputs = {} if expected is None else {OUTPUT: expected}
-        made: Any = cls({INPUT: input}, outputs, metadata=metadata, id=id)
-        return cast("Example[In, Out]", made)
+        example: Any = cls({INPUT: input}, outputs, metadata=metadata, id=id)
+        return cast("Example[In, Out]", example)
 
     @property
     def input_value(self) -> In_co:

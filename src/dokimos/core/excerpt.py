@@ -37,11 +37,11 @@ def format_excerpt(text: str, line: int, column: int) -> str:
     whole = lines[line - 1].rstrip("\r")
     if not whole.strip():
         return ""
-    shown, start = _window(_mask_secrets(whole), column - 1)
+    visible, start = _window(_mask_secrets(whole), column - 1)
     gutter = f"{line:>6} | "
-    before = escape_control_characters(shown[: max(column - 1 - start, 0)])
+    before = escape_control_characters(visible[: max(column - 1 - start, 0)])
     caret = " " * (len(gutter) - 2) + "| " + " " * sum(map(_width, before)) + "^"
-    return f"{gutter}{escape_control_characters(shown)}\n{caret}"
+    return f"{gutter}{escape_control_characters(visible)}\n{caret}"
 
 
 def append_excerpt(message: str, text: str, at: int, line: int) -> str:
@@ -56,8 +56,8 @@ def append_excerpt(message: str, text: str, at: int, line: int) -> str:
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     whole = text[start:] if end < 0 else text[start:end]
-    shown = format_excerpt("\n" * (line - 1) + whole, line, at - start + 1)
-    return f"{message}\n{shown}" if shown else message
+    visible = format_excerpt("\n" * (line - 1) + whole, line, at - start + 1)
+    return f"{message}\n{visible}" if visible else message
 
 
 def _mask_secrets(line: str) -> str:

@@ -30,5 +30,5 @@ def describe_json_error(error: json.JSONDecodeError) -> str:
     if rest.startswith("'"):
         return "texts and keys are in double quotes, not in single ones"
     return _SENTENCES.get(error.msg) or next(
-        (said for start, said in _SENTENCES.items() if error.msg.startswith(start)), error.msg
+        (advice for start, advice in _SENTENCES.items() if error.msg.startswith(start)), error.msg
     )

@@ -176,8 +176,8 @@ def _non_finite(value: float) -> str:
 
 
 def _from_other(value: object, path: _Path) -> JsonValue:
-    for kinds, convert in _CONVERSIONS:
-        if isinstance(value, kinds):
+    for types, convert in _CONVERSIONS:
+        if isinstance(value, types):
             return convert(value, path)
     if isinstance(value, type):
         return str(value)
@@ -207,18 +207,18 @@ def _document(value: object, path: _Path) -> dict[str, JsonValue] | None:
     text = _first_of(value, TEXTS_OF_DOCUMENTS[:1] if has_text else TEXTS_OF_DOCUMENTS, str)
     if text is None:
         return None
-    found = {key: _first_of(value, names, kinds) for key, names, kinds in _ABOUT_DOCUMENTS}
+    found = {key: _first_of(value, names, types) for key, names, types in _ABOUT_DOCUMENTS}
     about = {key: jsonable(content, path) for key, content in found.items() if content not in (None, {})}
     return {"text": jsonable(text), **about}
 
 
-def _first_of(value: object, names: Sequence[str], kinds: type | tuple[type, ...]) -> Any:
+def _first_of(value: object, names: Sequence[str], types: type | tuple[type, ...]) -> Any:
     for name in names:
         try:
             found = getattr(value, name)
         except Exception:
             continue
-        if isinstance(found, kinds):
+        if isinstance(found, types):
             return found
     return None
 

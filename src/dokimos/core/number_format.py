@@ -36,10 +36,10 @@ def format_score(value: float | None) -> str:
 
 def percent(rate: float) -> str:
     """Write a share; only a whole one is 100.0 % and only none at all is 0.0 %."""
-    shown = _round(rate * 100, 1)
+    rounded = _round(rate * 100, 1)
     if 0 < rate < 1:
-        shown = min(max(shown, Decimal("0.1")), Decimal("99.9"))
-    return f"{shown} %"
+        rounded = min(max(rounded, Decimal("0.1")), Decimal("99.9"))
+    return f"{rounded} %"
 
 
 def usd(amount: float) -> str:

@@ -83,5 +83,5 @@ def _has_passed(item: ItemResult, evaluator: str | None) -> bool | None:
 
 def _has_errored(item: ItemResult, evaluator: str) -> bool:
     """Say whether an evaluator of several scores gave none of them."""
-    given = [result for result in item.eval_results if result.evaluator == evaluator]
-    return bool(given) and all(result.error is not None for result in given)
+    results = [result for result in item.eval_results if result.evaluator == evaluator]
+    return bool(results) and all(result.error is not None for result in results)

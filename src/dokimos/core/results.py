@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
-from dokimos.core.broken_metrics import describe_broken_metrics
 from dokimos.core.data_frames import frame_of
 from dokimos.core.endings import describe_failure
 from dokimos.core.eval_result import (
@@ -27,6 +26,7 @@ from dokimos.core.eval_result import (
 from dokimos.core.item_result import ItemResult, RunResult
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.means import UNIT, mean_of_ratios
+from dokimos.core.metric_coverage import describe_broken_metrics
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.printable import Printable
 from dokimos.core.provenance import EvaluatorInfo, Provenance, expand_parts

@@ -103,5 +103,5 @@ def same_columns(rows: Iterable[Row], columns: Iterable[str]) -> list[Row]:
     """Return the rows with all of the columns that any row has a value in, in this order."""
     rows = list(rows)
     filled = {name for row in rows for name, value in row.items() if value is not None}
-    kept = [name for name in columns if name in filled]
-    return [{name: row.get(name) for name in kept} for row in rows]
+    non_empty = [name for name in columns if name in filled]
+    return [{name: row.get(name) for name in non_empty} for row in rows]

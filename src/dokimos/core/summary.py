@@ -360,11 +360,11 @@ class Tally:
 
     def _latency_quantile(self, share: float) -> float | None:
         """The smallest latency that at least `share` of the items do not exceed."""
-        wanted = math.ceil(share * self._latencies.total())
+        rank = math.ceil(share * self._latencies.total())
         seen = 0
         for bin_index, count in sorted(self._latencies.items()):
             seen += count
-            if seen >= wanted:
+            if seen >= rank:
                 return _latency_of(bin_index)
         return None
 

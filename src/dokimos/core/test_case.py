@@ -78,14 +78,14 @@ class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
         Raises:
             TypeError: where tool calls or contexts are one text instead of several.
         """
-        made: Any = cls(
+        case: Any = cls(
             {INPUT: input},
             outputs_of({OUTPUT: output}, tool_calls, contexts),
             expected_outputs={} if expected is None else {OUTPUT: expected},
             metadata=dict(metadata or {}),
             id=id,
         )
-        return cast("EvalTestCase[In, Out]", made)
+        return cast("EvalTestCase[In, Out]", case)
 
     @property
     def input_value(self) -> In_co:

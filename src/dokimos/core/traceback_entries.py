@@ -100,8 +100,8 @@ def _source_of(traceback: TracebackType) -> tuple[str, str]:
     alone = TracebackType(None, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
     try:
         summary = extract_tb(alone)
-        shown = summary.format()[0].partition("\n")[2]
-        return clip_source_line(summary[0].line or ""), shown if len(shown) <= _LONGEST_EXTRACT else ""
+        extract = summary.format()[0].partition("\n")[2]
+        return clip_source_line(summary[0].line or ""), extract if len(extract) <= _LONGEST_EXTRACT else ""
     except Exception:  # a loader of somebody else's may fail to give the source
         return "", ""
 

@@ -33,6 +33,6 @@ class DefaultsToAny:
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, types):
-            given = types if isinstance(types, tuple) else (types,)
-            lacking = len(getattr(cls, "__parameters__", ())) - len(given)
-            return super().__class_getitem__(given + (Any,) * lacking)
+            arguments = types if isinstance(types, tuple) else (types,)
+            lacking = len(getattr(cls, "__parameters__", ())) - len(arguments)
+            return super().__class_getitem__(arguments + (Any,) * lacking)

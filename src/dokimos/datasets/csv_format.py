@@ -13,7 +13,7 @@ from dokimos.datasets import limits
 from dokimos.datasets.columns import parse_target, suggestion
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.limits import read_bounded_lines
-from dokimos.datasets.misspelled_names import UnknownNames, metrics_in
+from dokimos.datasets.row_names import UnknownNames, metrics_in
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
 from dokimos.errors import DatasetError

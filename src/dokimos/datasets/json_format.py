@@ -214,8 +214,8 @@ class _Cursor:
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         place = self._at if at is None else at
         line = self._line + self._text.count("\n", self._at, place)
-        shown = append_excerpt(message, self._text, place, line)
-        raise DatasetError(shown, path=self.label, line=line)
+        located_message = append_excerpt(message, self._text, place, line)
+        raise DatasetError(located_message, path=self.label, line=line)
 
     def _advance(self, to: int) -> None:
         self._line += self._text.count("\n", self._at, to)
@@ -231,8 +231,8 @@ class _Cursor:
         except UnicodeDecodeError:
             raise self._source.utf8_error() from None
         begin = self._text.rfind("\n", 0, self._at) + 1  # of the line, which a message shows
-        kept = self._text[max(begin, self._at - _SHOWN) : self._at]
-        self._text, self._at, self._ended = kept + rest + piece, len(kept), not piece
+        tail = self._text[max(begin, self._at - _SHOWN) : self._at]
+        self._text, self._at, self._ended = tail + rest + piece, len(tail), not piece
 
     def _may_be_cut_off(self, error: Exception) -> bool:
         if isinstance(error, StopIteration):
@@ -260,8 +260,8 @@ def _parse_again(raw: bytes, error: Exception, label: str | None, number: int) -
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError) as again:
         message, at = _explain(again, text, 0)
-        shown = append_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
-        raise DatasetError(shown, path=label, line=number) from None
+        located_message = append_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
+        raise DatasetError(located_message, path=label, line=number) from None
     if end != len(text):
         _trailing(label, number)
     return value

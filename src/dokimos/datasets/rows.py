@@ -12,7 +12,7 @@ from dokimos.core.keys import INPUT, OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.printable import Printable
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, suggestion
-from dokimos.datasets.misspelled_names import UnknownNames, are_metrics
+from dokimos.datasets.row_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
 
 _SNAKE_NAMES: Final = frozenset(name for name, wire_name in WIRE_NAMES.items() if name != wire_name)
@@ -182,7 +182,7 @@ def duplicate_id(examples: Iterable[Example]) -> tuple[str, int, int] | None:
 
 
 def _describe(value: object) -> str:
-    kinds = {
+    type_names = {
         dict: "an object",
         list: "an array",
         str: "the text",
@@ -191,7 +191,7 @@ def _describe(value: object) -> str:
         int: "",
         float: "",
     }
-    kind = kinds.get(type(value), f"a {type(value).__name__}")
+    kind = type_names.get(type(value), f"a {type(value).__name__}")
     if isinstance(value, list | dict) or value is None:
         return kind
     try:

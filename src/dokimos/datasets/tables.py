@@ -11,7 +11,7 @@ from dokimos.core.extras import require
 from dokimos.datasets.columns import WIRE_NAMES, ColumnMap, check_columns
 from dokimos.datasets.json_format import loads
 from dokimos.datasets.limits import check_parquet
-from dokimos.datasets.misspelled_names import metrics_in
+from dokimos.datasets.row_names import metrics_in
 from dokimos.datasets.rows import RowReader
 from dokimos.datasets.source import Source
 from dokimos.errors import DatasetError

@@ -225,8 +225,10 @@ class _Sending:
             try:
                 data = json.loads(answer.content)
             except UNREADABLE:
-                shown = excerpt_of_content(answer.content) or "it is empty"
-                return self._retry_delay(f"the answer is not JSON: {shown}", FailureKind.SERVER_ERROR)
+                content_excerpt = excerpt_of_content(answer.content) or "it is empty"
+                return self._retry_delay(
+                    f"the answer is not JSON: {content_excerpt}", FailureKind.SERVER_ERROR
+                )
             status = find_status(data)
             if status is None:
                 throttle.on_success(round_sent)

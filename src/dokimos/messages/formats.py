@@ -54,7 +54,7 @@ def format_messages(form: str, messages: Iterable[Message]) -> list[Wire]:
     number = 0
     for message in messages:
         if message.tool_calls:
-            calls = [_prepare_call(call, number + place) for place, call in enumerate(message.tool_calls, 1)]
+            calls = [_prepare_call(call, number + index) for index, call in enumerate(message.tool_calls, 1)]
             number += len(calls)
             found += dialect.format_calls(calls)
         if message.content or not message.tool_calls:

@@ -64,16 +64,16 @@ class ResultMatcher:
     _open: dict[str, int] = field(default_factory=dict)
     _turn: int = 0
 
-    def expect(self, name: str, identity: str) -> None:
+    def expect(self, name: str, call_id: str) -> None:
         """Add a call that a later result may answer."""
-        self._open[identity] = len(self._names)
+        self._open[call_id] = len(self._names)
         self._names.append(name)
 
     def add(self, result: NeutralResult) -> None:
         """Match a result to an earlier call."""
-        place = self._open.pop(result.id, None) if result.id else self._only_open(result.name)
-        if place is not None:
-            self.results[place] = result
+        index = self._open.pop(result.id, None) if result.id else self._only_open(result.name)
+        if index is not None:
+            self.results[index] = result
 
     def end_turn(self) -> None:
         """Let results without an id answer only calls that follow."""
@@ -81,9 +81,9 @@ class ResultMatcher:
 
     def _only_open(self, name: str) -> int | None:
         fitting = [
-            place
-            for place in range(self._turn, len(self._names))
-            if place not in self.results and name in ("", self._names[place])
+            index
+            for index in range(self._turn, len(self._names))
+            if index not in self.results and name in ("", self._names[index])
         ]
         return fitting[0] if len(fitting) == 1 else None
 

@@ -83,8 +83,8 @@ def from_function(function: Callable[..., Any], *, name: str = "", description: 
 def from_model(model: type, *, name: str = "", description: str = "") -> ToolDefinition:
     """Describe a tool whose arguments are the fields of a model, dataclass or TypedDict."""
     schema = _schema_of(model)
-    said = schema.pop("description", "")
-    return ToolDefinition(name or model.__name__, description or said, input_schema=schema)
+    text = schema.pop("description", "")
+    return ToolDefinition(name or model.__name__, description or text, input_schema=schema)
 
 
 def to_openai(
@@ -152,11 +152,11 @@ def _arguments_schema(function: Callable[..., Any], described: Mapping[str, str]
 
 def _field(parameter: inspect.Parameter, hint: object, description: str) -> Any:
     """Return a field's annotation: whether it must be there, and what is said about it."""
-    said = _add_description(hint) or description
-    if said:
+    text = _add_description(hint) or description
+    if text:
         from pydantic import Field
 
-        hint = Annotated[hint, Field(description=said)]
+        hint = Annotated[hint, Field(description=text)]
     return Required[hint] if parameter.default is parameter.empty else NotRequired[hint]
 
 

@@ -78,17 +78,17 @@ def _placeholder(attribute: str) -> Callable[..., Any]:
 
 
 def _spec_of(module: str, folders: Sequence[Path]) -> ModuleSpec | None:
-    places = [str(folder) for folder in folders]
+    paths = [str(folder) for folder in folders]
     spec: ModuleSpec | None = None
     name = ""
     for step in module.split("."):
         name = f"{name}.{step}" if name else step
-        spec = PathFinder.find_spec(name, places) if places else None
+        spec = PathFinder.find_spec(name, paths) if paths else None
         if spec is None and name == step:
             spec = next(filter(None, (finder.find_spec(name, None) for finder in sys.meta_path)), None)
         if spec is None:
             return None
-        places = list(spec.submodule_search_locations or ())
+        paths = list(spec.submodule_search_locations or ())
     return spec
 
 

@@ -27,11 +27,11 @@ def locate_waiting_coroutine(coroutine: object) -> TracebackType | None:
 def locate_running_call(fn: Callable[..., Any], *args: Any) -> TracebackType | None:
     """Return where the thread is that is calling a function with these very arguments, None if none is."""
     function = getattr(fn, "__func__", fn)
-    given = (fn.__self__, *args) if hasattr(fn, "__self__") else args
+    arguments = (fn.__self__, *args) if hasattr(fn, "__self__") else args
     code = getattr(function, "__code__", None)
     if code is None:
         return None
-    return locate_running_thread(function, **dict(zip(code.co_varnames, given, strict=False)))
+    return locate_running_thread(function, **dict(zip(code.co_varnames, arguments, strict=False)))
 
 
 def locate_running_thread(function: Callable[..., Any], /, **variables: object) -> TracebackType | None:

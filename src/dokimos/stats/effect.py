@@ -48,7 +48,7 @@ def rank_biserial(deltas: Sequence[float]) -> float | None:
     sizes = sorted(abs(delta) for delta in deltas if delta)
     if not sizes:
         return None
-    first = {size: place for place, size in reversed(list(enumerate(sizes, start=1)))}
-    last = {size: place for place, size in enumerate(sizes, start=1)}
+    first = {size: rank for rank, size in reversed(list(enumerate(sizes, start=1)))}
+    last = {size: rank for rank, size in enumerate(sizes, start=1)}
     signed = sum(math.copysign(first[abs(d)] + last[abs(d)], d) for d in deltas if d) / 2
     return signed / (len(sizes) * (len(sizes) + 1) / 2)

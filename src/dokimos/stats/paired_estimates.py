@@ -180,14 +180,14 @@ def paired_rate_interval(worse: int, better: int, n: int, *, confidence: float =
 
 def _score_limit(worse: int, better: int, n: int, z: float, between: tuple[float, float]) -> float:
     """Return by bisection the change between one that is rejected and one that is not where that turns."""
-    rejected, kept = between
-    while (middle := (rejected + kept) / 2) not in (rejected, kept):
+    rejected, accepted = between
+    while (middle := (rejected + accepted) / 2) not in (rejected, accepted):
         distance = better - worse - n * middle
         if distance * distance > z * z * _score_variance(worse, better, n, middle):
             rejected = middle
         else:
-            kept = middle
-    return kept
+            accepted = middle
+    return accepted
 
 
 def _score_variance(worse: int, better: int, n: int, change: float) -> float:

@@ -177,10 +177,10 @@ def _weights(sample: JudgedSample, folds: int) -> list[float]:
         return [_best_weight(sample.labels, sample.judged, shrink * spread)] * len(sample.labels)
     of_fold = []
     for fold in range(folds):
-        labels = [label for place, label in enumerate(sample.labels) if place % folds != fold]
-        judged = [score for place, score in enumerate(sample.judged) if place % folds != fold]
+        labels = [label for index, label in enumerate(sample.labels) if index % folds != fold]
+        judged = [score for index, score in enumerate(sample.judged) if index % folds != fold]
         of_fold.append(_best_weight(labels, judged, shrink * spread))
-    return [of_fold[place % folds] for place in range(len(sample.labels))]
+    return [of_fold[index % folds] for index in range(len(sample.labels))]
 
 
 def _best_weight(labels: Sequence[float], judged: Sequence[float], spread: float) -> float:

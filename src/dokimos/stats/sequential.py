@@ -82,13 +82,13 @@ def anytime_p(deltas: Iterable[float], *, largest: float = 1.0) -> float:
 def _lower_limit(shares: Mapping[float, int], needed: float) -> float:
     """Return the smallest mean at which betting that the true one is higher did not pay enough."""
     n = sum(shares.values())
-    rejected, kept = 0.0, sum(share * count for share, count in shares.items()) / n
-    while kept - rejected > 1e-9:
-        middle = (rejected + kept) / 2
+    rejected, accepted = 0.0, sum(share * count for share, count in shares.items()) / n
+    while accepted - rejected > 1e-9:
+        middle = (rejected + accepted) / 2
         if _log_wealth(shares, middle) >= needed:
             rejected = middle
         else:
-            kept = middle
+            accepted = middle
     return rejected
 
 

@@ -92,7 +92,7 @@ def _draws(simulations: int, seed: int) -> tuple[_Noise, ...]:
 
 def _sample_strata(draw: random.Random, count: int) -> list[float]:
     """Return the quantiles of the normal distribution in random order."""
-    values = [_NORMAL.inv_cdf((place + 0.5) / count) for place in range(count)]
+    values = [_NORMAL.inv_cdf((index + 0.5) / count) for index in range(count)]
     draw.shuffle(values)
     return values
 

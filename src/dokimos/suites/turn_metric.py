@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from dokimos.core.broken_metrics import DISABLED
 from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.eval_result import join_parts
 from dokimos.core.jsonable import jsonable, text_form
 from dokimos.core.keys import OUTPUT
 from dokimos.core.means import exact_mean
+from dokimos.core.metric_coverage import DISABLED
 from dokimos.core.provenance import EvaluatorInfo
 from dokimos.core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos.core.score_range import ScoreRange

@@ -71,7 +71,7 @@ def test_an_unknown_target_lists_the_targets():
 
 @pytest.mark.parametrize("target", ["id.x", "metadata.", ".x", "", "input.x", "metrics.tokensIn"])
 def test_a_target_that_makes_no_sense_is_refused(target):
-    assert "no target" in error_of({"q": 1}, {"q": target})
+    assert "not a target" in error_of({"q": 1}, {"q": target})
 
 
 def test_two_columns_for_one_target_are_refused():

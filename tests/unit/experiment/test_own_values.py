@@ -298,7 +298,7 @@ def test_the_metadata_of_a_score_stay_those_of_its_item(chosen: Evaluator) -> No
 
 
 def test_recorded_outputs_are_not_changed_by_evaluators() -> None:
-    from dokimos.datasets.recorded_answers import recorded_task
+    from dokimos.datasets.answer_replay import recorded_task
 
     example = Example({"input": "q"}, actual_outputs={"output": "a", "list": []})
     result = Experiment(Dataset([example]), recorded_task(), [Meddler()], runs=2).run(journal=False)

@@ -17,8 +17,8 @@ from dokimos.core.metrics import CallMetrics
 from dokimos.core.results import EvalResult, RunStatus, Score
 from dokimos.core.task_result import TaskResult
 from dokimos.core.test_case import EvalTestCase
+from dokimos.datasets.answer_replay import recorded_task
 from dokimos.datasets.dataset import BATCH, Dataset, DatasetStream
-from dokimos.datasets.recorded_answers import recorded_task
 from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
 from dokimos.evaluators.base import Evaluator
 from dokimos.evaluators.function import evaluator

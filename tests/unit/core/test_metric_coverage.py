@@ -2,8 +2,8 @@
 
 import pytest
 
-from dokimos.core.broken_metrics import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
 from dokimos.core.example import Example
+from dokimos.core.metric_coverage import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
 from dokimos.core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 
