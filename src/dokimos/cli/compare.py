@@ -50,7 +50,7 @@ def compare(
     run_dir: str | None,
     verbose: bool,
     quiet: bool,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Compare CANDIDATE with BASELINE, item by item.
 
@@ -70,7 +70,7 @@ def compare(
     for output in outputs:
         writer_for(output)
         check_writable(Path(output))
-    config = ComparisonConfig(**given)
+    config = ComparisonConfig(**options)
     comparison = compare_runs(
         load_side(baseline, run_dir).snapshot, load_side(candidate, run_dir).snapshot, config=config
     )

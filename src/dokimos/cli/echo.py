@@ -11,8 +11,8 @@ from dokimos.runtime.terminal_text import escape_control_characters
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True, color: str | None = None) -> None:
     """Print text with the control characters in it as escapes, in a colour where the output shows some."""
-    shown = escape_control_characters(str(text))
-    click.echo(shown if color is None else click.style(shown, fg=color), err=err, nl=nl)
+    escaped = escape_control_characters(str(text))
+    click.echo(escaped if color is None else click.style(escaped, fg=color), err=err, nl=nl)
 
 
 def is_debugging() -> bool:

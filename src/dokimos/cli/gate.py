@@ -109,7 +109,7 @@ def check(
     outputs: tuple[str, ...],
     run_dir: str | None,
     quiet: bool,
-    **given: Any,
+    **gate_options: Any,
 ) -> int:
     """Compare RESULT with its baseline.
 
@@ -125,7 +125,7 @@ def check(
 
     logging.getLogger("dokimos.gate").addHandler(logging.NullHandler())  # the message says it all
     _check_outputs(outputs)
-    config = GateConfig(**given)
+    config = GateConfig(**gate_options)
     again = _rerun(rerun, config)
     candidate = load_result_argument(result, run_dir)
     if baseline is not None and _is_run(baseline):

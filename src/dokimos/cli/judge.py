@@ -83,13 +83,13 @@ def attack(
 
     _check_outputs(outputs)
     calls = _calls_of(model, spec)
-    with _progress() as shown:
+    with _progress() as progress_bar:
         attacking = Attacking(
             _evaluator(spec, _judge_named(model)),
             attacks=corpus() if limit is None else spread(corpus(), limit),
             defences=(True, False) if defence is None else (defence,),
             parallelism=parallelism,
-            progress=shown,
+            progress=progress_bar,
             calls=calls,
         )
         try:

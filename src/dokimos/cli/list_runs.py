@@ -35,8 +35,8 @@ def list_runs(prune: bool, keep: int | None, run_dir: str | None) -> int:
     root = runs_root(run_dir)
     listings = run_loading.list_runs(root)
     if prune:
-        kept = KEPT if keep is None else keep
-        old = [listing.folder for listing in listings[: max(0, len(listings) - kept)]]
+        keep_count = KEPT if keep is None else keep
+        old = [listing.folder for listing in listings[: max(0, len(listings) - keep_count)]]
         deleted = run_loading.prune_runs(old)
         echo(f"Deleted {len(deleted)} of {len(listings)} runs in {root}.")
         return 0

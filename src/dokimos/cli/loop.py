@@ -203,7 +203,7 @@ def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
     from dokimos.experiment.run_folders import list_run_folders
     from dokimos.experiment.run_journal import JOURNAL_FILE, read_manifest
 
-    wanted = None if target is None else absolute_target(target)
+    absolute = None if target is None else absolute_target(target)
     for folder in reversed(list_run_folders(root)):
         try:
             manifest = read_manifest(folder)
@@ -214,7 +214,7 @@ def list_target_runs(target: str | None, root: Path) -> Iterator[Path]:
         launch = manifest.get("launch")
         if not launch or not has_items or (manifest.get("part") or {}).get("reason") == "estimate":
             continue
-        if wanted is None or launch.get("target") == wanted:
+        if absolute is None or launch.get("target") == absolute:
             yield folder
 
 
@@ -245,17 +245,17 @@ def _find_reusable_outputs(
     from dokimos.experiment.run_folders import find_run, runs_root
 
     root = runs_root(extra.get("run_dir"))
-    asked = extra.get("reuse")
+    requested = extra.get("reuse")
     failed = None if extra.get("failed") is None else Path(extra["failed"])
-    if asked in (None, NEWEST):
+    if requested in (None, NEWEST):
         folders = list(islice(list_target_runs(target, root), MOST_RUNS))
         if failed is not None and failed not in folders:
             folders.append(failed)
     else:
-        folders = [find_run(asked, root)]
+        folders = [find_run(requested, root)]
     earlier = [EarlierRun.of(folder) for folder in folders]
     if (
-        asked is None
+        requested is None
         and not is_watched()
         and failed is not None
         and _nothing_changed(target, failed, earlier, experiment)
@@ -266,24 +266,24 @@ def _find_reusable_outputs(
             err=True,
         )
         return None
-    return _usable(target, earlier, experiment, is_asked=asked is not None)
+    return _usable(target, earlier, experiment, is_requested=requested is not None)
 
 
-def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_asked: bool) -> EarlierOutputs:
+def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_requested: bool) -> EarlierOutputs:
     from dokimos.cli.targets import absolute_target
     from dokimos.datasets.answer_replay import read_recorded_answer
     from dokimos.experiment.reuse import EarlierOutputs
     from dokimos.experiment.task import task_name
 
     task, now = task_name(experiment.task), absolute_target(target)
-    reasons = {run.folder: run.why_not(task, target=now, is_asked=is_asked) for run in earlier}
+    reasons = {run.folder: run.why_not(task, target=now, is_requested=is_requested) for run in earlier}
     for run in earlier:
         if reasons[run.folder] is None:
             run.mark_files_as_read()
     same = [folder for folder, reason in reasons.items() if reason is None]
     note = next((f"{folder.name}: {reason}" for folder, reason in reasons.items() if reason), "")
     replies = {run.folder: reasons[run.folder] is None for run in earlier[:MOST_REPLIES]}
-    if getattr(experiment.task, "answers_elsewhere", False) and not is_asked:
+    if getattr(experiment.task, "answers_elsewhere", False) and not is_requested:
         same, note = (
             [],
             "the agent is not code of this process, so nobody here can see whether it has changed",

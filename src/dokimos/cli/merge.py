@@ -45,7 +45,7 @@ def merge(
 
     check_volume(quiet, verbose)
     check_outputs(outputs)
-    wanted = parse_levels(fail_under)
+    levels = parse_levels(fail_under)
     merged = merge_results([load_result_argument(result, run_dir) for result in results])
-    criteria = Criteria.of(wanted, allow_errors, of_this_run=False)
+    criteria = Criteria.of(levels, allow_errors, of_this_run=False)
     return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(merged)

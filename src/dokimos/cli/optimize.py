@@ -44,7 +44,9 @@ _PHASES: Final = ("numeric", "textual")
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show what each trial tries.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
-def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: bool, **given: Any) -> int:
+def optimize(
+    suite: str, output_dir: str, progress: str, verbose: bool, quiet: bool, **search_options: Any
+) -> int:
     """Look for better parameters and instructions, as evaluations.optimizer of the suite says.
 
     A change is accepted where cases that took no part in the search agree. Writes best.yaml, trials.jsonl and
@@ -69,10 +71,10 @@ def optimize(suite: str, output_dir: str, progress: str, verbose: bool, quiet: b
     try:
         optimized = optimize_suite(
             suite,
-            settings=_settings(given),
+            settings=_settings(search_options),
             output_dir=output_dir,
-            resume=given["resume"],
-            run_dir=given["run_dir"],
+            resume=search_options["resume"],
+            run_dir=search_options["run_dir"],
             listener=listener,
         )
     except KeyboardInterrupt:
@@ -93,15 +95,17 @@ def _how_to_go_on(suite: str) -> str:
     return f"To continue: dokimos test optimize {suite} --resume latest"
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(search_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options as the optimizer block has them."""
-    settings = {name: given[name] for name in ("max_cycles", "seed") if given[name] is not None}
+    settings = {
+        name: search_options[name] for name in ("max_cycles", "seed") if search_options[name] is not None
+    }
     for phase in _PHASES:
-        limits = {name: given[f"{phase}_{name}"] for name in ("max_trials", "patience")}
+        limits = {name: search_options[f"{phase}_{name}"] for name in ("max_trials", "patience")}
         chosen = {name: limit for name, limit in limits.items() if limit is not None}
         if chosen:
             settings[f"{phase}_phase"] = chosen
-    budget = {"max_cost_usd": given["budget_usd"], "max_calls": given["max_calls"]}
+    budget = {"max_cost_usd": search_options["budget_usd"], "max_calls": search_options["max_calls"]}
     chosen = {name: limit for name, limit in budget.items() if limit is not None}
     if chosen:
         settings["budget"] = chosen

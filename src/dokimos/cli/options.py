@@ -104,25 +104,25 @@ def endpoint_options(command: F) -> F:
     return command
 
 
-def call_keywords(given: Mapping[str, Any], budget: Budget | None = None) -> dict[str, Any]:
+def call_keywords(values: Mapping[str, Any], budget: Budget | None = None) -> dict[str, Any]:
     """Return the options of a run that were asked for; limits go on top of an earlier budget."""
     from dokimos.errors import ConfigurationError
 
     options: dict[str, Any] = {}
     switches = {"max_cost_usd": "budget_usd", "max_tokens": "max_tokens", "max_calls": "max_calls"}
-    limits = {name: given.get(switch) for name, switch in switches.items()}
+    limits = {name: values.get(switch) for name, switch in switches.items()}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if limits:
         options["budget"] = _budget(budget, limits)
-    if given.get("record") and given.get("replay"):
+    if values.get("record") and values.get("replay"):
         raise ConfigurationError("Give --record or --replay, not both.")
     for mode in ("record", "replay"):
-        if given.get(mode):
-            options |= {"cassette": given[mode], "cassette_mode": mode}
-    if given.get("cache"):
+        if values.get(mode):
+            options |= {"cassette": values[mode], "cassette_mode": mode}
+    if values.get("cache"):
         options["cache"] = True
-    if given.get("evaluator_timeout") is not None:
-        options["evaluator_timeout"] = given["evaluator_timeout"]
+    if values.get("evaluator_timeout") is not None:
+        options["evaluator_timeout"] = values["evaluator_timeout"]
     return options
 
 

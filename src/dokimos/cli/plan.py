@@ -55,7 +55,7 @@ def plan(
     repeats: Sequence[int],
     output: str | None,
     run_dir: str | None,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Say how many items and repeats it takes to see a drop, and what the items at hand can show.
 
@@ -64,18 +64,18 @@ def plan(
     from dokimos.comparison.planning import REPEATS
     from dokimos.comparison.planning import plan as make
 
-    if result is not None and given["pass_rate"] is not None:
+    if result is not None and options["pass_rate"] is not None:
         raise click.UsageError("--pass-rate is an assumption; a RESULT has its own.")
     if items is not None and data is not None:
         raise click.UsageError("Give --items or --data, not both.")
     past = None if result is None else _past(result, run_dir)
     found = make(
-        _assumptions(past, given),
+        _assumptions(past, options),
         items=_items(items, data, past),
-        drop=given["drop"],
-        power=given["power"],
-        alpha=given["alpha"],
-        metrics=given["metrics"],
+        drop=options["drop"],
+        power=options["power"],
+        alpha=options["alpha"],
+        metrics=options["metrics"],
         repeats=repeats or REPEATS,
         cost_usd=None if past is None else _cost(past),
     )
@@ -97,13 +97,13 @@ def _past(result: str, run_dir: str | None) -> ExperimentResult:
     return past
 
 
-def _assumptions(past: ExperimentResult | None, given: dict[str, Any]) -> list[Assumption]:
+def _assumptions(past: ExperimentResult | None, options: dict[str, Any]) -> list[Assumption]:
     from dokimos.comparison.planning import PASS_SHARE, Assumption, assumptions_of
 
     if past is not None:
-        return assumptions_of(past, noise_share=given["noise"], affected=given["affected"])
-    assumed = Assumption.of_verdicts(given["pass_rate"] or PASS_SHARE, given["noise"])
-    return [replace(assumed, affected=given["affected"])]
+        return assumptions_of(past, noise_share=options["noise"], affected=options["affected"])
+    assumed = Assumption.of_verdicts(options["pass_rate"] or PASS_SHARE, options["noise"])
+    return [replace(assumed, affected=options["affected"])]
 
 
 def _items(items: int | None, data: str | None, past: ExperimentResult | None) -> int | None:

@@ -49,16 +49,21 @@ class Presentation:
 
     def _print(self, result: ExperimentResult, misses: Sequence[str]) -> None:
         console = make_console()
-        asked = self._format_criteria()
+        criteria_text = self._format_criteria()
         if self.quiet:
-            console.print(verdict_line(result, misses, asked, console), soft_wrap=True)
+            console.print(verdict_line(result, misses, criteria_text, console), soft_wrap=True)
             for miss in misses:
                 console.print(f"    {miss}", soft_wrap=True, markup=False)
             for warning in result.notices:
                 echo(f"! {warning}", err=True)
             return
         print_result(
-            result, console, misses=misses, requirement=asked, verbose=self.verbose, debug=is_debugging()
+            result,
+            console,
+            misses=misses,
+            requirement=criteria_text,
+            verbose=self.verbose,
+            debug=is_debugging(),
         )
         if self.stored and result.run_id is not None:
             line = f"  run      {result.run_id}   dokimos show {result.run_id}"

@@ -57,10 +57,10 @@ def rescore(
 
     check_volume(quiet, verbose)
     check_outputs(outputs)
-    wanted = parse_levels(fail_under)
+    levels = parse_levels(fail_under)
     evaluators = build_evaluators(specs)
     found = load_result_argument(result, run_dir)
     scored = Experiment.rescore(found, evaluators, parallelism=parallelism, **call_keywords(calls))
     ended_here = scored.status is RunStatus.BROKEN or scored.status is not found.status
-    criteria = Criteria.of(wanted, allow_errors, of_this_run=ended_here)
+    criteria = Criteria.of(levels, allow_errors, of_this_run=ended_here)
     return Presentation(criteria=criteria, outputs=outputs, quiet=quiet, verbose=verbose).show(scored)

@@ -77,7 +77,7 @@ def run(
     fail_under: Sequence[str],
     quiet: bool,
     verbose: bool,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Run an experiment, or score recorded outputs.
 
@@ -90,9 +90,9 @@ def run(
     dokimos run answers.jsonl -e exact_match -e numeric:relative_tolerance=0.01 --fail-under 0.9
     """
     for flag in ("retry_errors", "force"):
-        if given[flag] and given["resume"] is None:
+        if options[flag] and options["resume"] is None:
             raise click.UsageError(f"--{flag.replace('_', '-')} needs --resume RUN.")
-    if given["no_journal"] and given["resume"] is not None:
+    if options["no_journal"] and options["resume"] is not None:
         raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
     names = (
         "resume",
@@ -104,8 +104,8 @@ def run(
         *LOOP_OPTIONS,
         *ESTIMATE_OPTIONS,
     )
-    extra = {name: given.pop(name) for name in names}
-    target, settings = resolve_target(target, RunSettings(**given, extra={**extra, "quiet": quiet}))
+    extra = {name: options.pop(name) for name in names}
+    target, settings = resolve_target(target, RunSettings(**options, extra={**extra, "quiet": quiet}))
     check_estimate(settings.extra)
     if settings.extra["watch"]:
         check_watch(settings.extra, target)

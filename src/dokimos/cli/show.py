@@ -56,7 +56,7 @@ def show(
     return 0
 
 
-def _show_item(result: ExperimentResult, wanted: str, *, as_json: bool) -> None:
+def _show_item(result: ExperimentResult, key: str, *, as_json: bool) -> None:
     from dokimos.core.wire import to_json
     from dokimos.errors import ConfigurationError
     from dokimos.reporting.views import item_details
@@ -65,7 +65,7 @@ def _show_item(result: ExperimentResult, wanted: str, *, as_json: bool) -> None:
         (run.index, item)
         for run in result.runs
         for item in run.item_results
-        if wanted in (item.key, str(item.index))
+        if key in (item.key, str(item.index))
     ]
     for number, (run_index, item) in enumerate(found):
         if as_json:
@@ -77,4 +77,4 @@ def _show_item(result: ExperimentResult, wanted: str, *, as_json: bool) -> None:
         keys = [item.key for item in result.item_results[:5]]
         which = "items" if len(keys) == len(result.item_results) else "first items"
         there = f"its {which} are {', '.join(keys)}" if keys else "it kept no items"
-        raise ConfigurationError(f"The result has no item {wanted!r}; {there}.")
+        raise ConfigurationError(f"The result has no item {key!r}; {there}.")

@@ -90,14 +90,14 @@ def _one_filter(spec: str) -> Callable[[Example], bool]:
     if spec.startswith("id:"):
         pattern = spec[3:]
         return lambda example: example.id is not None and fnmatch.fnmatchcase(example.id, pattern)
-    key, equals, wanted = spec.partition("=")
+    key, equals, expected = spec.partition("=")
     if not equals or not key:
         raise ConfigurationError(f"--filter {spec!r} must be key=value (a metadata key) or id:PATTERN.")
 
     def matches(example: Example) -> bool:
         value = example.metadata.get(key)
         values = value if isinstance(value, list | tuple) else [value]
-        return any(text_form(v) == wanted for v in values)
+        return any(text_form(v) == expected for v in values)
 
     return matches
 

@@ -85,7 +85,7 @@ def test() -> None:
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show replies too.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
-def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) -> int:
+def run(suite: str | None, tags: Sequence[str], case: str | None, **options: Any) -> int:
     """Run a suite.
 
     \b
@@ -96,14 +96,16 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
     from dokimos.cli.run_settings import RunSettings
     from dokimos.cli.suite_run import execute_suite
 
-    if given["retry_errors"] and given["resume"] is None:
+    if options["retry_errors"] and options["resume"] is None:
         raise click.UsageError("--retry-errors needs --resume RUN.")
-    if given["no_journal"] and given["resume"] is not None:
+    if options["no_journal"] and options["resume"] is not None:
         raise click.UsageError("--resume continues a journal, so --no-journal cannot be combined with it.")
-    check_volume(given["quiet"], given["verbose"])
+    check_volume(options["quiet"], options["verbose"])
     filters = [f"tags={tag.strip()}" for tag in ",".join(tags).split(",") if tag.strip()]
     filters += [] if case is None else [f"id:{case}"]
-    shown = {name: given.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")}
+    presentation = {
+        name: options.pop(name) for name in ("outputs", "format_", "fail_under", "strict", "verbose")
+    }
     names = (
         "resume",
         "retry_errors",
@@ -114,8 +116,8 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
         *LOOP_OPTIONS,
         *ESTIMATE_OPTIONS,
     )
-    extra = {name: given.pop(name) for name in names}
-    settings = RunSettings(**given, filters=filters, extra=extra)
+    extra = {name: options.pop(name) for name in names}
+    settings = RunSettings(**options, filters=filters, extra=extra)
     named = any(names_target(extra[name]) for name in ("failed", "reuse"))
     if suite is None and not named and (extra["failed"] is None or Path(DEFAULT_FILE).is_file()):
         suite = DEFAULT_FILE
@@ -127,7 +129,7 @@ def run(suite: str | None, tags: Sequence[str], case: str | None, **given: Any) 
 
         return watch(strip_watch_option())
     with reporting_files(suite):
-        return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **shown)
+        return execute_suite(suite, settings, quiet=bool(extra["quiet"]), **presentation)
 
 
 test.add_command(view)

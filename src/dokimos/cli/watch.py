@@ -154,8 +154,8 @@ class Watch:
         if not changed:
             echo(f"Watching {pluralize(len(self.states), 'file')}; Ctrl-C ends it.", err=True)
             changed = self._wait()
-        shown = [os.path.relpath(path) for path in changed]
-        echo(f"\nChanged: {format_list(shown)}", err=True)
+        relative_paths = [os.path.relpath(path) for path in changed]
+        echo(f"\nChanged: {format_list(relative_paths)}", err=True)
 
     def _find_changes_meanwhile(self, files: Iterable[str], started: float) -> list[str]:
         """Return what was changed while the run was going on, and not by each of the runs."""

@@ -94,8 +94,8 @@ class Collection:
     def _rows(self) -> Iterator[Html]:
         for run in reversed(self._overviews):
             rate = run["rate"]
-            shown = format_or_unknown(percent, rate) if isinstance(rate, float | int) else UNKNOWN
-            cells = (str(run["started"])[:16], str(run["name"]), str(run["id"]), shown)
+            rate_text = format_or_unknown(percent, rate) if isinstance(rate, float | int) else UNKNOWN
+            cells = (str(run["started"])[:16], str(run["name"]), str(run["id"]), rate_text)
             yield tag("tr", [tag("td", isolate_text(cell)) for cell in cells])
 
 

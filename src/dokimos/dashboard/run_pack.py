@@ -21,7 +21,7 @@ from dokimos.version import __version__
 
 LONGEST: Final = 8_000
 """Characters of a text that are kept; `dokimos show` and the reports have the rest."""
-KEPT_FILE: Final = "dashboard.z"
+CACHE_FILE: Final = "dashboard.z"
 FORMAT: Final = 3
 COMMON_PARTS: Final = (3, 4, 5)
 """Where an item has its inputs, expected outputs and metadata."""
@@ -54,11 +54,11 @@ def pack_run(folder: Path) -> PackedRun:
         JournalError: when the folder does not hold a readable run.
     """
     stamp = _stamp(folder)
-    kept = _read_cache(folder / KEPT_FILE, stamp)
-    if kept is None:
-        kept = _pack(folder)
-        _write_cache(folder / KEPT_FILE, stamp, kept)
-    return kept
+    pack = _read_cache(folder / CACHE_FILE, stamp)
+    if pack is None:
+        pack = _pack(folder)
+        _write_cache(folder / CACHE_FILE, stamp, pack)
+    return pack
 
 
 def _pack(folder: Path) -> PackedRun:

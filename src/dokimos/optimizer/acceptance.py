@@ -74,12 +74,12 @@ def decide(
 
 
 def _reason(mean: float, p: float, level: float, min_delta: float) -> str:
-    shown = f"On the held-out cases the loss {'falls' if mean > 0 else 'rises'} by {abs(mean):.4f}"
+    loss_change = f"On the held-out cases the loss {'falls' if mean > 0 else 'rises'} by {abs(mean):.4f}"
     if round_half_up(mean) <= min_delta:
-        return f"{shown}, which is not more than {min_delta:g}."
+        return f"{loss_change}, which is not more than {min_delta:g}."
     if p > level:
-        return f"{shown}, which may be chance (p = {p:.3g}, and {level:.3g} is needed)."
-    return f"{shown}, which is not chance (p = {p:.3g}, and {level:.3g} is needed)."
+        return f"{loss_change}, which may be chance (p = {p:.3g}, and {level:.3g} is needed)."
+    return f"{loss_change}, which is not chance (p = {p:.3g}, and {level:.3g} is needed)."
 
 
 def fewest_cases(level: float) -> int:

@@ -242,12 +242,12 @@ def _is_disabled(evaluator: Evaluator) -> bool:
 
 def _find_evaluators(key: str, evaluators: Mapping[str, Evaluator]) -> list[str]:
     """Return the evaluators that a key of the loss means: of this name, else of this kind."""
-    wanted = _plain(key)
-    by_name = [name for name in evaluators if wanted in (_plain(name), _plain(_NUMBERED.sub("", name)))]
+    plain_key = _plain(key)
+    by_name = [name for name in evaluators if plain_key in (_plain(name), _plain(_NUMBERED.sub("", name)))]
     exact = [name for name in by_name if name == key]
     if exact or by_name:
         return exact or by_name
-    kind = _LEGACY.get(wanted, wanted)
+    kind = _LEGACY.get(plain_key, plain_key)
     return [
         name for name, e in evaluators.items() if kind in (_plain(e.info().registry_name or ""), _plain(name))
     ]

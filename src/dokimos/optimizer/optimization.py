@@ -176,8 +176,8 @@ class _Plan:
                 f"{path}: there is no evaluations.optimizer, which names the loss and the axes to optimize."
             )
         if not (block.axes.numeric or block.axes.textual):
-            told = "there is nothing to optimize: name a numeric or a textual axis."
-            raise_problems([document.problem(("evaluations", "optimizer", "axes"), told)])
+            details = "there is nothing to optimize: name a numeric or a textual axis."
+            raise_problems([document.problem(("evaluations", "optimizer", "axes"), details)])
         suite = compile_suite(document)
         if not suite.cases_to_run:
             raise ConfigurationError(f"{path} has no test cases to run, so there is nothing to optimize by.")
@@ -321,5 +321,5 @@ def _write_json(path: Path, tree: Mapping[str, Any]) -> None:
     )
 
 
-def _emit(listener: Listener, event: str, **told: Any) -> None:
-    listener({"schema": PROGRESS_SCHEMA, "event": event, **told})
+def _emit(listener: Listener, event: str, **details: Any) -> None:
+    listener({"schema": PROGRESS_SCHEMA, "event": event, **details})

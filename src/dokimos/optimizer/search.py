@@ -42,7 +42,7 @@ class Search:
         *,
         space: NumericSpace | None = None,
         writer: Writer | None = None,
-        emit: Emit = lambda event, **told: None,
+        emit: Emit = lambda event, **details: None,
         keep: Callable[[Found], None] = lambda found: None,
     ) -> None:
         self._block = block
@@ -53,11 +53,11 @@ class Search:
         self._emit = emit
         self._keep = keep
         self._texts = tuple(axis.path for axis in block.axes.textual)
-        kinds: tuple[tuple[Phase, bool], ...] = (
+        phases: tuple[tuple[Phase, bool], ...] = (
             ("numeric", space is not None),
             ("textual", writer is not None),
         )
-        self._phases = [phase for phase, wanted in kinds if wanted]
+        self._phases = [phase for phase, is_used in phases if is_used]
         self._levels = Levels(block.alpha, len(self._phases))
         self._number = 0
         self._attempts: list[Attempt] = []
@@ -127,11 +127,11 @@ class Search:
             self._keep(found)
         challenger = course.best if course.best is not found.best else None
         accepted = challenger is not None and await self._challenge(found, challenger)
-        told = found.trials[challenger.id - 1] if challenger is not None else None
+        tested = found.trials[challenger.id - 1] if challenger is not None else None
         self._emit(
             "phase_completed", cycle=cycle, phase=phase, trials=course.tried, reason=course.reason,
-            challenger=None if told is None else told.id, accepted=accepted, loss=found.best.loss,
-            holdout=None if told is None else decision_fields(told.decision),
+            challenger=None if tested is None else tested.id, accepted=accepted, loss=found.best.loss,
+            holdout=None if tested is None else decision_fields(tested.decision),
         )  # fmt: skip
         self._keep(found)
         return accepted
@@ -245,12 +245,12 @@ class Search:
         """Say which ceiling a candidate exceeds; a cost that is not known exceeds any."""
         cost, most = measured.case_cost_usd, self._block.max_cost_usd
         if most is not None and (cost is None or cost > most):
-            shown = "is not known" if cost is None else f"is {cost:.6g} USD"
-            return f"the cost of a case {shown}, and max_cost_usd is {most:g}"
+            measured_text = "is not known" if cost is None else f"is {cost:.6g} USD"
+            return f"the cost of a case {measured_text}, and max_cost_usd is {most:g}"
         latency, longest = measured.latency_ms, self._block.max_latency_ms
         if longest is not None and (latency is None or latency > longest):
-            shown = "is not known" if latency is None else f"is {latency:.4g} ms"
-            return f"the median latency {shown}, and max_latency_ms is {longest:g}"
+            measured_text = "is not known" if latency is None else f"is {latency:.4g} ms"
+            return f"the median latency {measured_text}, and max_latency_ms is {longest:g}"
         return None
 
 

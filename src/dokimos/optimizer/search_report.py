@@ -94,10 +94,10 @@ class Outputs:
             yield f"**No improvement** was found in {trials}: the suite stays as it is (loss {loss})."
         else:
             decision = found.best.decision
-            shown = "" if decision is None else f" {decision.reason}"
+            reason = "" if decision is None else f" {decision.reason}"
             yield (
                 f"**Improved**: trial {found.best.id} of {trials} is accepted. On the training cases the "
-                f"loss falls from {_number(found.baseline.loss)} to {_number(found.best.loss)}.{shown}"
+                f"loss falls from {_number(found.baseline.loss)} to {_number(found.best.loss)}.{reason}"
             )
         cost, tokens = self.spending.total
         yield ""
@@ -193,13 +193,13 @@ def _test_table(found: Found) -> list[str]:
         decision = trial.decision
         assert decision is not None
         interval = decision.interval
-        shown = UNKNOWN if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
+        interval_cell = UNKNOWN if interval is None else f"{interval.low:+.4f} to {interval.high:+.4f}"
         covered = coverage_of_few(decision.cases)
         if interval is not None and covered is not None:
-            shown += f" (n = {decision.cases}: covers about {percent(covered)})"
+            interval_cell += f" (n = {decision.cases}: covers about {percent(covered)})"
         cells = [
-            str(trial.id), str(decision.cases), f"{decision.improvement:+.4f}", shown, f"{decision.p:.3g}",
-            f"{decision.level:.3g}", decision.reason,
+            str(trial.id), str(decision.cases), f"{decision.improvement:+.4f}", interval_cell,
+            f"{decision.p:.3g}", f"{decision.level:.3g}", decision.reason,
         ]  # fmt: skip
         rows.append("| " + " | ".join(map(_cell, cells)) + " |")
     return rows

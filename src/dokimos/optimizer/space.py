@@ -137,13 +137,13 @@ class NumericSpace:
             yield dict(zip(self._axes, values, strict=True))
 
     def _add(self, raw: Mapping[str, Any], value: float, *, is_known: bool = False) -> None:
-        made = self._optuna.trial.create_trial(
+        frozen_trial = self._optuna.trial.create_trial(
             params=dict(raw), distributions=self._distributions, value=value
         )
         if not is_known:
-            self._study.add_trial(made)
+            self._study.add_trial(frozen_trial)
         if self._kept is not None:
-            self._kept.add_trial(made)
+            self._kept.add_trial(frozen_trial)
 
     def _sampler(self, attempt: int) -> Any:
         # The seed follows from how far the study is, so a resumed search goes on like one that was not cut.
@@ -178,10 +178,10 @@ class NumericSpace:
         return raw
 
     def _distribution(self, axis: NumericAxis) -> Any:
-        kinds = self._optuna.distributions
+        optuna_types = self._optuna.distributions
         if axis.type == "categorical":
-            return kinds.CategoricalDistribution(tuple(range(len(axis.range))))
-        kind = kinds.IntDistribution if axis.type == "int" else kinds.FloatDistribution
+            return optuna_types.CategoricalDistribution(tuple(range(len(axis.range))))
+        kind = optuna_types.IntDistribution if axis.type == "int" else optuna_types.FloatDistribution
         return kind(axis.range[0], axis.range[1])
 
     def _study_in(self, folder: Path) -> Any:

@@ -99,7 +99,11 @@ class ModelWriter:
                 )
                 prompt = build_applier_prompt(text, critique, location)
                 revision = await ask(
-                    self.judge, prompt, Revision, check=lambda made: self._check(made, axis), sample=trial
+                    self.judge,
+                    prompt,
+                    Revision,
+                    check=lambda rewrite_reply: self._check(rewrite_reply, axis),
+                    sample=trial,
                 )
             except JudgeReplyError as error:
                 return Rewrite(error=str(error), **_usage_fields(usage))
@@ -110,10 +114,10 @@ class ModelWriter:
         new = _match_ending(revision.text, text)
         return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_usage_fields(usage))
 
-    def _check(self, made: Revision, axis: str) -> None:
+    def _check(self, rewrite_reply: Revision, axis: str) -> None:
         """Refuse a text that cannot be used, or was tried already."""
         location = self.locations[axis]
-        text = made.text.strip()
+        text = rewrite_reply.text.strip()
         if not text:
             raise ValueError("text is empty")
         if len(text) > location.max_chars:

@@ -102,8 +102,8 @@ def _insertion(text: str, parent: Any, steps: Steps, value: Any) -> tuple[int, i
         start = parent.start_mark.index + 1
         return start, start, entry
     first = parent.value[0][0].start_mark  # the map itself begins with its anchor, where it has one
-    behind = ", " if parent.flow_style else f"{_newline(text)}{' ' * first.column}"
-    return first.index, first.index, f"{entry}{behind}"
+    separator = ", " if parent.flow_style else f"{_newline(text)}{' ' * first.column}"
+    return first.index, first.index, f"{entry}{separator}"
 
 
 def _block(text: str, parent: Any, value: str, *, comment: str) -> str:

@@ -117,10 +117,10 @@ def _render_tool_calls(item: ItemResult, signs: Signs) -> Iterator[Line]:
 
 
 def _render_metrics(item: ItemResult, signs: Signs) -> Iterator[Line]:
-    shown = [result for result in item.eval_results if _is_shown(result)]
-    if shown:
+    results = [result for result in item.eval_results if _is_shown(result)]
+    if results:
         yield Line("  Metrics:")
-    for result in shown:
+    for result in results:
         yield Line(f"    {_sign(result, signs)} {_format_metric(result, signs)}", _tone(result))
         if result.success is False and result.reason:
             yield Line(f"        {to_single_line(result.reason, LONGEST)}", "bad")

@@ -85,8 +85,8 @@ class Document:
     def problem(self, steps: Steps, message: str, *, missing: str = "") -> Problem:
         """Return a problem at a value."""
         known = self.drop_unknown(steps)
-        shown = format_path((*known, missing) if missing else known)
-        return Problem(message + format_case_name(self.value, known), self.location(known), shown)
+        path_text = format_path((*known, missing) if missing else known)
+        return Problem(message + format_case_name(self.value, known), self.location(known), path_text)
 
     def problem_in(self, steps: Steps, error: ConfigurationError, *, key: str = "") -> Problem:
         """Return the problem of a block, at the key that the error names, or at `key`."""

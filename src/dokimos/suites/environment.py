@@ -101,23 +101,23 @@ def read_execution_settings(environment: Mapping[str, str]) -> dict[str, Any]:
         variable = next((key for p in _PREFIXES if (key := p + name.upper()) in environment), None)
         if variable is None:
             continue
-        given = environment[variable]
+        value_text = environment[variable]
         if name in _SWITCHES:
-            found[name] = given.strip().lower() in ("true", "1", "yes", "on")
+            found[name] = value_text.strip().lower() in ("true", "1", "yes", "on")
         elif name == "cache_dir":
-            found[name] = given
-        elif given.strip():
-            found[name] = _amount(variable, given, int if name == _COUNT else float)
+            found[name] = value_text
+        elif value_text.strip():
+            found[name] = _amount(variable, value_text, int if name == _COUNT else float)
     return found
 
 
-def _amount(variable: str, given: str, kind: type[int] | type[float]) -> float:
+def _amount(variable: str, value_text: str, kind: type[int] | type[float]) -> float:
     with contextlib.suppress(ValueError):
-        amount = kind(given)
+        amount = kind(value_text)
         if 0 < amount < math.inf:
             return amount
     what = "a whole number" if kind is int else "a number"
-    raise ConfigurationError(f"The variable {variable} must be {what} above 0, not {given!r}.")
+    raise ConfigurationError(f"The variable {variable} must be {what} above 0, not {value_text!r}.")
 
 
 def _config(folder: Path, lookup: Lookup) -> Document | None:

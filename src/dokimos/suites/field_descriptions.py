@@ -22,11 +22,11 @@ _SHORT_FORMS: Final[dict[str, dict[str, tuple[dict[str, Any], ...]]]] = {
 
 def add_descriptions(schema: dict[str, Any], root: type[Block]) -> dict[str, Any]:
     """Return the schema of `root` with the strings below its fields as descriptions."""
-    kinds = {kind.__name__: kind for kind in _kinds(Block)}
+    blocks = {kind.__name__: kind for kind in _kinds(Block)}
     _describe(schema, root)
     for name, definition in schema.get("$defs", {}).items():
-        if name in kinds:
-            _describe(definition, kinds[name])
+        if name in blocks:
+            _describe(definition, blocks[name])
     return schema
 
 

@@ -315,15 +315,15 @@ def _legacy(metric: StandardMetric) -> dict[str, Any] | None:
 def _build_deprecated(
     metric: StandardMetric, block: Mapping[str, Any], judges: Judges, folder: Path
 ) -> BuiltMetric:
-    shown = {**block} if metric.threshold is None else {**block, "threshold": metric.threshold}
-    kept = {
+    replacement = {**block} if metric.threshold is None else {**block, "threshold": metric.threshold}
+    inherited = {
         key: getattr(metric, key)
         for key in Metric.model_fields
         if key in metric.model_fields_set and key not in block
     }
     family = RagMetric if block["type"] == "rag" else GEvalMetric
-    built = build_metric(family.model_validate({**block, **kept}), judges, folder)
-    lines = "\n".join(f"{key}: {value}" for key, value in shown.items())
+    built = build_metric(family.model_validate({**block, **inherited}), judges, folder)
+    lines = "\n".join(f"{key}: {value}" for key, value in replacement.items())
     yaml = "- " + textwrap.indent(lines, "  ").lstrip()
     warning = f"the metric {metric.metric} is deprecated; write instead:\n{textwrap.indent(yaml, '    ')}"
     return BuiltMetric(

@@ -76,8 +76,8 @@ def _source_of(location: Location) -> str:
         text = location.file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return ""
-    shown = format_excerpt(text, location.line, location.column)
-    return f"\n{shown}" if shown else ""
+    excerpt = format_excerpt(text, location.line, location.column)
+    return f"\n{excerpt}" if excerpt else ""
 
 
 def format_path(steps: Iterable[str | int]) -> str:

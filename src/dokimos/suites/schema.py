@@ -114,9 +114,9 @@ class RetrievedContexts(Block):
         """Read contexts under any of their names; two of them are a contradiction."""
         if not isinstance(value, Mapping):
             return value
-        given = [key for key in value if key in NAMES and value[key] is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(map(str, given))} are the same thing; give one of them.")
+        given_names = [key for key in value if key in NAMES and value[key] is not None]
+        if len(given_names) > 1:
+            raise ValueError(f"{' and '.join(map(str, given_names))} are the same thing; give one of them.")
         return {CONTEXTS if key in _OTHER_NAMES else key: part for key, part in value.items()}
 
     @property
@@ -169,10 +169,12 @@ class TestCase(RetrievedContexts):
     def _one_style(self) -> TestCase:
         if self.turns is None and self.input is None:
             raise ValueError("a case has either an input or turns; this one has neither.")
-        given = [key for key in _ONLY_ON_TURNS if self.turns is not None and key in self.model_fields_set]
-        if given:
+        given_names = [
+            key for key in _ONLY_ON_TURNS if self.turns is not None and key in self.model_fields_set
+        ]
+        if given_names:
             raise ValueError(
-                f"a case with turns has no {', '.join(given)} of its own; put it into the turns."
+                f"a case with turns has no {', '.join(given_names)} of its own; put it into the turns."
             )
         return self
 

@@ -109,8 +109,8 @@ def _callable(reference: str, folder: Path, params: Mapping[str, Any]) -> Applic
     files_read.record_application(reference)
     _check_params(found, reference, params)
     if not inspect.isclass(found):
-        asked = _with_parts(partial(found, **params) if params else found, reference)
-        return lambda: asked
+        with_parts = _with_parts(partial(found, **params) if params else found, reference)
+        return lambda: with_parts
     call = getattr(found, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
     if call is None or not inspect.isfunction(call):
         raise ConfigurationError(f"{reference!r} is a class whose objects cannot be called.")

@@ -107,7 +107,7 @@ class _Session:
     timeout: float
     sample: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    said: ConversationTrajectory = field(default_factory=ConversationTrajectory)
+    trajectory: ConversationTrajectory = field(default_factory=ConversationTrajectory)
     memory: dict[str, Any] = field(default_factory=dict)
     tools: dict[str, Any] = field(default_factory=dict)
     """Those of the agent, as it tells them with its replies; empty where it does not."""
@@ -116,7 +116,7 @@ class _Session:
         """Ask for one reply. Raises what the application raises, or `TimeoutError`."""
         request = Request(
             input=turn.input,
-            conversation=self.said,
+            conversation=self.trajectory,
             session_id=self.id,
             session=self.memory,
             turn_index=turn.index,
@@ -124,10 +124,10 @@ class _Session:
             sample=self.sample,
             example=_example_of(turn, example),
         )
-        asked = prepare(cast("Task", self.reply))
+        prepared = prepare(cast("Task", self.reply))
         try:
             async with limit_time(self.timeout) as limit:
-                result = await asked.run(cast("Example", request), _complete)
+                result = await prepared.run(cast("Example", request), _complete)
         except TimeoutError as late:
             if not limit.expired():
                 raise
@@ -184,7 +184,7 @@ class _Session:
     def _outputs(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
         calls = [call for turn in turns for call in turn.get(TOOL_CALLS) or ()]
         last = turns[-1].get(OUTPUT, "")
-        return {OUTPUT: last, TOOL_CALLS: calls, TURNS: turns, TRAJECTORY: self.said, **self.tools}
+        return {OUTPUT: last, TOOL_CALLS: calls, TURNS: turns, TRAJECTORY: self.trajectory, **self.tools}
 
     def _take_tools(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs of a turn without the agent's tools, which are kept once for the whole case."""
@@ -196,7 +196,7 @@ class _Session:
         given = result.outputs.get(TOOL_CALLS)
         calls = () if given is None else tool_calls_from(given, key=TOOL_CALLS)
         answer = Message.assistant(text_form(result.outputs.get(OUTPUT)) or "", calls)
-        self.said = self.said.with_message(Message.user(turn.input)).with_message(answer)
+        self.trajectory = self.trajectory.with_message(Message.user(turn.input)).with_message(answer)
 
 
 async def _fatal_grade(

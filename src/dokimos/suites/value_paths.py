@@ -66,17 +66,19 @@ def _step(value: object, part: str | int | Selector, path: str) -> str | int:
         if part >= len(value):
             raise ConfigurationError(f"the path {path!r} leads nowhere: the list has {len(value)} entries.")
         return part
-    key, wanted = part
+    key, expected = part
     found = [
-        n for n, entry in enumerate(value) if isinstance(entry, Mapping) and str(entry.get(key)) == wanted
+        n for n, entry in enumerate(value) if isinstance(entry, Mapping) and str(entry.get(key)) == expected
     ]
     if len(found) == 1:
         return found[0]
     if found:
-        raise ConfigurationError(f"the path {path!r} is not clear: {len(found)} entries have {key}={wanted}.")
+        raise ConfigurationError(
+            f"the path {path!r} is not clear: {len(found)} entries have {key}={expected}."
+        )
     known = [str(entry[key]) for entry in value if isinstance(entry, Mapping) and key in entry]
     raise ConfigurationError(
-        f"the path {path!r} leads nowhere: no entry has {key}={wanted}.{suggest(wanted, known)}"
+        f"the path {path!r} leads nowhere: no entry has {key}={expected}.{suggest(expected, known)}"
     )
 
 

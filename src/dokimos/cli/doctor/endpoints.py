@@ -42,12 +42,16 @@ def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
     from dokimos.http.credentials import redact_url
 
     parts = urlsplit(url)
-    shown = redact_url(url)
+    printable_url = redact_url(url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS):
             return Finding(
-                group="endpoints", name=name, state="ok", found=f"{shown} can be reached", is_needed=is_needed
+                group="endpoints",
+                name=name,
+                state="ok",
+                found=f"{printable_url} can be reached",
+                is_needed=is_needed,
             )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -55,7 +59,7 @@ def find_url(name: str, url: str, *, is_needed: bool = False) -> Finding:
             group="endpoints",
             name=name,
             state="fault",
-            found=f"{shown} cannot be reached: {why}",
+            found=f"{printable_url} cannot be reached: {why}",
             remedy="start the server, or correct the address",
             is_needed=is_needed,
         )
@@ -72,12 +76,12 @@ def find_judges(judges: Iterable[HttpJudge], *, is_needed: bool) -> Iterator[Fin
 async def _look_at(judge: HttpJudge, is_needed: bool) -> Finding:
     from dokimos.errors import DokimosError
 
-    asked = judge.with_settings(attempts=1).with_logprobs()
+    probe = judge.with_settings(attempts=1).with_logprobs()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it refuses is what is to be found out
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await asked.complete(_PROMPT, schema=_SCHEMA)
+                reply = await probe.complete(_PROMPT, schema=_SCHEMA)
     except (DokimosError, TimeoutError) as error:
         why = f"no answer within {ANSWER_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)
         return Finding(
@@ -89,7 +93,7 @@ async def _look_at(judge: HttpJudge, is_needed: bool) -> Finding:
             is_needed=is_needed,
         )
     finally:
-        await asked.aclose()
+        await probe.aclose()
     structured = "holds replies to a schema" if reply.schema_enforced else "replies are read leniently"
     logprobs = "gives log probabilities" if reply.logprobs else "gives no log probabilities"
     return Finding(

@@ -63,7 +63,7 @@ def metrics_of(assertions: list[Any], case: Case) -> list[Block]:
 
 def _metrics(assertion: object, case: Case) -> list[Block]:
     if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
-        case.notes.lose(f"{assertion!r:.80}: it is no assertion")
+        case.notes.lose(f"{assertion!r:.80}: it is not an assertion")
         return []
     check_shape(assertion, ASSERTION, f"the assertion {assertion['type']}")
     if assertion["type"] == "assert-set":
@@ -97,7 +97,7 @@ def _metric(assertion: Mapping[str, Any], case: Case) -> Block | None:
     if assertion.get("weight", 1) != 1:
         case.notes.change("weights are left out: all metrics of a case have to pass")
     value = _read(assertion.get("value"), case)
-    return convert(_Given(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
+    return convert(_Assertion(kind, plain, value, assertion, case, negated=kind.startswith(NOT)))
 
 
 def _read(value: object, case: Case) -> Any:
@@ -122,13 +122,13 @@ def _is_program(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """An assertion on its way to a metric."""
+class _Assertion:
+    """An assertion that is being converted into a metric."""
 
     kind: str
     plain: str
     value: Any
-    assertion: Mapping[str, Any]
+    raw: Mapping[str, Any]
     case: Case
     negated: bool
 
@@ -138,12 +138,12 @@ class _Given:
 
     @property
     def texts(self) -> list[str]:
-        given = self.value if isinstance(self.value, list) else str(self.value).split(",")
-        return [str(one).strip() if isinstance(self.value, str) else str(one) for one in given]
+        values = self.value if isinstance(self.value, list) else str(self.value).split(",")
+        return [str(one).strip() if isinstance(self.value, str) else str(one) for one in values]
 
     def threshold(self, usual: float) -> float:
-        given = self.assertion.get("threshold")
-        return float(usual if given is None else given)
+        threshold = self.raw.get("threshold")
+        return float(usual if threshold is None else threshold)
 
     def lose(self, why: str) -> Block | None:
         """Note why there is no metric."""
@@ -155,182 +155,194 @@ def _standard(metric: str, **parameters: Any) -> Block:
     return {"type": "standard", "metric": metric, **parameters}
 
 
-def _regex(given: _Given, pattern: str, **parameters: Any) -> Block:
-    return _standard("regex", pattern=pattern, **({"negate": True} if given.negated else {}), **parameters)
-
-
-def _equals(given: _Given) -> Block | None:
-    if given.value is None:
-        return given.lose("it has no value")
-    if isinstance(given.value, Mapping | list):
-        if given.negated:
-            return given.lose("there is no negated form for structures")
-        return _standard("structural_match") if given.case.expects(given.value, given.kind) else None
-    if given.negated or (given.case.has_truth and given.case.truth != given.text) or not given.text.strip():
-        return _regex(given, re.escape(_plain(given.text)), full_match=True)
-    return _standard("equality") if given.case.expects(given.text, given.kind) else None
-
-
-def _contains(given: _Given) -> Block | None:
-    if given.value is None:
-        return given.lose("it has no value")
-    everything = given.plain.endswith("-all")
-    values = given.texts if given.plain.endswith(("-any", "-all")) else [given.text]
-    case = {"ignore_case": True} if given.plain.startswith("i") else {}
-    if given.negated and everything and len(values) > 1:
-        ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
-        return _regex(given, rf"(?s)\A{ahead}", **case)
-    mode = "none" if given.negated else "all" if everything else "any"
-    return _standard("contains", values=values, mode=mode, **case)
-
-
-def _pattern(given: _Given) -> Block | None:
-    try:
-        re.compile(_plain(given.text))
-    except re.error as error:
-        return given.lose(f"Python does not read the pattern {given.text!r}: {error}")
-    return _regex(given, given.text)
-
-
-def _starts_with(given: _Given) -> Block | None:
-    return _regex(given, rf"\A{re.escape(_plain(given.text))}")
-
-
-def _is_json(given: _Given) -> Block | None:
-    schema = given.value if isinstance(given.value, Mapping) else {}
-    if given.plain == "contains-json" or given.negated:
-        return given.case.programs.json_check(schema, whole=given.plain == "is-json", negate=given.negated)
-    return _standard("json_schema", schema=dict(schema))
-
-
-def _javascript(given: _Given) -> Block | None:
-    """Convert the few expressions that have a counterpart."""
-    code = given.value if isinstance(given.value, str) else ""
-    if found := _LENGTH.fullmatch(code):
-        limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
-        bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
-        if not given.negated and limit >= 0:
-            return {"type": "evaluator", "name": "length", "params": bound}
-    if found := _INCLUDES.fullmatch(code):
-        mode = "none" if given.negated else "any"
-        case = {"ignore_case": True} if found[1] else {}
-        return _standard("contains", values=[found[3]], mode=mode, **case)
-    return given.lose(f"a program in JavaScript: {code.strip()!r:.80}")
-
-
-def _python(given: _Given) -> Block | None:
-    if not isinstance(given.value, str) or not given.value.strip():
-        return given.lose("it has no program")
-    given.case.notes.change(f"{given.kind}: the program runs as a code grader")
-    config = given.assertion.get("config")
-    return given.case.programs.grader(
-        given.assertion["value"],
-        config=config,
-        threshold=given.assertion.get("threshold"),
-        negate=given.negated,
+def _regex(assertion: _Assertion, pattern: str, **parameters: Any) -> Block:
+    return _standard(
+        "regex", pattern=pattern, **({"negate": True} if assertion.negated else {}), **parameters
     )
 
 
-def _with_judge(given: _Given, block: Block) -> Block | None:
+def _equals(assertion: _Assertion) -> Block | None:
+    if assertion.value is None:
+        return assertion.lose("it has no value")
+    if isinstance(assertion.value, Mapping | list):
+        if assertion.negated:
+            return assertion.lose("there is no negated form for structures")
+        return (
+            _standard("structural_match") if assertion.case.expects(assertion.value, assertion.kind) else None
+        )
+    if (
+        assertion.negated
+        or (assertion.case.has_truth and assertion.case.truth != assertion.text)
+        or not assertion.text.strip()
+    ):
+        return _regex(assertion, re.escape(_plain(assertion.text)), full_match=True)
+    return _standard("equality") if assertion.case.expects(assertion.text, assertion.kind) else None
+
+
+def _contains(assertion: _Assertion) -> Block | None:
+    if assertion.value is None:
+        return assertion.lose("it has no value")
+    everything = assertion.plain.endswith("-all")
+    values = assertion.texts if assertion.plain.endswith(("-any", "-all")) else [assertion.text]
+    case = {"ignore_case": True} if assertion.plain.startswith("i") else {}
+    if assertion.negated and everything and len(values) > 1:
+        ahead = "".join(f"(?=.*{re.escape(_plain(value))})" for value in values)
+        return _regex(assertion, rf"(?s)\A{ahead}", **case)
+    mode = "none" if assertion.negated else "all" if everything else "any"
+    return _standard("contains", values=values, mode=mode, **case)
+
+
+def _pattern(assertion: _Assertion) -> Block | None:
+    try:
+        re.compile(_plain(assertion.text))
+    except re.error as error:
+        return assertion.lose(f"Python does not read the pattern {assertion.text!r}: {error}")
+    return _regex(assertion, assertion.text)
+
+
+def _starts_with(assertion: _Assertion) -> Block | None:
+    return _regex(assertion, rf"\A{re.escape(_plain(assertion.text))}")
+
+
+def _is_json(assertion: _Assertion) -> Block | None:
+    schema = assertion.value if isinstance(assertion.value, Mapping) else {}
+    if assertion.plain == "contains-json" or assertion.negated:
+        return assertion.case.programs.json_check(
+            schema, whole=assertion.plain == "is-json", negate=assertion.negated
+        )
+    return _standard("json_schema", schema=dict(schema))
+
+
+def _javascript(assertion: _Assertion) -> Block | None:
+    """Convert the few expressions that have a counterpart."""
+    code = assertion.value if isinstance(assertion.value, str) else ""
+    if found := _LENGTH.fullmatch(code):
+        limit = int(found[2]) + {"<": -1, ">": 1}.get(found[1], 0)
+        bound = {"max": limit} if found[1].startswith("<") else {"min": limit}
+        if not assertion.negated and limit >= 0:
+            return {"type": "evaluator", "name": "length", "params": bound}
+    if found := _INCLUDES.fullmatch(code):
+        mode = "none" if assertion.negated else "any"
+        case = {"ignore_case": True} if found[1] else {}
+        return _standard("contains", values=[found[3]], mode=mode, **case)
+    return assertion.lose(f"a program in JavaScript: {code.strip()!r:.80}")
+
+
+def _python(assertion: _Assertion) -> Block | None:
+    if not isinstance(assertion.value, str) or not assertion.value.strip():
+        return assertion.lose("it has no program")
+    assertion.case.notes.change(f"{assertion.kind}: the program runs as a code grader")
+    config = assertion.raw.get("config")
+    return assertion.case.programs.grader(
+        assertion.raw["value"],
+        config=config,
+        threshold=assertion.raw.get("threshold"),
+        negate=assertion.negated,
+    )
+
+
+def _with_judge(assertion: _Assertion, block: Block) -> Block | None:
     """Give a metric its judge; a negated one has no counterpart."""
-    if given.negated:
-        return given.lose("there is no negated form of a judged metric")
-    provider = given.assertion.get("provider")
-    judge = given.case.judge if provider is None else build_model_block(provider, given.case.notes)
+    if assertion.negated:
+        return assertion.lose("there is no negated form of a judged metric")
+    provider = assertion.raw.get("provider")
+    judge = assertion.case.judge if provider is None else build_model_block(provider, assertion.case.notes)
     if judge is None:
-        given.case.needs_judge = True
+        assertion.case.needs_judge = True
         return block
     return {**block, "model": judge}
 
 
-def _rubric(given: _Given) -> Block | None:
-    if not isinstance(given.value, str | list) or not given.value:
-        return given.lose("it has no criteria")
-    criteria = given.value if isinstance(given.value, str) else "\n".join(map(str, given.value))
+def _rubric(assertion: _Assertion) -> Block | None:
+    if not isinstance(assertion.value, str | list) or not assertion.value:
+        return assertion.lose("it has no criteria")
+    criteria = assertion.value if isinstance(assertion.value, str) else "\n".join(map(str, assertion.value))
     name = " ".join(criteria.split())[:60]
-    return _with_judge(given, {
+    return _with_judge(assertion, {
         "type": "geval", "name": name, "criteria": criteria,
-        "evaluation_params": ["input", "actual_output"], "threshold": given.threshold(_HALF),
+        "evaluation_params": ["input", "actual_output"], "threshold": assertion.threshold(_HALF),
     })  # fmt: skip
 
 
-def _factuality(given: _Given) -> Block | None:
-    if not given.case.expects(given.value, given.kind):
+def _factuality(assertion: _Assertion) -> Block | None:
+    if not assertion.case.expects(assertion.value, assertion.kind):
         return None
     return _with_judge(
-        given, {"type": "evaluator", "name": "correctness", "threshold": given.threshold(_HALF)}
+        assertion, {"type": "evaluator", "name": "correctness", "threshold": assertion.threshold(_HALF)}
     )
 
 
-def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Given], Block | None]:
-    def convert(given: _Given) -> Block | None:
-        if expects and not given.case.expects(given.value, given.kind):
+def _rag(metric: str, usual: float, *, expects: bool = False) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if expects and not assertion.case.expects(assertion.value, assertion.kind):
             return None
-        if metric != "answer_relevancy" and given.case.context is None:
-            return given.lose("the test has no variable called context")
-        return _with_judge(given, {"type": "rag", "metric_type": metric, "threshold": given.threshold(usual)})
+        if metric != "answer_relevancy" and assertion.case.context is None:
+            return assertion.lose("the test has no variable called context")
+        return _with_judge(
+            assertion, {"type": "rag", "metric_type": metric, "threshold": assertion.threshold(usual)}
+        )
 
     return convert
 
 
-def _similar(given: _Given) -> Block | None:
-    if given.negated or not given.case.expects(given.value, given.kind):
-        return given.lose("there is no negated form") if given.negated else None
-    provider = given.assertion.get("provider") or "openai:embedding:text-embedding-3-large"
-    model = build_model_block(provider, given.case.notes)
+def _similar(assertion: _Assertion) -> Block | None:
+    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
+        return assertion.lose("there is no negated form") if assertion.negated else None
+    provider = assertion.raw.get("provider") or "openai:embedding:text-embedding-3-large"
+    model = build_model_block(provider, assertion.case.notes)
     if model is None:
         return None
-    return _standard("embedding_similarity", threshold=given.threshold(0.75), model=model)
+    return _standard("embedding_similarity", threshold=assertion.threshold(0.75), model=model)
 
 
-def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Given], Block | None]:
-    def convert(given: _Given) -> Block | None:
-        if given.negated:
-            return given.lose("there is no negated form")
-        if not given.case.expects(given.value, given.kind):
+def _overlap(metric: str, usual: float, **parameters: Any) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if assertion.negated:
+            return assertion.lose("there is no negated form")
+        if not assertion.case.expects(assertion.value, assertion.kind):
             return None
-        return _standard(metric, threshold=given.threshold(usual), **parameters)
+        return _standard(metric, threshold=assertion.threshold(usual), **parameters)
 
     return convert
 
 
-def _levenshtein(given: _Given) -> Block | None:
-    if given.negated or not given.case.expects(given.value, given.kind):
-        return given.lose("there is no negated form") if given.negated else None
-    most = given.threshold(5)
-    length = max(len(given.text), 1)
+def _levenshtein(assertion: _Assertion) -> Block | None:
+    if assertion.negated or not assertion.case.expects(assertion.value, assertion.kind):
+        return assertion.lose("there is no negated form") if assertion.negated else None
+    most = assertion.threshold(5)
+    length = max(len(assertion.text), 1)
     share = max(0, math.floor(10_000 * (length - most) / length)) / 10_000  # rounded down: `most` passes
-    given.case.notes.change("levenshtein: the distance allowed is now a share of the length")
+    assertion.case.notes.change("levenshtein: the distance allowed is now a share of the length")
     return _standard("levenshtein", threshold=share)
 
 
-def _limit(metric: str, parameter: str) -> Callable[[_Given], Block | None]:
-    def convert(given: _Given) -> Block | None:
-        if given.negated or given.assertion.get("threshold") is None:
-            return given.lose("there is no negated form" if given.negated else "it has no threshold")
-        return _standard(metric, **{parameter: given.assertion["threshold"]})
+def _limit(metric: str, parameter: str) -> Callable[[_Assertion], Block | None]:
+    def convert(assertion: _Assertion) -> Block | None:
+        if assertion.negated or assertion.raw.get("threshold") is None:
+            return assertion.lose("there is no negated form" if assertion.negated else "it has no threshold")
+        return _standard(metric, **{parameter: assertion.raw["threshold"]})
 
     return convert
 
 
-def _word_count(given: _Given) -> Block | None:
-    bounds = given.value
+def _word_count(assertion: _Assertion) -> Block | None:
+    bounds = assertion.value
     if isinstance(bounds, Mapping):
         params = {key: bounds[key] for key in ("min", "max") if key in bounds}
     elif str(bounds).isdecimal():
         params = {"min": int(bounds), "max": int(bounds)}
     else:
         params = {}
-    if given.negated or not params:
-        return given.lose("only a number of words, or min and max, can be converted")
+    if assertion.negated or not params:
+        return assertion.lose("only a number of words, or min and max, can be converted")
     return {"type": "evaluator", "name": "length", "params": {**params, "unit": "words"}}
 
 
-def _tool_used(given: _Given) -> Block | None:
-    names = given.value if isinstance(given.value, list) else [given.value]
-    if given.negated or not all(isinstance(name, str) and name for name in names):
-        return given.lose("only the names of tools can be converted")
-    given.case.tools += names
+def _tool_used(assertion: _Assertion) -> Block | None:
+    names = assertion.value if isinstance(assertion.value, list) else [assertion.value]
+    if assertion.negated or not all(isinstance(name, str) and name for name in names):
+        return assertion.lose("only the names of tools can be converted")
+    assertion.case.tools += names
     return None
 
 
@@ -339,7 +351,7 @@ def _plain(text: str) -> str:
     return text.replace("$${", "${")
 
 
-KNOWN: Final[dict[str, Callable[[_Given], Block | None]]] = {
+KNOWN: Final[dict[str, Callable[[_Assertion], Block | None]]] = {
     "equals": _equals,
     **dict.fromkeys(
         ("contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"), _contains

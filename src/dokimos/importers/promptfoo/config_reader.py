@@ -48,16 +48,20 @@ class Reader:
 
     def prompts(self) -> list[Prompt]:
         """Return the prompts; without any, the variable `prompt` is the prompt."""
-        given = self._include(self.config.get("prompts", "{{prompt}}"))
-        if isinstance(given, Mapping) and not {"raw", "id"} & set(given):
-            given = [{"id": name, "label": label} for name, label in given.items()]
-        entries = given if isinstance(given, list) else [given]
+        entry_value = self._include(self.config.get("prompts", "{{prompt}}"))
+        if isinstance(entry_value, Mapping) and not {"raw", "id"} & set(entry_value):
+            entry_value = [{"id": name, "label": label} for name, label in entry_value.items()]
+        entries = entry_value if isinstance(entry_value, list) else [entry_value]
         return [prompt for entry in entries for prompt in self._prompt(entry)]
 
     def providers(self) -> list[Any]:
         """Return the providers; without any, the usual one."""
-        given = self._include(self.config.get("providers") or self.config.get("targets") or DEFAULT_PROVIDER)
-        included = [self._include(one) for one in (given if isinstance(given, list) else [given])]
+        entry_value = self._include(
+            self.config.get("providers") or self.config.get("targets") or DEFAULT_PROVIDER
+        )
+        included = [
+            self._include(one) for one in (entry_value if isinstance(entry_value, list) else [entry_value])
+        ]
         return [one for entry in included for one in (entry if isinstance(entry, list) else [entry])]
 
     def tests(self) -> list[dict[str, Any]]:
@@ -92,15 +96,25 @@ class Reader:
         return value
 
     def _prompt(self, entry: object) -> Iterator[Prompt]:
-        label, given = "", entry
+        label, entry_value = "", entry
         if isinstance(entry, Mapping):
-            label, given = str(entry.get("label") or ""), entry.get("raw") or entry.get("id") or ""
-        given = str(given)
-        path = self._place(given) if given.startswith(FILE) or _looks_like_file(given) else None
+            label, entry_value = str(entry.get("label") or ""), entry.get("raw") or entry.get("id") or ""
+        entry_value = str(entry_value)
+        path = (
+            self._place(entry_value)
+            if entry_value.startswith(FILE) or _looks_like_file(entry_value)
+            else None
+        )
         if path is None:
-            yield Prompt(label=label, text=given) if not _messages(given) else _chat(label, given)
+            yield (
+                Prompt(label=label, text=entry_value)
+                if not _messages(entry_value)
+                else _chat(label, entry_value)
+            )
             return
-        for one in sorted(self.folder.glob(str(path.relative_to(self.folder)))) if "*" in given else [path]:
+        for one in (
+            sorted(self.folder.glob(str(path.relative_to(self.folder)))) if "*" in entry_value else [path]
+        ):
             yield from self._prompt_file(label or one.stem, one)
 
     def _prompt_file(self, label: str, path: Path) -> Iterator[Prompt]:
@@ -120,8 +134,8 @@ class Reader:
             for number, part in enumerate((part for part in parts if part), 1):
                 yield Prompt(label=label if len(parts) == 1 else f"{label} {number}", text=part)
 
-    def _tests(self, given: object) -> list[dict[str, Any]]:
-        entries = given if isinstance(given, list) else [given]
+    def _tests(self, entry_value: object) -> list[dict[str, Any]]:
+        entries = entry_value if isinstance(entry_value, list) else [entry_value]
         return [test for entry in entries for test in self._entry(entry)]
 
     def _entry(self, entry: object) -> Iterator[dict[str, Any]]:
@@ -139,19 +153,19 @@ class Reader:
             yield from self._tests(tree.get("tests", tree) if isinstance(tree, dict) else tree or [])
 
     def _scenarios(self) -> list[dict[str, Any]]:
-        made = []
+        spread = []
         for scenario in self._include(self.config.get("scenarios") or []):
             block = check_shape(self._include(scenario), SCENARIO, "a scenario")
             configs = self._tests(block.get("config") or [{}])
             tests = self._tests(block.get("tests") or [{}])
-            made += [_over(config, test) for config, test in product(configs, tests)]
-        return made
+            spread += [_over(config, test) for config, test in product(configs, tests)]
+        return spread
 
     def _with_files(self, test: dict[str, Any]) -> dict[str, Any]:
         """Return a test whose variables hold what the files that they name do; pictures become inputs."""
         variables, files = {}, []
-        given = check_shape(self._include(test.get("vars") or {}), {}, "vars of a test")
-        for name, value in given.items():
+        entry_value = check_shape(self._include(test.get("vars") or {}), {}, "vars of a test")
+        for name, value in entry_value.items():
             is_file = isinstance(value, str) and value.startswith(FILE)
             if is_file and value.lower().endswith(_BLOB):
                 files.append(value.removeprefix(FILE))

@@ -83,8 +83,8 @@ class _Conversion:
 
     def _execution(self) -> dict[str, Any]:
         options = self.reader.config.get("evaluateOptions") or {}
-        given = options.get("maxConcurrency")
-        return {"parallel_test_cases": given} if isinstance(given, int) and given > 0 else {}
+        setting = options.get("maxConcurrency")
+        return {"parallel_test_cases": setting} if isinstance(setting, int) and setting > 0 else {}
 
     def _case(self, test: Mapping[str, Any]) -> dict[str, Any] | None:
         options, variables = test.get("options") or {}, resolve_nested(test["vars"])
@@ -93,18 +93,18 @@ class _Conversion:
         state.context = _context(variables)
         metrics = metrics_of(test.get("assert") or [], state)
         self.needs_judge = self.needs_judge or state.needs_judge
-        asked = self._input(variables, options)
-        if not asked.strip():
+        question = self._input(variables, options)
+        if not question.strip():
             self.notes.lose("a test whose prompt is empty")
             return None
-        given = {
+        setting = {
             "expected_tools": state.tools,
             "contexts": state.context,
             "files": [_file(path) for path in test.get("files") or ()],
         }
-        case: dict[str, Any] = {"name": _name(test, variables), "input": asked}
+        case: dict[str, Any] = {"name": _name(test, variables), "input": question}
         case |= {"ground_truth": state.truth} if state.has_truth else {}
-        case |= {key: value for key, value in given.items() if value}
+        case |= {key: value for key, value in setting.items() if value}
         case["evaluations"] = metrics
         if any(metric["type"] == "code" for metric in metrics):
             case["turn_config"] = {"vars": render(dict(variables), {}, Notes())}
@@ -129,25 +129,27 @@ class _Conversion:
         return {**about, "repeats": repeat} if isinstance(repeat, int) and repeat > 1 else about
 
     def _judge(self, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        given = options.get("provider")
-        if isinstance(given, Mapping) and "text" in given:
-            given = given["text"]
-        return None if given is None else build_model_block(given, self.notes)
+        setting = options.get("provider")
+        if isinstance(setting, Mapping) and "text" in setting:
+            setting = setting["text"]
+        return None if setting is None else build_model_block(setting, self.notes)
 
     def _input(self, variables: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         known = {**(self.reader.config.get("defaultVars") or {}), **variables}
         around = (str(options.get("prefix") or ""), str(options.get("suffix") or ""))
         if not self.prompt.messages:
             return render_text(around[0] + self.prompt.text + around[1], known, self.notes)
-        said = [
+        turns = [
             (str(one["role"]), render_text(_content(one), known, self.notes)) for one in self.prompt.messages
         ]
-        system = "\n\n".join(text for role, text in said if role in ("system", "developer"))
-        rest = [(role, text) for role, text in said if role not in ("system", "developer")]
-        asked = _join_messages(rest, self.notes)
+        system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
+        rest = [(role, text) for role, text in turns if role not in ("system", "developer")]
+        question = _join_messages(rest, self.notes)
         if system and not self._instruct(system):
-            asked = f"{system}\n\n{asked}"
-        return render_text(around[0], known, self.notes) + asked + render_text(around[1], known, self.notes)
+            question = f"{system}\n\n{question}"
+        return (
+            render_text(around[0], known, self.notes) + question + render_text(around[1], known, self.notes)
+        )
 
     def _instruct(self, system: str) -> bool:
         """Take a system message for the instructions, which are the same for all cases."""
@@ -182,8 +184,8 @@ def convert(path: Path, *, stem: str = "agent") -> Converted:
         work = _Conversion(reader, programs, notes, prompt, target)
         label = "-".join(_labels(prompt, target, len(prompts), len(targets)))
         name = str(reader.config.get("description") or path.stem)
-        wanted = [test for test in tests if _applies(test, prompt, target)]
-        suites[_file_name(stem, label, suites)] = work.suite(f"{name} {label}".strip(), wanted)
+        applicable = [test for test in tests if _applies(test, prompt, target)]
+        suites[_file_name(stem, label, suites)] = work.suite(f"{name} {label}".strip(), applicable)
     return Converted(suites=suites, module=programs.text(), module_name=f"{programs.module}.py", notes=notes)
 
 
@@ -226,20 +228,20 @@ def _first_metrics(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _name(test: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    given = test.get("description")
+    setting = test.get("description")
     text = (
-        str(given)
-        if given
+        str(setting)
+        if setting
         else " ".join(str(value) for value in variables.values() if isinstance(value, str))
     )
     return " ".join(text.replace("${", "$${").split())[:60] or "case"
 
 
 def _context(variables: Mapping[str, Any]) -> list[str] | None:
-    given = variables.get("context")
-    if given is None:
+    setting = variables.get("context")
+    if setting is None:
         return None
-    texts = given if isinstance(given, list) else [given]
+    texts = setting if isinstance(setting, list) else [setting]
     return [str(text).replace("${", "$${") for text in texts]
 
 
@@ -254,9 +256,9 @@ def _content(message: Mapping[str, Any]) -> str:
     return str(content)
 
 
-def _join_messages(said: list[tuple[str, str]], notes: Notes) -> str:
-    if len(said) == 1:
-        return said[0][1]
-    if said:
+def _join_messages(turns: list[tuple[str, str]], notes: Notes) -> str:
+    if len(turns) == 1:
+        return turns[0][1]
+    if turns:
         notes.change("a prompt with several messages: they are one input, each with its role")
-    return "\n\n".join(f"{role}: {text}" for role, text in said)
+    return "\n\n".join(f"{role}: {text}" for role, text in turns)

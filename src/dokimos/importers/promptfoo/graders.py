@@ -65,27 +65,27 @@ def python_provider(program: str, *, config: Mapping[str, Any] | None = None) ->
 
     async def answer(input: str) -> Any:
         if inspect.iscoroutinefunction(call):
-            given = await call(input, options, {"vars": {}})
+            provider_reply = await call(input, options, {"vars": {}})
         else:
-            given = await asyncio.to_thread(call, input, options, {"vars": {}})
-        return _reply(given)
+            provider_reply = await asyncio.to_thread(call, input, options, {"vars": {}})
+        return _reply(provider_reply)
 
     return answer
 
 
-def _reply(given: object) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    if given.get("error"):
-        raise EvaluationError(str(given["error"]))
-    usage = given.get("tokenUsage") or {}
+def _reply(provider_reply: object) -> Any:
+    if not isinstance(provider_reply, Mapping):
+        return provider_reply
+    if provider_reply.get("error"):
+        raise EvaluationError(str(provider_reply["error"]))
+    usage = provider_reply.get("tokenUsage") or {}
     measured = {
         "tokens_in": usage.get("prompt"),
         "tokens_out": usage.get("completion"),
-        "cost_usd": given.get("cost"),
+        "cost_usd": provider_reply.get("cost"),
     }
     metrics = {name: value for name, value in measured.items() if value is not None}
-    return {"output": given.get("output"), **({"metrics": metrics} if metrics else {})}
+    return {"output": provider_reply.get("output"), **({"metrics": metrics} if metrics else {})}
 
 
 def _inline(program: str) -> Callable[[str, Any], Any]:

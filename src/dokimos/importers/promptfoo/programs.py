@@ -25,27 +25,29 @@ class Programs:
         self, program: str, *, config: object, threshold: float | None, negate: bool
     ) -> dict[str, Any]:
         """Return the metric of a Python assertion."""
-        made = f"python_assertion({program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r})"
-        return {"type": "code", "grader": f"{self.module}:{self._name('python', made)}"}
+        expression = (
+            f"python_assertion({program!r}, config={config!r}, threshold={threshold!r}, negate={negate!r})"
+        )
+        return {"type": "code", "grader": f"{self.module}:{self._name('python', expression)}"}
 
     def json_check(self, schema: Any, *, whole: bool, negate: bool) -> dict[str, Any]:
         """Return the metric that looks for JSON in a reply."""
-        made = f"json_assertion({dict(schema)!r}, whole={whole!r}, negate={negate!r})"
-        return {"type": "code", "grader": f"{self.module}:{self._name('json', made)}"}
+        expression = f"json_assertion({dict(schema)!r}, whole={whole!r}, negate={negate!r})"
+        return {"type": "code", "grader": f"{self.module}:{self._name('json', expression)}"}
 
     def provider(self, program: str, config: dict[str, Any]) -> dict[str, Any]:
         """Return the agent that asks a Python provider."""
-        made = f"python_provider({program!r}, config={config!r})"
-        return {"callable": f"{self.module}.py:{self._name('provider', made)}"}
+        expression = f"python_provider({program!r}, config={config!r})"
+        return {"callable": f"{self.module}.py:{self._name('provider', expression)}"}
 
     def text(self) -> str:
         """Return the module, empty where there is no program."""
         if not self._lines:
             return ""
-        names = ", ".join(sorted({made.partition("(")[0] for made in self._lines}))
-        lines = [f"{name} = {made}" for made, name in self._lines.items()]
+        names = ", ".join(sorted({expression.partition("(")[0] for expression in self._lines}))
+        lines = [f"{name} = {expression}" for expression, name in self._lines.items()]
         return _HEAD.format(module=_HELPERS, names=names) + "\n" + "\n".join(lines) + "\n"
 
-    def _name(self, stem: str, made: str) -> str:
+    def _name(self, stem: str, expression: str) -> str:
         number = sum(name.startswith(f"{stem}_") for name in self._lines.values()) + 1
-        return self._lines.setdefault(made, f"{stem}_{number}")
+        return self._lines.setdefault(expression, f"{stem}_{number}")

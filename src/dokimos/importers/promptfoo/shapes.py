@@ -26,10 +26,10 @@ def check_shape(block: object, shape: Shape, what: str) -> dict[str, Any]:
     """
     if not isinstance(block, dict):
         raise ConfigurationError(f"{what} must be a map, not {block!r:.60}.")
-    for key, kinds in shape.items():
+    for key, types in shape.items():
         value = block.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            nouns = " or ".join(_NOUNS[kind] for kind in kinds if kind in _NOUNS)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
+            nouns = " or ".join(_NOUNS[kind] for kind in types if kind in _NOUNS)
             raise ConfigurationError(f"{key} of {what} must be {nouns}, not {value!r:.60}.")
     return block
 

@@ -281,15 +281,17 @@ def check_json_schema(schema: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"this is not a JSON Schema: {getattr(error, 'message', error)}") from None
 
 
-def response_schema(given: Mapping[str, Any] | str | None, folder: Path) -> dict[str, Any] | None:
+def response_schema(response_format: Mapping[str, Any] | str | None, folder: Path) -> dict[str, Any] | None:
     """Return the schema of the reply, which may be in a file, with what it refers to put in its place.
 
     Raises:
         ConfigurationError: where it cannot be read, describes something else than an object, or itself.
     """
-    if given is None:
+    if response_format is None:
         return None
-    schema = _schema_in(folder / given) if isinstance(given, str) else dict(given)
+    schema = (
+        _schema_in(folder / response_format) if isinstance(response_format, str) else dict(response_format)
+    )
     if not isinstance(schema, dict) or not (schema.get("type") == "object" or "properties" in schema):
         raise ConfigurationError("the response format must be the JSON Schema of an object (type: object).")
     check_json_schema(schema)

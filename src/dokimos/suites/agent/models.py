@@ -43,8 +43,8 @@ class Endpoint:
         """Look up address and key of a model, in the block and in the environment, as for a judge."""
         judge = build_judge(block)
         assert isinstance(judge, HttpJudge), "a block names a provider"
-        given = {"temperature": block.temperature, "max_tokens": block.max_tokens, "top_p": block.top_p}
-        settings = tuple((name, value) for name, value in given.items() if value is not None)
+        parameters = {"temperature": block.temperature, "max_tokens": block.max_tokens, "top_p": block.top_p}
+        settings = tuple((name, value) for name, value in parameters.items() if value is not None)
         settings_text = "".join(f", {name}={value!r}" for name, value in settings)
         url = _root(block.provider, judge.url)
         key = _key(judge)

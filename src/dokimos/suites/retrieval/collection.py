@@ -75,8 +75,8 @@ class Collection:
         count = top_k or self.block.top_k
         least = self.block.least_score or 0.0
         found = await self._rank(query, count)
-        kept = [each for each in found[:count] if each.score >= least]
-        return await call_in_thread(lambda: [self._passage(each) for each in kept])
+        matches = [each for each in found[:count] if each.score >= least]
+        return await call_in_thread(lambda: [self._passage(each) for each in matches])
 
     def close(self) -> None:
         """Close the file."""

@@ -94,9 +94,9 @@ def embedder_of(block: ModelBlock, name: str, dimensions: int | None = None) -> 
 def _own(reference: str, folder: Path) -> Embedder:
     """Return a function of the suite; its vectors are kept until anything in its file changes."""
     function = load_callable(reference, folder)
-    made = as_embedder(function)
-    if not isinstance(made, FunctionEmbedder):
-        return made
+    wrapped = as_embedder(function)
+    if not isinstance(wrapped, FunctionEmbedder):
+        return wrapped
     source = inspect.getsourcefile(
         inspect.unwrap(function if inspect.isroutine(function) else type(function))
     )

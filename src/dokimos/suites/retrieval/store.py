@@ -135,10 +135,10 @@ class PassageFile:
         words = _WORD.findall(_space_out(query))
         if not words:
             return []
-        wanted = (
+        expression = (
             f'"{" ".join(words)}"' if phrase else " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
         )
-        return [Found(*row) for row in self._all(_MATCHING, wanted, count)]
+        return [Found(*row) for row in self._all(_MATCHING, expression, count)]
 
     def entry(self, id: int) -> Entry:
         """Return a passage."""

@@ -59,16 +59,16 @@ def to_text(
         MissingExtraError: when the package that reads it is not installed.
     """
     path = Path(path)
-    wanted = kind_of(path, kind)
+    detected = kind_of(path, kind)
     data = read_content(path)
     try:
-        match wanted:
+        match detected:
             case "pdf":
                 return _pdf(path, pages)
             case "word":
                 return _word(path, data)
             case "excel" | "powerpoint":
-                return _office(path, data, wanted, pages, sheet, range)
+                return _office(path, data, detected, pages, sheet, range)
             case "html":
                 return _html(path, decode_text(path, data))
             case _:
@@ -77,7 +77,7 @@ def to_text(
         raise
     except Exception as error:  # readers of damaged files fail in every way there is
         raise DocumentError(
-            f"it cannot be read as {wanted} and may be damaged: {error_text(error)}", path=path
+            f"it cannot be read as {detected} and may be damaged: {error_text(error)}", path=path
         ) from error
 
 
@@ -145,8 +145,8 @@ def _markdown(html: str) -> str:
     convert: Callable[..., str] = require("markdownify", extra=EXTRA).markdownify
     text = convert(html, heading_style="ATX", bullets="-", strip=["img"])
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for index, line in enumerate(lines) if line or (index and lines[index - 1])]
-    return "\n".join(kept).strip()
+    collapsed = [line for index, line in enumerate(lines) if line or (index and lines[index - 1])]
+    return "\n".join(collapsed).strip()
 
 
 def _pdf(path: Path, pages: Sequence[int] | None) -> str:
