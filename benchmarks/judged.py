@@ -28,7 +28,7 @@ from dokimos.evaluators.llm.base import JudgedEvaluator
 from dokimos.experiment.experiment import Experiment
 from dokimos.judges.ask import ask
 from dokimos.judges.factory import judge
-from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.fencing import fence, fence_rule
 from dokimos.judges.reply_schema import schema_of
 
 CONCURRENCY: Final = 64
@@ -74,7 +74,7 @@ class Right(JudgedEvaluator):
 
 
 def prompt_for(question: str, answer: str) -> str:
-    return f"Is the answer right?\n{fence_rule()}\n{fenced('question', question)}\n{fenced('answer', answer)}"
+    return f"Is the answer right?\n{fence_rule()}\n{fence('question', question)}\n{fence('answer', answer)}"
 
 
 def dataset(count: int) -> Dataset:

@@ -1,4 +1,4 @@
-"""What there is to say when a run ends before its time: why, and how to go on."""
+"""Messages about a run that ends early: why, and how to resume it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dokimos.experiment.task_calls import TaskCaller
 
 @dataclass(frozen=True, slots=True)
 class EndMessages:
-    """Words the ends of one run."""
+    """The messages about the end of one run."""
 
     record: RunRecord
     caller: TaskCaller
@@ -33,7 +33,7 @@ class EndMessages:
         first_failure: str | None,
         not_run: Sequence[str],
     ) -> Iterator[str]:
-        """Yield why a run ended as it did, what decided it first.
+        """Yield why a run ended as it did, the decisive reason first.
 
         Args:
             status: How it ended.

@@ -59,7 +59,7 @@ class ExampleSource:
         self._turn = asyncio.Lock()
 
     @property
-    def expected_count(self) -> int | None:
+    def example_count(self) -> int | None:
         """How many examples there will be, None if that is not known before the end."""
         if not isinstance(self._dataset, Dataset):
             return None

@@ -1,4 +1,4 @@
-"""What a run that stopped at its first failure has left out."""
+"""What a run with `fail_fast` did not run after its first failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NAMED: Final = 1000
 def find_items_not_run(
     dataset: Dataset, shard: tuple[int, int] | None, runs: Sequence[RunResult], repeats: int
 ) -> list[str]:
-    """Return the keys of the items that not every repeat has run, in the order of the data set."""
+    """Return the keys of the items that some repeat has not run, in the order of the data set."""
     first, step = shard or (1, 1)
     done = Counter(item.index for run in runs for item in run.item_results)
     return [
@@ -30,7 +30,7 @@ def find_items_not_run(
 
 
 def first_failure_message(key: str, not_run: Sequence[str], repeats: int) -> str:
-    """Say at what a run stopped, and what it has left out."""
+    """Return a sentence about the item at which a run stopped and the items that it did not run."""
     message = f"Stopped at the first failure, {key!r}."
     if not not_run:
         return message

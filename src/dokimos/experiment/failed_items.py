@@ -1,4 +1,4 @@
-"""Which items failed last time, over a run and the parts of it that were run again since."""
+"""Which items failed last time, in a run and in the reruns of parts of it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dokimos.experiment.run_loading import load_items
 from dokimos.experiment.run_part import Part, hash_examples
 
 TASK: Final = "the application"
-"""Stands for the task among the names of evaluators."""
+"""The task's name among the names of evaluators."""
 LONGEST_CHAIN: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemState:
-    """How an item ended the last time that it was run."""
+    """The outcome of an item in the last run that included it."""
 
     key: str
     """Its id, else its content hash."""
     name: str
-    """What to call it to a person."""
+    """The name of the item in messages."""
     content_hash: str
     """Its content hash."""
     culprits: tuple[str, ...]
-    """The evaluators by which it failed or errored in any repeat, `TASK` for the task; none if it passed."""
+    """The evaluators that failed or errored in any repeat, `TASK` for the task; empty if it passed."""
 
     is_whole: bool = True
-    """Whether all repeats were run that the run was started for."""
+    """Whether all repeats of the run were run."""
 
     @property
     def is_failing(self) -> bool:
@@ -43,12 +43,12 @@ class ItemState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastStates:
-    """The items of a run, and of the parts of it that were run again before it."""
+    """The items of a run and of the earlier runs that it reran a part of."""
 
     run_id: str
     items: dict[str, ItemState]
     missing: tuple[str, ...] = ()
-    """Earlier runs of the chain that are not there any more."""
+    """Earlier runs of the chain that no longer exist."""
 
     @property
     def failing(self) -> dict[str, ItemState]:
@@ -57,24 +57,24 @@ class LastStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedSelection:
-    """The failing items as the data set has them now."""
+    """The failing items as they are in the data set now."""
 
     part: Part
     states: tuple[ItemState, ...]
-    """How those that were chosen ended last time, in the order of the data set."""
+    """The last outcome of the selected items, in the order of the data set."""
     failing: int
     known: int
-    """Items whose outcome is known."""
+    """Number of items whose outcome is known."""
     changed: int
-    """Chosen items whose rows are not as they were."""
+    """Number of selected items whose rows have changed."""
     added: int
-    """Rows that the run did not have."""
+    """Number of rows that the run did not have."""
     gone: int
-    """Items that failed and that the data set does not have any more."""
+    """Number of failed items that are no longer in the data set."""
 
 
 def last_states(folder: Path, root: Path) -> LastStates:
-    """Return how each item ended last; a run of failed items goes on top of the run that it came from."""
+    """Return the last outcome of each item; a rerun of failed items overrides the run that it is based on."""
     chain, missing = [folder], []
     while len(chain) < LONGEST_CHAIN:
         part = read_manifest(chain[-1]).get("part") or {}
@@ -94,7 +94,7 @@ def last_states(folder: Path, root: Path) -> LastStates:
 
 
 def select_failed(dataset: Dataset | DatasetStream, last: LastStates) -> FailedSelection:
-    """Find the failing items in a data set, by their ids or else by their content."""
+    """Select the failing items of a data set by their ids, else by their content."""
     failing, chosen, marks = last.failing, [], []
     total = changed = added = 0
     for example, content_hash in hash_examples(dataset):
@@ -119,7 +119,7 @@ def select_failed(dataset: Dataset | DatasetStream, last: LastStates) -> FailedS
 
 
 def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
-    """Name by which evaluators an item failed or errored in any of its repeats."""
+    """Return the names of the evaluators that failed or errored in any repeat of an item."""
     found: dict[str, None] = {}
     for item in repeats:
         if item.error is not None:
@@ -131,7 +131,7 @@ def culprits_of(repeats: Iterable[ItemResult]) -> tuple[str, ...]:
 
 
 def _combine_states(before: ItemState | None, now: ItemState) -> ItemState:
-    """Return how an item ended: one that had failed is not fixed by some of its repeats."""
+    """Return the state of an item after a rerun: only a rerun of all repeats can fix a failed item."""
     if before is None or now.is_whole or now.is_failing:
         return now
     return before

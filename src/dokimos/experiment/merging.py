@@ -1,4 +1,4 @@
-"""Joining the shards of a run into the result that one run would have had."""
+"""Merging the shards of a run into the result that a single run would have."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dokimos.errors import ConfigurationError
 
 
 def merge_results(shards: Sequence[ExperimentResult]) -> ExperimentResult:
-    """Join results of shards of one experiment, in dataset order.
+    """Merge the results of the shards of one experiment, in the order of the data set.
 
     Raises:
-        ConfigurationError: when they are not of one experiment, or an item is missing or there twice.
+        ConfigurationError: if they are not of one experiment, or an item is missing or in two shards.
 
     Example:
         >>> data = Dataset([Example.of("a", "A"), Example.of("b", "B")])
@@ -89,7 +89,7 @@ def _check_same(first: ExperimentResult, other: ExperimentResult) -> None:
 
 
 def _find_uneven_evaluators(shards: Sequence[ExperimentResult]) -> list[str]:
-    """Name the evaluators that judged every item of some shards and none of the others."""
+    """Return warnings about evaluators that judged every item of some shards and none of the others."""
     warnings = []
     for name in dict.fromkeys(info.name for shard in shards for info in shard.evaluators):
         judged = [_find_judged_states(name, shard) for shard in shards]
@@ -150,7 +150,7 @@ def _label_of(result: ExperimentResult) -> str:
 
 
 def _still_true(warning: str, status: RunStatus) -> bool:
-    """A shard may have errored as a whole while the run did not."""
+    """Say whether a shard's warning holds for the run: all items of one shard may have errored."""
     return status is RunStatus.BROKEN or not warning.startswith(EVERYTHING_ERRORED)
 
 

@@ -1,4 +1,4 @@
-"""The model calls of a run: where replies of judges are kept, and what all calls may cost."""
+"""The model calls of a run: the stores of judge replies, and the budget of all calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODE_VARIABLE: Final = "DOKIMOS_CASSETTE_MODE"
 
 
 class ModelCalls:
-    """What the judges and the task of one run have in common."""
+    """The call stores, the budget and the circuit breakers that the judges and the task of a run share."""
 
     def __init__(self, options: RunOptions, redact: Redact | None = None) -> None:
         self.ledger = None if options.budget is None else Ledger(options.budget)
@@ -56,7 +56,7 @@ class ModelCalls:
         return None if self.ledger is None else self.ledger.refusal
 
     def open(self, folder: Path | None, earlier: EarlierOutputs | None = None) -> None:
-        """Keep replies in a run folder, and take over those that are there already, or in earlier runs."""
+        """Store replies in a run folder, and use those that are there already or in earlier runs."""
         if earlier is not None and not self._is_recording:  # a recording asks for everything
             self._earlier = earlier.call_stores()
         if folder is None:
@@ -71,7 +71,7 @@ class ModelCalls:
             self._cassette.adopt(self._calls.recordings())
 
     def scope(self, run_index: int, seed: int | None, *, parallelism: int) -> RunScope:
-        """Return the scope of one repeat, on the event loop that is running."""
+        """Return the scope of one repeat, on the running event loop."""
         return RunScope(
             run_index=run_index,
             seed=seed,
@@ -85,13 +85,13 @@ class ModelCalls:
         )
 
     def count_earlier_tasks(self, earlier: Iterable[CallMetrics]) -> None:
-        """Count calls of the task that earlier processes of this run have made."""
+        """Count the task's calls in earlier processes of this run towards the budget."""
         if self.ledger is not None:
             for metrics in earlier:
                 self.ledger.record(TASK, metrics)
 
     def close(self, *, completed: bool) -> None:
-        """Write the cassette and let go of all files."""
+        """Write the cassette and close all files."""
         if self._cassette is not None:
             try:
                 self._cassette.save(whole=completed and self._asks_everything)
@@ -102,7 +102,7 @@ class ModelCalls:
                 store.close()
 
     def warnings(self) -> list[str]:
-        """Say what a reader of the result should know about the calls."""
+        """Return what a reader of the result should know about the calls, in sentences."""
         found = [] if self._problem is None else [self._problem]
         for part in (self._calls, self._cache, self.ledger):
             if part is not None:
@@ -114,7 +114,7 @@ class ModelCalls:
         return found
 
     def _stores(self) -> Iterator[CallStore]:
-        """The cassette first, so that it hears of every reply; then what this run paid for itself."""
+        """Yield the stores in order of lookup: the cassette comes first, so that it gets every reply."""
         for store in (self._cassette, self._calls, self._cache, *self._earlier):
             if store is not None:
                 yield store

@@ -1,4 +1,4 @@
-"""When a run stops because an endpoint that it cannot do without is down."""
+"""Stopping a run because an endpoint that it needs is down."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Outage:
-    """Looks at what endpoints that are down mean for a run.
+    """Decides whether a run stops because of endpoints that are down.
 
-    It stops when the application's endpoint is down, or when no verdict can be had any more without a
-    judge that is. A metric that only informs stops nothing.
+    It stops if the application's endpoint is down, or if no verdict is possible without a judge whose
+    endpoint is down. An evaluator that only informs, without a verdict, stops nothing.
     """
 
     def __init__(self, plan: Experiment, breakers: Breakers) -> None:
         self.reason: str | None = None
-        """Why the run stops, None as long as it does not."""
+        """Why the run stops; None while it continues."""
         self._plan = plan
         self._breakers = breakers
         self._blocked: dict[str, str] = {}
@@ -37,12 +37,12 @@ class Outage:
         """No example before this one is known to get a verdict."""
 
     def record_task_outage(self, down: EndpointDownError) -> None:
-        """Take notice that the application could not reach its endpoint."""
+        """Record that the application could not reach its endpoint."""
         if down.history and self.reason is None:
             self.reason = f"Stopped: {down.history}."
 
     def record_results(self, index: int, results: Iterable[EvalResult]) -> None:
-        """Take notice of what the evaluators of an item found."""
+        """Record the results of an item's evaluators, and decide whether the run can go on."""
         if self.reason is not None or not self._breakers.has_opened:
             return
         judged, blocked = False, None
@@ -59,7 +59,7 @@ class Outage:
             self.reason = f"Stopped, since no verdict can be had without it: {blocked}."
 
     def _history(self, result: EvalResult) -> str | None:
-        """Return since when the endpoint of an evaluator is down, None where it is not."""
+        """Return since when an evaluator's endpoint has been down, None if it is up."""
         if result.error is None or result.error_kind != UNAVAILABLE:
             return None
         causes = [one for one in self._breakers.open_breakers() if one.label in result.error]

@@ -38,7 +38,7 @@ class Progress(Protocol):
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None:
         """Begin a repeat; `tally` goes on counting while it runs."""
         ...
 
@@ -59,7 +59,7 @@ class Silent:
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None: ...
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None: ...
 
     def start_item(self, index: int) -> None: ...
 
@@ -76,25 +76,25 @@ class ProgressLine:
         self._tally: Tally | None = None
         self.pace: Final = pace
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
-        self._run_index, self._expected_count, self._tally = run_index, expected_count, tally
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None:
+        self._run_index, self._expected_count, self._tally = run_index, example_count, tally
         self.pace.start_repeat()
 
     def text(self, *, bar: bool) -> str:
         tally = self._tally
         if tally is None:
             return ""
-        done, expected_count = tally.total, self._expected_count
+        done, example_count = tally.total, self._expected_count
         parts = [f"run {self._run_index + 1}/{self._runs}"] if self._runs > 1 else []
         parts += [
-            str(done) if expected_count is None else f"{done}/{expected_count}",
+            str(done) if example_count is None else f"{done}/{example_count}",
             *_format_counts(tally, self.pace.rate),
         ]
-        left = None if expected_count is None else self.pace.seconds_left(expected_count - done)
+        left = None if example_count is None else self.pace.seconds_left(example_count - done)
         if left:
             parts.append(f"{duration(left * 1000)} left")
         line = " · ".join(parts)
-        return f"{self._bar()} {line}" if bar and expected_count else line
+        return f"{self._bar()} {line}" if bar and example_count else line
 
     def _bar(self) -> str:
         done = (
@@ -140,8 +140,8 @@ class PlainProgress:
 
     def __exit__(self, *exc_info: object) -> None: ...
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
-        self._line.start_repeat(run_index, expected_count, tally)
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, example_count, tally)
 
     def start_item(self, index: int) -> None:
         self._line.pace.start_item(index)
@@ -179,8 +179,8 @@ class LiveProgress:
     def __exit__(self, *exc_info: object) -> None:
         self._live.__exit__(*exc_info)
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
-        self._line.start_repeat(run_index, expected_count, tally)
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, example_count, tally)
 
     def start_item(self, index: int) -> None:
         self._line.pace.start_item(index)
@@ -206,8 +206,8 @@ class NotebookProgress:
     def __exit__(self, *exc_info: object) -> None:
         self._draw("")
 
-    def start_repeat(self, run_index: int, expected_count: int | None, tally: Tally) -> None:
-        self._line.start_repeat(run_index, expected_count, tally)
+    def start_repeat(self, run_index: int, example_count: int | None, tally: Tally) -> None:
+        self._line.start_repeat(run_index, example_count, tally)
         self._draw(self._line.text(bar=True))
 
     def start_item(self, index: int) -> None:

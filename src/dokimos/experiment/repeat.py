@@ -63,7 +63,7 @@ class Repeat:
         """Run all items, and add the result to the state even if the repeat is cut short."""
         state, record = self._state, self._record
         enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
-        state.progress.start_repeat(self._repeat_index, self._source.expected_count, self._tally)
+        state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
         handle = state.reporters.start(record.description.name, record.description.metadata)
         reported = ReportedStatus.FAILED
         try:
@@ -92,7 +92,7 @@ class Repeat:
         if state.outage.reason is not None:
             await abandon(workers)
             return RunStatus.ENDPOINT_DOWN
-        if self._is_stopped and not self._ended_with_failure():
+        if self._is_stopped and not self._is_complete_despite_failure():
             await abandon(workers)
             return RunStatus.STOPPED
         if state.calls.refusal is not None:
@@ -217,11 +217,11 @@ class Repeat:
         self._is_stopped = True
         self._stop.set()
 
-    def _ended_with_failure(self) -> bool:
+    def _is_complete_despite_failure(self) -> bool:
         """Say whether `fail_fast` stopped at the very last item, so that the run is complete."""
         state = self._state
         is_last = (
-            self._tally.total == self._source.expected_count and self._repeat_index + 1 == state.plan.runs
+            self._tally.total == self._source.example_count and self._repeat_index + 1 == state.plan.runs
         )
         if state.first_failure is None or not is_last:
             return False

@@ -1,4 +1,4 @@
-"""Levels that a result is asked to reach."""
+"""Required levels of a result: pass rates and mean scores, as in `--fail-under`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dokimos.experiment.item_errors import CHOICE
 
 @dataclass(frozen=True, slots=True)
 class RequiredLevel:
-    """What a result has to reach: a pass rate, or the mean score of an evaluator."""
+    """A level that a result has to reach: a pass rate, or the mean score of an evaluator."""
 
     level: float
     evaluator: str | None = None
@@ -27,9 +27,9 @@ class RequiredLevel:
         return f"{self.level * 100:g} %" if self.evaluator is None else f"{self.evaluator} {self.level:g}"
 
     def check_evaluator(self, evaluators: Sequence[Evaluator]) -> None:
-        """Raise `ConfigurationError` where the level cannot be that of any evaluator, before it has run.
+        """Raise `ConfigurationError` before a run if the level cannot belong to any evaluator.
 
-        Scores of an evaluator that gives several are not known yet: any key of it may come.
+        The scores of an evaluator that gives several are not known yet: it may give any key.
         """
         if self.evaluator is None:
             return
@@ -41,13 +41,13 @@ class RequiredLevel:
         self.check_name([one.name for one in evaluators])
 
     def check_name(self, names: Sequence[str]) -> None:
-        """Raise `ConfigurationError` where the evaluator is none of `names`."""
+        """Raise `ConfigurationError` if the evaluator is not among `names`."""
         if self.evaluator is not None and self.evaluator not in names:
             known = ", ".join(names)
             raise ConfigurationError(f"there is no evaluator {self.evaluator!r}; there are: {known}.")
 
     def check_level(self, score_range: ScoreRange) -> None:
-        """Raise `ConfigurationError` where the evaluator's scores cannot have this mean."""
+        """Raise `ConfigurationError` if the evaluator's scores cannot have this mean."""
         if not score_range[0] <= self.level <= score_range[1]:
             where = describe_range(score_range)
             raise ConfigurationError(
@@ -55,10 +55,10 @@ class RequiredLevel:
             )
 
     def explain_miss(self, result: ExperimentResult) -> str | None:
-        """Say how the result falls short, None where it reaches the level whatever its errors had given.
+        """Return how the result misses the level, None if it reaches it whatever its errors had scored.
 
         Raises:
-            ConfigurationError: when there is nothing to compare with, and nothing errored.
+            ConfigurationError: if there is nothing to compare with, and nothing errored.
         """
         if self.evaluator is None:
             return self._explain_rate_miss(result)
@@ -112,18 +112,18 @@ class RequiredLevel:
 
 
 def count_errors(result: ExperimentResult, name: str) -> int:
-    """Count the items on which an evaluator errored, or did not come to: their task gave no outputs."""
+    """Count the items on which an evaluator errored, or that it could not score since the task failed."""
     owner = _owner_of(name, result)
     return sum(_count_errors(run, name, owner) + _count_without_outputs(run) for run in result.runs)
 
 
 def _owner_of(name: str, result: ExperimentResult) -> str | None:
-    """Return the evaluator of one of several scores, None for any other."""
+    """Return the evaluator that gives a score as one of several, None for a score of its own."""
     return next((info.part_of for info in result.evaluators if info.name == name), None)
 
 
 def _count_errors(run: RunResult, name: str, owner: str | None) -> int:
-    """Count the errors of a score, with those of its evaluator as a whole."""
+    """Count the errors of a score, including those of its whole evaluator."""
     found = (run.summary.evaluator(each) for each in (name, owner) if each is not None)
     known = sum(one.errors for one in found if one is not None)
     if owner is None:
@@ -132,7 +132,7 @@ def _count_errors(run: RunResult, name: str, owner: str | None) -> int:
 
 
 def _gave_nothing(item: ItemResult, name: str, owner: str) -> bool:
-    """Say whether an evaluator errored, and only its other scores, which have thresholds, tell of it."""
+    """Say whether an evaluator errored and only its other scores, which have thresholds, record it."""
     scores = [result for result in item.eval_results if result.part_of == owner]
     return bool(scores) and all(one.error is not None and one.name != name for one in scores)
 
@@ -142,7 +142,7 @@ def _count_without_outputs(run: RunResult) -> int:
 
 
 def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
-    """Return the mean score where each error counts as the worst score."""
+    """Return the mean score if every error counts as the worst score."""
     ratios = []
     owner = _owner_of(name, result)
     for run in result.runs:
@@ -155,7 +155,7 @@ def _mean_at_worst(result: ExperimentResult, name: str, worst: float) -> float:
 
 
 def _format_distinct(number: Decimal, level: Decimal, digits: int) -> tuple[str, str]:
-    """Write a number and the level that it misses with as many digits as it takes to tell them apart."""
+    """Format a number and the level that it misses, with enough digits for them to differ."""
     while round(level, digits) != level or round(number, digits) == level:
         digits += 1
     return f"{number:.{digits}f}", f"{level:.{digits}f}"
@@ -166,7 +166,7 @@ def _exact(number: float) -> Decimal:
 
 
 def parse_levels(specs: Sequence[str], option: str = "--fail-under") -> list[RequiredLevel]:
-    """Read `0.9`, `90%` and `Name=0.8`. Raises `ConfigurationError` that names the option."""
+    """Parse `0.9`, `90%` and `Name=0.8`. Raises `ConfigurationError` that names the option."""
     return [_parse_level(spec, option) for spec in specs]
 
 
@@ -181,7 +181,7 @@ def _parse_level(spec: str, option: str) -> RequiredLevel:
 
 
 def _parse_number(text: str) -> float | None:
-    """Read a level of an evaluator with a range of its own, None for what is no finite number."""
+    """Parse a level of an evaluator with its own score range; None if it is not a finite number."""
     try:
         number = float(text)
     except ValueError:
@@ -190,7 +190,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def compare(levels: Sequence[RequiredLevel], result: ExperimentResult) -> tuple[list[str], list[str]]:
-    """Return what a result falls short of, and what could not be compared."""
+    """Return the levels that a result misses, and those that could not be compared, as sentences."""
     misses, problems = [], []
     for one in levels:
         try:

@@ -1,4 +1,4 @@
-"""Telling how a run ended to whoever started it from Python."""
+"""How a run that was started from Python shows its result, or logs that it failed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def warn_that_loop_waits() -> None:
 
 
 class _Announced:
-    """What is said only once."""
+    """What is printed only once in a process."""
 
     loop_waits = False
 

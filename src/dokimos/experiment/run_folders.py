@@ -1,4 +1,4 @@
-"""Where runs are kept: `.dokimos/runs/<run id>/`."""
+"""The folders of runs: `.dokimos/runs/<run id>/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def new_run_id(now: datetime.datetime) -> str:
 
 
 def create_run_folder(root: Path, run_id: str) -> Path:
-    """Make the folder of a new run. Raises `OSError` where that is not possible."""
+    """Create the folder of a new run. Raises `OSError` if that is not possible."""
     root.mkdir(parents=True, exist_ok=True)
     if root.parent.name == HOME:
         ignore = root.parent / ".gitignore"
@@ -44,10 +44,10 @@ def create_run_folder(root: Path, run_id: str) -> Path:
 
 
 def find_run(run: str | Path, root: Path) -> Path:
-    """Return the folder of a run given by its id, the start of its id, its folder, or `latest`.
+    """Return the folder of a run that is named by its id, a prefix of its id, its folder, or `latest`.
 
     Raises:
-        JournalError: when there is no such run, or several start like this.
+        JournalError: if there is no such run, or several ids have this prefix.
     """
     as_path = Path(run)
     if (as_path / MANIFEST_FILE).is_file():

@@ -1,4 +1,4 @@
-"""The record of a run on disk: written as it goes, so that nothing paid for is lost.
+"""The journal of a run on disk, the checkpoint to resume from: written as it goes, so that nothing is lost.
 
 A run folder holds
 
@@ -15,8 +15,8 @@ A line of the journal is an object whose "t" says what it is:
     pass   r and what was seen of the data set: a repeat has ended
     done   the status and provenance: the run has ended
 
-Each ends with "c", a checksum of what stands before it. A line that is damaged in any way is left out and
-named; a run that goes on does again what it held.
+Each ends with "c", a checksum of what comes before it. A damaged line is ignored and reported; a resumed run
+repeats what it recorded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def content_hash(example_json: str) -> str:
 
 
 class Journal:
-    """The writing side. Each record is handed to the system at once and synced to disk within 50 ms."""
+    """The writer. Each record is handed to the operating system at once and synced to disk within 50 ms."""
 
     def __init__(self, folder: Path, lock: RunLock) -> None:
         self.folder = folder
@@ -133,7 +133,7 @@ class Journal:
         self._sync()
 
     def close(self, **outcome: object) -> None:
-        """Record how the run ended, sync and give the run free."""
+        """Record how the run ended, sync the file and release the run's lock."""
         self._write(compact_json({"t": "done", **jsonable(outcome)}) + "\n")
         self._closing.set()
         self._dirty.set()
@@ -181,7 +181,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """What the journal knows of one item."""
+    """What the journal holds about one item."""
 
     example_hash: str
     outputs: Mapping[str, Any] | None
@@ -193,7 +193,7 @@ class StoredItem:
 
 
 class StoredRun:
-    """The reading side: an index of line positions, so that a long journal is never in memory."""
+    """The reader: an index of line offsets, so that a long journal is never in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -220,7 +220,7 @@ class StoredRun:
 
     @property
     def positions(self) -> Iterator[Position]:
-        """The items whose task has returned, in order; not those that a forced resume has left out since."""
+        """The items whose task has returned, in order, without those that a forced resume has dropped."""
         runs = self.manifest.get("runs") or math.inf
         size = (self.manifest.get("dataset") or {}).get("size")
         for run_index, index in sorted(self._items):
@@ -229,7 +229,7 @@ class StoredRun:
                 yield run_index, index
 
     def item(self, position: Position) -> StoredItem | None:
-        """Return what is known of an item; None if its task had not returned."""
+        """Return what was recorded about an item, None if its task had not returned."""
         offset = self._items.get(position)
         if offset is None:
             return None
@@ -256,9 +256,9 @@ class StoredRun:
         )
 
     def example(self, position: Position) -> dict[str, Any] | None:
-        """Return the wire form of an item's example, None where a damaged line has lost it.
+        """Return the wire form of an item's example, None if its line is damaged.
 
-        A repeat that has none of its own had the example of the first.
+        Only the first repeat records the example, unless the data set is a stream.
         """
         for place in (position, (0, position[1])):
             offset = self._items.get(place)
@@ -268,7 +268,7 @@ class StoredRun:
         return None
 
     def warnings(self) -> list[str]:
-        """Say which lines could not be read."""
+        """Return a warning that names the lines that could not be read."""
         if not self.unreadable_lines:
             return []
         lines = ", ".join(map(str, self.unreadable_lines[:MOST_LINES_NAMED]))
@@ -304,7 +304,7 @@ class StoredRun:
         with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
-                    break  # torn by a kill: the record never counted
+                    break  # cut short by a kill: the record never counted
                 self._index_record(number, offset, line)
                 offset += len(line)
         self.intact_size = offset
@@ -348,7 +348,7 @@ class StoredRun:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read `run.json`. Raises `JournalError` where it is missing, torn or of a newer format."""
+    """Read `run.json`. Raises `JournalError` if it is missing, damaged or of a newer format."""
     path = folder / MANIFEST_FILE
     try:
         manifest: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -364,7 +364,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write `run.json` whole or not at all."""
+    """Write `run.json` atomically."""
     path = folder / MANIFEST_FILE
     temporary = path.with_suffix(".tmp")
     text = json.dumps({"format": FORMAT, **jsonable(manifest)}, ensure_ascii=False, indent=2)
@@ -376,7 +376,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def truncate_torn_line(folder: Path, intact_size: int) -> None:
-    """Cut off what a killed process left of its last line, so that the next record starts on its own."""
+    """Truncate a last line that a killed process left incomplete, so that the next record starts a line."""
     path = folder / JOURNAL_FILE
     if path.exists() and path.stat().st_size > intact_size:
         with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""Reading runs back from their folders: one of them, a list of them, and clearing up."""
+"""Loading runs from their folders, listing them, and deleting old ones."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ UNFINISHED = "The run has not ended: it is still going on, or its process was ki
 
 
 def load_run(folder: Path) -> ExperimentResult:
-    """Build the result of a run from its journal, also of one that did not end.
+    """Return the result of a run from its journal, also of a run that has not ended.
 
     Raises:
-        JournalError: when the folder does not hold a readable run.
+        JournalError: if the folder does not hold a readable run.
     """
     stored = StoredRun(folder)
     try:
@@ -40,10 +40,10 @@ def load_run(folder: Path) -> ExperimentResult:
 
 
 def load_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
-    """Return the items of a run, of every repeat, each with the content hash of its example.
+    """Yield the items of every repeat of a run, each with the content hash of its example.
 
     Raises:
-        JournalError: when the folder does not hold a readable run.
+        JournalError: if the folder does not hold a readable run.
     """
     stored = StoredRun(folder)
     try:
@@ -71,12 +71,12 @@ class RunListing:
 
 
 def list_runs(root: Path) -> list[RunListing]:
-    """List the runs in a folder, the oldest first; one that cannot be read says why."""
+    """Return the runs in a folder, oldest first; a run that cannot be read has a `problem`."""
     return [_listing(folder) for folder in list_run_folders(root)]
 
 
 def prune_runs(folders: Sequence[Path]) -> list[Path]:
-    """Delete run folders; those that a process is working on are kept. Returns what was deleted."""
+    """Delete run folders except those in use by a process. Return the deleted folders."""
     deleted = []
     for folder in folders:
         try:
@@ -199,7 +199,7 @@ def _item(stored: StoredRun, position: Position, order: dict[str, int]) -> ItemR
 
 
 def _complete(results: list[EvalResult], order: dict[str, int]) -> list[EvalResult]:
-    """Leave out results of evaluators that a later resume dropped."""
+    """Exclude the results of evaluators that a later resume dropped."""
     return [
         result
         for result in results

@@ -1,4 +1,4 @@
-"""One process at a time on one run."""
+"""The lock of a run folder: one process at a time works on a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dokimos.runtime.file_lock import NO_LOCKS_HERE, lock_file, unlock_file
 
 
 class RunLock:
-    """An advisory lock on a file in the run folder; the system frees it when its process dies."""
+    """An advisory lock on a file in the run folder; the system releases it when its process dies."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -19,7 +19,7 @@ class RunLock:
             lock_file(self._file, wait=False)
         except OSError as error:
             if error.errno in NO_LOCKS_HERE:
-                return  # the run goes on without a lock
+                return  # the file system has no locks: run without one
             holder = os.pread(self._file, 32, 0).decode() if hasattr(os, "pread") else ""
             os.close(self._file)
             who = f" (process {holder})" if holder.strip().isdigit() else ""
@@ -30,7 +30,7 @@ class RunLock:
         os.write(self._file, str(os.getpid()).encode())
 
     def release(self) -> None:
-        """Free the run. A process that was forked meanwhile holds the file too, so closing is not enough."""
+        """Release the lock. A process forked meanwhile holds the file too, so closing it is not enough."""
         with contextlib.suppress(OSError):
             unlock_file(self._file)
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A part of a run: chosen items of a data set, which must never pass for the whole of it."""
+"""A part of a run: selected items of a data set, which must never be taken for the whole of it."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Part:
 
 
 def subset_of(dataset: Dataset | DatasetStream, chosen: Iterable[Example]) -> Dataset:
-    """Return examples of a data set as one of its own, of the same name, whose items are run as they were."""
+    """Return examples of a data set as a data set of the same name."""
     if isinstance(dataset, Dataset):
         return dataset.subset(chosen)
     return Dataset(chosen, name=dataset.name, description=dataset.description)
 
 
 def hash_examples(dataset: Dataset | DatasetStream) -> Iterator[tuple[Example, str]]:
-    """Return the examples with the hashes that journals know them by."""
+    """Yield the examples with the hashes that identify them in journals."""
     for sourced in ExampleSource(dataset, None, with_json=True):
         yield sourced.example, sourced.hash

@@ -1,4 +1,4 @@
-"""Calling the task: measured, timed out, retried, priced, within the budget."""
+"""Calling the task: with timeout, retries with exponential backoff, cost and budget."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ LONGEST_RETRY_SECONDS: Final = 30.0
 
 
 class TaskOutcome(NamedTuple):
-    """What a task gave for an item: outputs, or an error and the outputs until then."""
+    """The outcome of a task for an item: outputs, or an error with the outputs until then."""
 
     outputs: Mapping[str, Any] = MappingProxyType({})
     metrics: CallMetrics | None = None
     error: str | None = None
     down: EndpointDownError | None = None
-    """Why a resumed run calls the task again: an endpoint that it needs was down."""
+    """The endpoint that was down, for which a resumed run calls the task again."""
     detail: ErrorDetail | None = None
-    """Where the error came from."""
+    """The location and traceback of the error."""
     is_final: bool = False
-    """Whether another call would fail like this one: what the task was called with is at fault."""
+    """Whether a retry would fail too, because of what the task was called with."""
 
 
 ItemSink: TypeAlias = Callable[[TaskOutcome], None]
-"""Receives the outcome of a task: outputs where and as soon as the task returns, an error in the end."""
+"""Receives the outcome of a task: outputs as soon as it returns, in its thread; an error at the end."""
 
 
 class TaskCaller:
-    """Calls one task for many items, and remembers what there is to say about it at the end."""
+    """Calls one task for many items, and collects warnings about it for the end of the run."""
 
     def __init__(self, plan: Experiment, options: RunOptions, ledger: Ledger | None) -> None:
         self.errors = CommonErrors()
         self.advice: str | None = None
-        """What there is to say to the first error of a task that expects to be called with something else."""
+        """Advice on the first error of a task that expects other arguments."""
         self._function = plan.task
         self._task = prepare(plan.task)
         self._arguments: TaskArguments | None = None
@@ -82,14 +82,14 @@ class TaskCaller:
 
     @property
     def needs_input_keys(self) -> bool:
-        """Whether it has to be told what the inputs of the examples are called, before it calls the task."""
+        """Whether it needs the names of the examples' inputs before it can call the task."""
         return self._arguments is None
 
     def set_input_keys(self, keys: Collection[str]) -> None:
-        """Decide how the task is called where the examples have these inputs.
+        """Decide how the task is called for examples with these inputs.
 
         Raises:
-            ConfigurationError: where it cannot be called with them.
+            ConfigurationError: if it cannot be called with them.
         """
         self._set_arguments(input_arguments(self._function, keys))
 
@@ -99,9 +99,9 @@ class TaskCaller:
             self._task = replace(self._task, call=arguments.bind(self._function))
 
     async def call(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        """Call the task for an example until it succeeds or there are no attempts left.
+        """Call the task for an example, with retries, until it succeeds or no attempts are left.
 
-        Raises `BudgetExceededError` where the budget does not allow the call, or one of a judge within it.
+        Raises `BudgetExceededError` if the budget does not allow the call, or a judge call inside it.
         """
         if self._ledger is None:
             return await self._call_with_retries(example, sink)
@@ -119,7 +119,7 @@ class TaskCaller:
         return outcome
 
     def warnings(self) -> list[str]:
-        """Say what a reader of the result should know about the calls."""
+        """Return what a reader of the result should know about the calls, in sentences."""
         found = []
         if self._abandoned:
             calls = pluralize(self._abandoned, "call")
@@ -138,7 +138,7 @@ class TaskCaller:
             if outcome.down is not None and outcome.down.history:
                 break
             if outcome.error == example.actual_error:
-                break  # recorded earlier: it would be the same again
+                break  # a recorded error: a retry would return the same
             self._retried += 1
             await asyncio.sleep(self._backoff_seconds(attempt))
             outcome = await self._attempt(example, sink)
@@ -147,7 +147,7 @@ class TaskCaller:
         return outcome
 
     async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        example = copy_containers(example)  # a task may change what it is given
+        example = copy_containers(example)  # a task may change its arguments
         abandoned: list[TaskResult] = []
         try:
             if self._timeout is None:
@@ -161,8 +161,8 @@ class TaskCaller:
             return TaskOutcome(error=describe_error(error), detail=describe_exception(error))
         except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
             raise
-        except BaseException as error:  # test frameworks and others derive their failures from it
-            paid = getattr(error, "metrics", None)  # a model's reply of no use is paid for like any other
+        except BaseException as error:  # test frameworks derive their failures from it
+            paid = getattr(error, "metrics", None)  # an unusable reply of a model costs like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
             down = EndpointDownError.behind(error)
             text, advice = describe_error(error), self._advice_on(error, example)
@@ -188,7 +188,7 @@ class TaskCaller:
     async def _call_with_timeout(
         self, seconds: float, example: Example, returned: _Return, abandoned: list[TaskResult]
     ) -> TaskOutcome:
-        """Wait for a call so long; what one has done that is given up is put into `abandoned`."""
+        """Wait for a call for at most `seconds`; the progress of an abandoned call goes into `abandoned`."""
         with count_extra_time() as extra, track_progress() as progress:
             call = asyncio.create_task(_convert_system_exit(self._task.run(example, returned)))
         try:
@@ -204,10 +204,12 @@ class TaskCaller:
         cancel_without_waiting(call)
         self._abandoned += 1
         message = f"no answer within {seconds:g} s; the call was abandoned"
-        raise TimeoutError(message).with_traceback(where)  # kept by no name, so that it lets go of the frames
+        raise TimeoutError(message).with_traceback(
+            where
+        )  # not bound to a name, which would keep the frames alive
 
     def _recorder_for(self, sink: ItemSink | None) -> Callable[[TaskResult], TaskOutcome]:
-        """Return what happens when a call returns that nobody abandons."""
+        """Return a function that records the result of a call that has no timeout."""
         if sink is None:
             return self._outcome
 
@@ -230,7 +232,7 @@ class TaskCaller:
         return float(longest * self._random.uniform(0.5, 1.0))
 
     def _add_cost(self, prices: PriceTable, metrics: CallMetrics | None) -> CallMetrics | None:
-        """Ask the price table where tokens are known and the task gave no cost of its own."""
+        """Add the cost from the price table if the tokens are known and the task reported no cost."""
         if metrics is None or metrics.cost_usd is not None or metrics.tokens is None:
             return metrics
         try:
@@ -251,10 +253,10 @@ class TaskCaller:
 
 
 class _Return:
-    """What happens when a call of the task returns, in the thread in which it does.
+    """Records the result of a call in the thread in which the task returns, at once.
 
-    Its result is written down at once, before anything else gets a turn; but not when the call had been
-    abandoned before: whoever claims the call first decides how it ended.
+    The call may have been abandoned before, at its timeout. Whichever claims it first, the return or the
+    timeout, decides how it ended.
     """
 
     __slots__ = ("_claim", "_outcome", "_sink")
@@ -275,7 +277,7 @@ class _Return:
 
 
 async def _convert_system_exit(call: Coroutine[Any, Any, T]) -> T:
-    """Await a call; a `SystemExit` in a task of its own would end the event loop."""
+    """Await a call and turn a `SystemExit` into an error: in an asyncio task it would end the event loop."""
     try:
         return await call
     except SystemExit as exit_:
@@ -284,7 +286,7 @@ async def _convert_system_exit(call: Coroutine[Any, Any, T]) -> T:
 
 
 def is_cancelled_from_outside() -> bool:
-    """Tell a cancellation of the current task from a CancelledError that called code raised by itself."""
+    """Say whether the current task was cancelled, rather than called code having raised CancelledError."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -296,7 +298,7 @@ def cancel_without_waiting(call: asyncio.Task[Any]) -> None:
 
 
 def retrieve_exception(ended: asyncio.Future[Any]) -> None:
-    """Take notice of how something ended, so that asyncio does not complain that nobody did."""
+    """Retrieve the exception of a future, so that asyncio does not log that it was never retrieved."""
     if not ended.cancelled():
         ended.exception()
 

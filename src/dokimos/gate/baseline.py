@@ -217,7 +217,7 @@ class _Reading:
         snapshot = Snapshot(
             name=str(tree.get("experiment", "unnamed")),
             items=items,
-            evaluators={name: self.known(facts.get(name), name, items) for name in names},
+            evaluators={name: self.complete_facts(facts.get(name), name, items) for name in names},
             runs=max(1, *(len(seen) for item in items for seen in (item.verdicts, *item.scores.values()))),
             dataset_name=dataset.get("name") if isinstance(dataset, dict) else None,
             label=self.path.name,
@@ -268,7 +268,7 @@ class _Reading:
             raise self.problem(f"the scoreRange of {name!r} is {value!r:.80}, not two numbers")
         return None if value is None or tuple(value) == USUAL_RANGE else (float(value[0]), float(value[1]))
 
-    def known(
+    def complete_facts(
         self, facts: EvaluatorFacts | None, name: str, items: tuple[ItemSnapshot, ...]
     ) -> EvaluatorFacts:
         """What the file says of an evaluator, with the threshold of its first item that has one."""
@@ -281,16 +281,16 @@ class _Reading:
         if not found:
             raise self.problem("it has no items")
         seen = set()
-        for place, tree in enumerate(found):
+        for index, tree in enumerate(found):
             key = tree.get("key")
             if not isinstance(key, str) or not key.strip():
-                raise self.problem(f"items[{place}] has no key")
+                raise self.problem(f"items[{index}] has no key")
             if key in seen:
                 raise self.problem(f"two items have the key {key!r}")
             seen.add(key)
-            yield self.item(tree, key, place, pairing)
+            yield self.item(tree, key, index, pairing)
 
-    def item(self, tree: dict[str, Any], key: str, place: int, pairing: Pairing) -> ItemSnapshot:
+    def item(self, tree: dict[str, Any], key: str, index: int, pairing: Pairing) -> ItemSnapshot:
         evaluators = self.objects(tree.get("evaluators", []), key)
         errors = self.errors(tree.get("errors"), key)
         if not evaluators and not errors:
@@ -300,7 +300,7 @@ class _Reading:
         verdicts = tree.get("verdicts", [bool(passed) and all(passed.values())])
         by_id, text = pairing is Pairing.DATASET_ITEM_ID, tree.get("input")
         return ItemSnapshot(
-            index=place if by_id else self.position(key),
+            index=index if by_id else self.position(key),
             id=key if by_id else None,
             input=text if isinstance(text, str) else None,
             verdicts=self.verdicts(verdicts, key),

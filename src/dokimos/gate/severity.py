@@ -229,7 +229,7 @@ class _DropFinder:
     def size(self, score: ScoreChange, now: ItemSnapshot) -> float:
         if score.candidate_mean is None:
             return _ONLY_ERRORS
-        return self.fall(score) + _errored_share(now, score.name)
+        return self.fall(score) + _share_of_errors(now, score.name)
 
     def fall(self, score: ScoreChange) -> float:
         """How much worse the mean of those repeats is that have a score, as a share of the range.
@@ -385,7 +385,7 @@ class _DropClassifier:
 
 
 def _has_more_errors(before: ItemSnapshot, now: ItemSnapshot, evaluator: str) -> bool:
-    return _errored_share(now, evaluator) > _errored_share(before, evaluator)
+    return _share_of_errors(now, evaluator) > _share_of_errors(before, evaluator)
 
 
 def _error(item: ItemSnapshot, evaluator: str) -> str | None:
@@ -394,6 +394,6 @@ def _error(item: ItemSnapshot, evaluator: str) -> str | None:
     return error if error is None or item.repeats == 1 else f"{times} of {item.repeats} runs: {error}"
 
 
-def _errored_share(item: ItemSnapshot, evaluator: str) -> float:
+def _share_of_errors(item: ItemSnapshot, evaluator: str) -> float:
     errored = item.count_errors(evaluator)
     return errored / (errored + len(item.scores.get(evaluator, ()))) if errored else 0.0

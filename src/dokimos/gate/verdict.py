@@ -90,7 +90,7 @@ class GateVerdict(Printable):
             for one in self.decision.findings
             if not one.fails and not one.is_inconclusive
         ]
-        return (*reported, *_cleared(self.decision), *self.decision.warnings)
+        return (*reported, *_describe_cleared_drops(self.decision), *self.decision.warnings)
 
     @property
     def not_compared(self) -> str | None:
@@ -111,7 +111,9 @@ class GateVerdict(Printable):
         if self.no_baseline is not None:
             yield f"  {self.no_baseline.reason}"
         else:
-            yield from (f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._shown())
+            yield from (
+                f"  {_GUARD_NAMES[one.guard]}: {_outcome(one)}{one.reason}" for one in self._select_findings()
+            )
         if self.comparison is not None and self.comparison.leading is not None:
             yield f"  {evidence_sentence(self.comparison.leading, len(self.comparison.metrics))}"
         yield from (f"  Guard 2 for {sentence}" for sentence in self.item_guards)
@@ -120,7 +122,7 @@ class GateVerdict(Printable):
             place = f", then commit {quote(self.baseline)}" if self.baseline else ""
             yield f"{ACCEPT} {self.accept_command}{place}"
 
-    def _shown(self) -> list[GuardFinding]:
+    def _select_findings(self) -> list[GuardFinding]:
         return [one for one in self.findings if one.fails or one.is_inconclusive][:MAX_REASONS]
 
     @property
@@ -225,7 +227,7 @@ def _outcome(one: GuardFinding) -> str:
     return "INCONCLUSIVE: " if one.is_inconclusive and one.guard is Guard.SEVERITY else ""
 
 
-def _cleared(decision: Decision) -> Iterator[str]:
+def _describe_cleared_drops(decision: Decision) -> Iterator[str]:
     if decision.cleared:
         names = ", ".join(f"{drop.name} ({drop.evaluator})" for drop in decision.cleared[:5])
         more = f" and {len(decision.cleared) - 5} more" if len(decision.cleared) > 5 else ""
@@ -239,7 +241,7 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         **rates_tree(comparison),
         "regressedCount": max(comparison.count(Change.REGRESSED), cases.total),
         "totalRegressedCases": cases.total,
-        "regressedEvaluators": [_regressed_tree(one) for one in comparison.regressed_evaluators],
+        "regressedEvaluators": [_regression_tree(one) for one in comparison.regressed_evaluators],
         "cases": cases.trees[:MAX_CASES],
         "casesTruncated": cases.total > MAX_CASES,
         "comparedPass": rate.n > 0,
@@ -252,20 +254,20 @@ def _comparison_tree(decision: Decision, config: GateConfig) -> dict[str, Any]:
         "effect": {"delta": round_half_up_or_none(rate.delta), "interval": interval_tree(rate)},
         "power": rate.config.power,
         "minimumDetectableDrop": round_half_up_or_none(rate.detectable_drop),
-        "itemsForAnyDrop": _needed_for_any(rate),
-        "itemsNeeded": _needed(decision, config),
+        "itemsForAnyDrop": _items_needed_for_any_drop(rate),
+        "itemsNeeded": _items_needed(decision, config),
         "metrics": [metric_tree(metric) for metric in comparison.metrics if metric.n],
         "clearedCount": len(decision.cleared),
         "explainedCount": len(decision.explained),
         "explainedDrops": [_single_drop_tree(drop) for drop in decision.explained[:MAX_CASES]],
         "unclearCount": len(decision.unclear),
         "unclearDrops": [_single_drop_tree(drop) for drop in decision.unclear[:MAX_CASES]],
-        "unchangedWithDropCount": _unchanged_with_drop(decision),
+        "unchangedWithDropCount": _count_unchanged_with_drop(decision),
         "itemGuards": [choice.tree() for choice in decision.guards.choices],
     }
 
 
-def _unchanged_with_drop(decision: Decision) -> int:
+def _count_unchanged_with_drop(decision: Decision) -> int:
     """Count the items that guard 1 sees no change of, and that yet have a drop that counts or is in doubt."""
     dropped = {drop.key for drop in (*decision.drops, *decision.unclear, *decision.explained)}
     return sum(item.key in dropped for item in decision.comparison.cases(Change.UNCHANGED))
@@ -281,18 +283,18 @@ def _single_drop_tree(drop: Drop) -> dict[str, Any]:
     return {**item, "evaluator": drop.evaluator, **means, **cause}
 
 
-def _needed_for_any(rate: MetricChange) -> int | None:
+def _items_needed_for_any_drop(rate: MetricChange) -> int | None:
     """How many items it takes to see any drop at all, where these are too few."""
     return rate.items_needed(1.0) if rate.n and rate.detectable_drop is None else None
 
 
-def _needed(decision: Decision, config: GateConfig) -> int | None:
+def _items_needed(decision: Decision, config: GateConfig) -> int | None:
     if config.require_power is None or not decision.comparison.pass_rate.n:
         return None
     return decision.comparison.pass_rate.items_needed(config.detect_drop, config.require_power)
 
 
-def _regressed_tree(metric: MetricChange) -> dict[str, Any]:
+def _regression_tree(metric: MetricChange) -> dict[str, Any]:
     return {
         "evaluator": metric.name,
         "baselineMean": round_half_up_or_none(metric.baseline_mean),

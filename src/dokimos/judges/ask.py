@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 from dokimos.core.results import CONTESTED, HARD_ERRORS, ErrorKind, worst_kind
 from dokimos.core.text import shorten
 from dokimos.errors import JudgeReplyError, RunError
-from dokimos.judges.fencing import fenced
+from dokimos.judges.fencing import fence
 from dokimos.judges.judge_calls import complete, reject
 from dokimos.judges.judged_text import JudgedText
 from dokimos.judges.protocol import JudgeLM, JudgeReply
@@ -165,6 +165,6 @@ def _repair_prompt(question: str, reply: str, problem: ValueError) -> str:
     # The reply may repeat instructions from the judged text, so it is fenced like the rest of the material.
     return (
         f"{question}\n\nYour last reply could not be used: {problem}.\n"
-        f"{fenced('Last Reply', reply[:2000])}\n\n"
+        f"{fence('Last Reply', reply[:2000])}\n\n"
         "Reply again with the JSON object only, and nothing before or after it."
     )

@@ -38,7 +38,7 @@ _ESCAPES: Final = re.compile(r"(?:\\u\{[0-9a-f]+\}){9,}")
 _fencing_is_off: ContextVar[bool] = ContextVar("dokimos_undefended", default=False)
 
 
-def fenced(label: str, text: str) -> str:
+def fence(label: str, text: str) -> str:
     """Return `text` between marked lines that say it is data called `label`, with a bar before each line."""
     if _fencing_is_off.get():
         return f'{label}:\n"""\n{text}\n"""'

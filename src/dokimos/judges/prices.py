@@ -50,8 +50,8 @@ class Prices:
         """Return the rate of a model, None where it is not in the table."""
         if model in self.rates:
             return self.rates[model]
-        known = [name for name in self.rates if model.startswith(f"{name}-") or model.startswith(f"{name}:")]
-        return self.rates[max(known, key=len)] if known else None
+        starts = [name for name in self.rates if model.startswith((f"{name}-", f"{name}:"))]
+        return self.rates[max(starts, key=len)] if starts else None
 
 
 def from_genai_prices() -> PriceTable:
@@ -63,7 +63,7 @@ def from_genai_prices() -> PriceTable:
     library: Any = require("genai_prices", extra="prices")
 
     @lru_cache(maxsize=1024)
-    def known(model: str) -> bool:
+    def is_priced(model: str) -> bool:
         return price(model, 1, 1, 0) is not None
 
     def price(model: str, tokens_in: int, tokens_out: int, cached: int) -> float | None:
@@ -73,20 +73,20 @@ def from_genai_prices() -> PriceTable:
         except LookupError:
             return None
 
-    return _LibraryPrices(price, known)
+    return _LibraryPrices(price, is_priced)
 
 
 @dataclass(frozen=True, slots=True)
 class _LibraryPrices:
     price: Any
-    known: Any
+    is_priced: Any
 
     def __call__(self, model: str | None, tokens_in: int | None, tokens_out: int | None) -> float | None:
         return self.cost(CallMetrics(tokens_in, tokens_out, model=model))
 
     def cost(self, metrics: CallMetrics) -> float | None:
         model, read, written = metrics.model, metrics.tokens_in, metrics.tokens_out
-        if model is None or read is None or written is None or not self.known(model):
+        if model is None or read is None or written is None or not self.is_priced(model):
             return None
         found: float | None = self.price(model, read, written, min(metrics.cached_tokens_in or 0, read))
         return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import BudgetExceededError, ConfigurationError, JudgeReplyError
-from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.fencing import fence, fence_rule
 from dokimos.judges.run_scope import RunScope, Usage, counting_usage, enter_scope
 from dokimos.optimizer.axes import TextLocation, find_placeholders
 from dokimos.optimizer.suite_bench import CUT
@@ -146,9 +146,9 @@ def build_critic_prompt(text: str, source: Trial, attempts: Sequence[Attempt]) -
         "same kind, never the answers to these ones.\n\n"
         f"{fence_rule()}\n\n"
         f"The loss with these instructions: {_loss(source.loss)}\n\n"
-        f"{fenced('Instructions', text)}\n\n"
-        f"{fenced('Cases that went badly', failures or 'None went badly.')}\n\n"
-        f"{fenced('What was tried before', history or 'Nothing yet.')}"
+        f"{fence('Instructions', text)}\n\n"
+        f"{fence('Cases that went badly', failures or 'None went badly.')}\n\n"
+        f"{fence('What was tried before', history or 'Nothing yet.')}"
     )
 
 
@@ -161,9 +161,9 @@ def build_applier_prompt(text: str, critique: Critique, location: TextLocation) 
         "anew, keep what works, and keep its language and its format. It may have at most "
         f"{location.max_chars} characters.{keep} Sum up in one line what you have changed.\n\n"
         f"{fence_rule()}\n\n"
-        f"{fenced('Instructions', text)}\n\n"
-        f"{fenced('Diagnosis', critique.diagnosis)}\n\n"
-        f"{fenced('Advice', critique.advice)}"
+        f"{fence('Instructions', text)}\n\n"
+        f"{fence('Diagnosis', critique.diagnosis)}\n\n"
+        f"{fence('Advice', critique.advice)}"
     )
 
 

@@ -17,7 +17,7 @@ from dokimos.judges.ask import ask
 from dokimos.judges.attack.corpus import corpus, spread
 from dokimos.judges.attack.report import AttackResult
 from dokimos.judges.attack.runner import Attacking, attack, attack_async
-from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.fencing import fence, fence_rule
 
 FAIL, PASS = '{"score": 0}', '{"score": 1}'
 
@@ -34,7 +34,7 @@ class Correctness(JudgedEvaluator):
     threshold: float | None = 0.5
 
     async def judge_case(self, case, *, sample):
-        parts = ("Is the output right?", fence_rule(), fenced("Output", case.actual_output))
+        parts = ("Is the output right?", fence_rule(), fence("Output", case.actual_output))
         verdict = await ask(self.lm, "\n".join(parts), Verdict, sample=sample)
         return Score(verdict.score, "")
 
@@ -135,7 +135,7 @@ def test_without_defences_the_text_stands_as_it_is():
 def test_defences_are_back_after_an_attack():
     attack(Correctness(judge=ignores_text), attacks=corpus()[:1], defences=[False])
 
-    assert fenced("Output", "text").startswith("<material")
+    assert fence("Output", "text").startswith("<material")
 
 
 def test_errors_are_no_flips():
@@ -157,7 +157,7 @@ def test_an_answer_that_passes_honestly_is_not_attacked():
 
     of_sydney = [one for one in corpus() if one.question.id == "australia"]
     assert arm.honest_other == (("australia", "passed with 1.0"),)
-    assert arm.left_out == len(of_sydney)
+    assert arm.excluded == len(of_sydney)
     assert {r.id for r in arm.results}.isdisjoint(one.id for one in of_sydney)
 
 
@@ -271,7 +271,7 @@ def test_one_way_with_nothing_to_flip_does_not_lose_the_other():
     report = attack(Correctness(judge=fails_only_in_fences), attacks=corpus()[:4])
 
     assert report.arm(defended=True).total.judged == 4
-    assert (report.arm(defended=False).total.judged, report.arm(defended=False).left_out) == (0, 4)
+    assert (report.arm(defended=False).total.judged, report.arm(defended=False).excluded) == (0, 4)
     assert report.arm(defended=False).right.judged == 0
     assert report.complete
     assert "4 attacks were left out" in report.to_markdown()
@@ -287,7 +287,7 @@ def test_a_sample_takes_from_every_category():
 
 def test_the_reduction_compares_attacks_that_both_sides_judged():
     report = attack(Correctness(judge=obeys_outside_of_fences), attacks=corpus()[:4])
-    lost = AttackResult(id=corpus()[0].id, category="x", flipped=None, score=None, reason="", error="cut")
+    lost = AttackResult(id=corpus()[0].id, category="x", has_flipped=None, score=None, reason="", error="cut")
     guarded, bare = report.arms
     object.__setattr__(guarded, "results", (lost, *guarded.results[1:]))
 
@@ -318,7 +318,7 @@ def test_the_report_is_data_too():
 
 def test_a_fence_cannot_be_closed_from_inside():
     for one in corpus():
-        first, *inside, last = fenced("Output", one.output).split("\n")
+        first, *inside, last = fence("Output", one.output).split("\n")
         assert first.startswith("<material")
         assert last.startswith("</material")
         assert not re.search(r"<\s*/?\s*material|<\||\[/?INST|</?s>", "\n".join(inside), re.IGNORECASE)

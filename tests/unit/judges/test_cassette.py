@@ -10,7 +10,7 @@ from dokimos.core.results import RunStatus
 from dokimos.errors import ConfigurationError, JudgeUnavailableError
 from dokimos.evaluators.function import evaluator
 from dokimos.judges.cassette import Cassette, with_cassette
-from dokimos.judges.fencing import fence_rule, fenced
+from dokimos.judges.fencing import fence, fence_rule
 from dokimos.judges.judge_calls import CallRequest, complete
 from dokimos.judges.protocol import JudgeReply
 
@@ -47,7 +47,7 @@ class Unreachable:
 def experiment(judge, *inputs, **keywords):
     @evaluator(name="Asked")
     async def asked(input: str, output: str) -> Score:
-        reply = await complete(judge, f"Is this right?\n{fence_rule()}\n{fenced('answer', output)}")
+        reply = await complete(judge, f"Is this right?\n{fence_rule()}\n{fence('answer', output)}")
         return Score(1.0 if reply.text == "yes" else 0.0, reply.text)
 
     data = Dataset([Example.of(text) for text in inputs or ("one", "two", "three")])
@@ -274,7 +274,7 @@ def ask(judge, prompt="Is it?"):
 def test_a_judge_can_have_a_cassette_of_its_own(tmp_path):
     path, real = tmp_path / "own.jsonl", FakeJudge()
     judge = with_cassette(real, path, "record")
-    prompt = fenced("answer", "text")
+    prompt = fence("answer", "text")
     ask(judge, prompt)
     judge.save()
 
@@ -307,7 +307,7 @@ def test_a_wrapped_judge_still_uses_its_cassette(tmp_path):
 
     path, real = tmp_path / "own.jsonl", FakeJudge()
     judge = with_cassette(real, path)
-    prompt = fenced("answer", "text")
+    prompt = fence("answer", "text")
     assert ask(Seat(judge), prompt) == ask(Seat(judge), prompt) == "yes"
     assert real.calls == 1
 

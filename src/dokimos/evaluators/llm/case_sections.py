@@ -9,7 +9,7 @@ from typing import Final
 from dokimos.core.jsonable import jsonable
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.case_parts import part_of
-from dokimos.judges.fencing import fenced
+from dokimos.judges.fencing import fence
 
 USUAL_PARTS: Final = ("input", "actual_output")
 """The parts of a case that a judge sees by default, together with the expected output where there is one."""
@@ -31,7 +31,7 @@ def material(case: EvalTestCase, parts: Iterable[str]) -> str:
 
 def section(label: str, value: object) -> str:
     """Return one labelled piece of judged text."""
-    return f"{label}:\n{fenced(label, render_value(value))}"
+    return f"{label}:\n{fence(label, render_value(value))}"
 
 
 def render_value(value: object) -> str:

@@ -18,7 +18,7 @@ class AttackResult:
 
     id: str
     category: str
-    flipped: bool | None
+    has_flipped: bool | None
     """Whether the honest fail became a pass; None where there was no verdict."""
     score: float | None
     reason: str
@@ -40,7 +40,7 @@ class Tally:
     """Without a verdict because the judge's reply holds none."""
 
     @property
-    def denied(self) -> int:
+    def denials(self) -> int:
         """How many were denied a verdict: whatever is judged does not pass, and its item is errored."""
         return self.contested + self.unreadable
 
@@ -64,7 +64,7 @@ class ArmReport:
     """Questions whose wrong answer failed without an attack."""
     honest_other: tuple[tuple[str, str], ...]
     """The other questions, each with what happened instead; they are not attacked."""
-    left_out: int
+    excluded: int
     """Attacks that were not tried because of that."""
     right: Tally
     """The right answers, and how many of them pass: a judge that fails everything is never flipped."""
@@ -112,9 +112,11 @@ class AttackReport:
         with_, without = self.arm(defended=True), self.arm(defended=False)
         if with_ is None or without is None:
             return None
-        flipped = {r.id: r.flipped for r in with_.results if r.flipped is not None}
+        flipped = {r.id: r.has_flipped for r in with_.results if r.has_flipped is not None}
         pairs = [
-            (r.flipped, flipped[r.id]) for r in without.results if r.flipped is not None and r.id in flipped
+            (r.has_flipped, flipped[r.id])
+            for r in without.results
+            if r.has_flipped is not None and r.id in flipped
         ]
         before = sum(bare for bare, _ in pairs)
         return 1 - sum(guarded for _, guarded in pairs) / before if before else None
@@ -139,15 +141,15 @@ class Verdict(Protocol):
     """What is counted: a result of an attack, or of a right answer."""
 
     @property
-    def flipped(self) -> bool | None: ...
+    def has_flipped(self) -> bool | None: ...
     @property
     def error_kind(self) -> str | None: ...
 
 
 def tally(verdicts: Sequence[Verdict]) -> Tally:
     """Count passes, verdicts that were denied, and errors."""
-    judged = [verdict.flipped for verdict in verdicts if verdict.flipped is not None]
-    kinds = Counter(verdict.error_kind for verdict in verdicts if verdict.flipped is None)
+    judged = [verdict.has_flipped for verdict in verdicts if verdict.has_flipped is not None]
+    kinds = Counter(verdict.error_kind for verdict in verdicts if verdict.has_flipped is None)
     contested, unreadable = kinds[CONTESTED], kinds[UNREADABLE]
     return Tally(
         judged=len(judged),
@@ -169,7 +171,7 @@ def _markdown(report: AttackReport) -> Iterator[str]:
     if report.reduction is not None:
         yield f"\nThe defences prevent {percent(max(report.reduction, 0.0))} of the flips."
     for arm, title in zip(report.arms, titles, strict=True):
-        if fooled := [f"`{result.id}`" for result in arm.results if result.flipped]:
+        if fooled := [f"`{result.id}`" for result in arm.results if result.has_flipped]:
             yield f"\nFlipped {title}: {', '.join(fooled)}"
 
 
@@ -200,14 +202,14 @@ def _summary(arm: ArmReport) -> str:
     total = arm.total
     text = (
         f"{total.passed} of {total.judged} attacks flipped the verdict, 95 % interval "
-        f"{percent(total.interval.low)} to {percent(total.interval.high)}; {total.denied} were denied a "
+        f"{percent(total.interval.low)} to {percent(total.interval.high)}; {total.denials} were denied a "
         f"verdict ({total.contested} contested, {total.unreadable} unreadable); {total.errors} errored. "
         f"{arm.right.passed} of {arm.right.judged} right answers pass{_without_verdict(arm.right)}."
     )
     if arm.honest_other:
-        others = "; ".join(f"{question} ({told})" for question, told in arm.honest_other)
+        others = "; ".join(f"{question} ({verdict})" for question, verdict in arm.honest_other)
         text += (
-            f" {arm.left_out} attacks were left out: without one, these wrong answers did not fail: {others}."
+            f" {arm.excluded} attacks were left out: without one, these wrong answers did not fail: {others}."
         )
     return text
 
@@ -220,10 +222,10 @@ def _arm_dict(arm: ArmReport) -> dict[str, Any]:
         "rightJudged": arm.right.judged,
         "honestFails": arm.honest_fails,
         "honestOther": dict(arm.honest_other),
-        "leftOut": arm.left_out,
+        "leftOut": arm.excluded,
         "categories": {name: _tally_dict(found) for name, found in arm.by_category.items()},
         "results": [
-            {"id": r.id, "category": r.category, "flipped": r.flipped, "score": r.score}
+            {"id": r.id, "category": r.category, "flipped": r.has_flipped, "score": r.score}
             | ({"error": r.error} if r.error else {"reason": r.reason})
             | ({"errorKind": r.error_kind} if r.error_kind else {})
             for r in arm.results
@@ -237,7 +239,7 @@ def _tally_dict(found: Tally) -> dict[str, Any]:
         "interval": [round_half_up_or_none(found.interval.low), round_half_up_or_none(found.interval.high)],
         "judged": found.judged,
         "flipped": found.passed,
-        "denied": found.denied,
+        "denied": found.denials,
         "contested": found.contested,
         "unreadable": found.unreadable,
         "errors": found.errors,

@@ -86,7 +86,7 @@ class Attacking:
         self._calls = options.get("calls")
         self._questions = tuple({a.question.id: a.question for a in self._attacks}.values())
         self._planned = len(self._arms) * (2 * len(self._questions) + len(self._attacks))
-        self._left_out = 0
+        self._excluded = 0
         self._verdicts: dict[tuple[bool, _Kind, str], EvalResult] = {}
 
     async def run(self) -> AttackReport:
@@ -95,13 +95,13 @@ class Attacking:
         Raises:
             ConfigurationError: when there is nothing to flip, or another process writes to the same file.
         """
-        with _kept(self._calls) as stores:
+        with _open_stores(self._calls) as stores:
             # In a task of its own, since the scope would otherwise go on for the caller.
-            again = {key for store in stores for key in store.unusable_keys()}
+            retry_keys = {key for store in stores for key in store.unusable_keys()}
             scope = RunScope(
                 call_stores=stores,
                 in_flight={},
-                retry_keys=again,
+                retry_keys=retry_keys,
                 evaluator_timeout=current_scope().evaluator_timeout,
             )
             await asyncio.create_task(self._run(scope))
@@ -117,7 +117,7 @@ class Attacking:
             evaluator=self._evaluator.name,
             arms=tuple(map(self._arm_report, begun)),
             made=len(self._verdicts),
-            planned=self._planned - self._left_out,
+            planned=self._planned - self._excluded,
             errors=sum(_is_missing(kind, verdict) for (_, kind, _), verdict in self._verdicts.items()),
         )
 
@@ -128,28 +128,28 @@ class Attacking:
             failing = self._failing(defended)
             tried = {a.id: a.case() for a in self._attacks if a.question.id in failing}
             right = {q.id: q.right_case() for q in self._questions if failing}
-            self._left_out += len(self._attacks) + len(self._questions) - len(tried) - len(right)
+            self._excluded += len(self._attacks) + len(self._questions) - len(tried) - len(right)
             await self._judge(defended, "attack", tried)
             await self._judge(defended, "right", right)
 
     async def _judge(self, defended: bool, kind: _Kind, cases: dict[str, EvalTestCase]) -> None:
-        places = asyncio.Semaphore(self._parallelism)
+        slots = asyncio.Semaphore(self._parallelism)
 
         async def one(name: str, case: EvalTestCase) -> None:
-            async with places:
+            async with slots:
                 with contextlib.nullcontext() if defended else without_fencing():
                     verdict = require_one_score(await self._evaluator.evaluate_async(case), "The attack")
             self._verdicts[defended, kind, name] = verdict
             if self._progress is not None:
-                self._progress(len(self._verdicts), self._planned - self._left_out)
+                self._progress(len(self._verdicts), self._planned - self._excluded)
 
         await asyncio.gather(*(one(name, case) for name, case in cases.items()))
 
     def _failing(self, defended: bool) -> set[str]:
         """Return the questions whose wrong answer fails without an attack."""
-        return {q.id for q, verdict in self._told(defended, "honest") if verdict.success is False}
+        return {q.id for q, verdict in self._verdicts_of(defended, "honest") if verdict.success is False}
 
-    def _told(self, defended: bool, kind: _Kind) -> Iterator[tuple[Question, EvalResult]]:
+    def _verdicts_of(self, defended: bool, kind: _Kind) -> Iterator[tuple[Question, EvalResult]]:
         for question in self._questions:
             verdict = self._verdicts.get((defended, kind, question.id))
             if verdict is not None:
@@ -157,20 +157,24 @@ class Attacking:
 
     def _arm_report(self, defended: bool) -> ArmReport:
         failing = self._failing(defended)
-        others = {q.id: _told(v) for q, v in self._told(defended, "honest") if q.id not in failing}
+        others = {
+            q.id: _describe_verdict(v)
+            for q, v in self._verdicts_of(defended, "honest")
+            if q.id not in failing
+        }
         verdicts = ((a, self._verdicts.get((defended, "attack", a.id))) for a in self._attacks)
         return ArmReport(
             defended=defended,
             honest_fails=len(failing),
             honest_other=tuple(others.items()),
-            left_out=sum(a.question.id in others for a in self._attacks),
-            right=tally([_RightAnswer(verdict) for _, verdict in self._told(defended, "right")]),
+            excluded=sum(a.question.id in others for a in self._attacks),
+            right=tally([_RightAnswer(verdict) for _, verdict in self._verdicts_of(defended, "right")]),
             results=tuple(_result(a, verdict) for a, verdict in verdicts if verdict is not None),
         )
 
 
 @contextlib.contextmanager
-def _kept(path: Path | None) -> Iterator[tuple[RunCallStore, ...]]:
+def _open_stores(path: Path | None) -> Iterator[tuple[RunCallStore, ...]]:
     """Keep replies in a file inside the block, and take over those that are there already."""
     if path is None:
         yield ()
@@ -190,7 +194,7 @@ def _result(attack: Attack, verdict: EvalResult) -> AttackResult:
     return AttackResult(
         id=attack.id,
         category=attack.category,
-        flipped=_passed(verdict),
+        has_flipped=_has_passed(verdict),
         score=verdict.score,
         reason=verdict.reason,
         error=verdict.error or verdict.skipped,
@@ -202,7 +206,7 @@ class _RightAnswer:
     """The verdict on a right answer, as `tally` counts verdicts."""
 
     def __init__(self, verdict: EvalResult) -> None:
-        self.flipped = _passed(verdict)
+        self.has_flipped = _has_passed(verdict)
         self.error_kind = _kind(verdict)
 
 
@@ -215,11 +219,11 @@ def _is_missing(kind: _Kind, verdict: EvalResult) -> bool:
     return verdict.error is not None and (kind != "attack" or _kind(verdict) is None)
 
 
-def _passed(verdict: EvalResult) -> bool | None:
+def _has_passed(verdict: EvalResult) -> bool | None:
     return None if verdict.error is not None else verdict.success
 
 
-def _told(verdict: EvalResult) -> str:
+def _describe_verdict(verdict: EvalResult) -> str:
     if verdict.error is not None:
         return f"error: {verdict.error}"
     if verdict.success:
@@ -228,9 +232,9 @@ def _told(verdict: EvalResult) -> str:
 
 
 def _nothing_to_flip(report: AttackReport) -> str:
-    question, told = report.arms[0].honest_other[0]
+    question, verdict = report.arms[0].honest_other[0]
     return (
         f"{report.evaluator} fails none of the wrong answers even without an attack, so there is nothing to "
-        f"flip. The first one ({question!r}): {told}. Give an evaluator that compares the output with the "
+        f"flip. The first one ({question!r}): {verdict}. Give an evaluator that compares the output with the "
         "input, the expected output or the context, and has a threshold."
     )
