@@ -38,7 +38,7 @@ def print_comparison(comparison: RunComparison, console: Console, *, verbose: bo
 
 
 def comparison_blocks(comparison: RunComparison, detail: Detail) -> Iterator[Block]:
-    """Yield what a comparison shows."""
+    """Yield the lines and tables of a comparison."""
     yield Line(" -> ".join(side_titles(comparison)), "bold", fit="wrap")
     labels = run_labels(comparison)
     if labels is not None:

@@ -1,4 +1,4 @@
-"""What a comparison of this design can see, and how large it would have to be to see more."""
+"""The minimum detectable change of a comparison, and how many items it takes to detect a smaller one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison found: the change of the pass rate, of each evaluator and of each item."""
+"""The result of a comparison: the change of the pass rate, of each evaluator and of each item."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FEW_ITEMS: Final = 40
 
 
 def difference(now: float, before: float) -> float:
-    """Return `now - before` without the dust of binary fractions."""
+    """Return `now - before`, rounded so that binary fractions leave no residue such as 1e-17."""
     return round(now - before, DIGITS)
 
 
 class Change(StrEnum):
-    """What became of a metric or an item, the worst first."""
+    """The change of a metric or an item, the worst first."""
 
     REGRESSED = "REGRESSED"
     IMPROVED = "IMPROVED"
@@ -388,6 +388,6 @@ def in_order(items: Iterable[ItemChange]) -> list[ItemChange]:
 
 
 def title(metric: MetricChange | str) -> str:
-    """Return what a metric is called in a text."""
+    """Return the name of a metric in running text."""
     name = metric if isinstance(metric, str) else metric.name
     return "pass rate" if name == PASS_RATE else name

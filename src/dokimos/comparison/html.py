@@ -43,7 +43,7 @@ _SIGNS: Final = {Change.REGRESSED: "✗ ", Change.IMPROVED: "✓ "}
 
 
 def html_of(comparison: RunComparison) -> str:
-    """Return a comparison as HTML. Foreign text is only ever shown as text."""
+    """Return a comparison as HTML. Foreign text is always escaped."""
     before, now = side_titles(comparison)
     return comparison_page(
         f"{before} → {now} – dokimos comparison",
@@ -107,7 +107,7 @@ def items_section(comparison: RunComparison) -> Html:
 
 
 def sides_section(comparison: RunComparison) -> Html:
-    """Return what the two sides are, fact by fact."""
+    """Return the facts of the two sides, such as model and commit, in rows."""
     sides = (
         ("Baseline", comparison.baseline_name, comparison.baseline_label, comparison.baseline_facts),
         ("Candidate", comparison.candidate_name, comparison.candidate_label, comparison.candidate_facts),

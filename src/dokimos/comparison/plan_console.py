@@ -28,7 +28,7 @@ _COLUMNS: Final = (
 
 
 def plan_blocks(found: Plan, detail: Detail) -> Iterator[Block]:
-    """Yield what a plan shows."""
+    """Yield the lines and tables of a plan."""
     here = "" if found.items is None else f"{pluralize(found.items, 'item')} at hand. "
     metrics = pluralize(len(found.assumptions), "metric")
     yield Line(f"{here}{_goal(found)} ({metrics}):", fit="wrap")

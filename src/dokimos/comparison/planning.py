@@ -1,4 +1,4 @@
-"""Before money is spent: what a data set can show, and how many items and repeats show more."""
+"""Plan a comparison (power analysis): what a data set can show, and how many items and repeats show more."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ABOUT: Final = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """What is known, or taken to be so, of the scores of one metric."""
+    """What is known or assumed about the scores of one metric."""
 
     name: str
     """The evaluator; `PASS_RATE` for the pass rate."""

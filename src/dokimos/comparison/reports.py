@@ -1,4 +1,4 @@
-"""Writing a comparison as a file, in the format that its name asks for."""
+"""Write a comparison to a file, in the format that its name implies."""
 
 from __future__ import annotations
 

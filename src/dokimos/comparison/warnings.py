@@ -1,4 +1,4 @@
-"""What makes a comparison less than it seems: sides that do not fit together, and errors."""
+"""Warnings that limit a comparison: sides that do not match, and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_UNPAIRED = 0.2
 
 
 def warnings_of(baseline: Snapshot, candidate: Snapshot, pairs: ItemPairs) -> tuple[str, ...]:
-    """Return what a reader has to know beside the numbers, as sentences."""
+    """Return the warnings that a reader needs beside the numbers, as sentences."""
     return tuple(
         [
             *_partial("baseline", baseline),

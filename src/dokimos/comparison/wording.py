@@ -1,4 +1,4 @@
-"""How changes are put into words."""
+"""Word changes and their evidence for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code of users that a file names as `module:attribute`."""
+"""Import users' code by its import string, `module:attribute`, as files name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairing the elements of two arrays where order, extra fields and nulls do not count."""
+"""Pair the elements of two arrays, ignoring order, extra fields and nulls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LenientEquality:
         self._comparisons = 0
 
     def holds(self, expected: Tree, actual: Tree) -> bool:
-        """Say whether `actual` has all of `expected`; null and a missing field are the same."""
+        """Return whether `actual` has all of `expected`; null and a missing field are the same."""
         pair = (self._keys.of(expected), self._keys.of(actual))
         if pair[0] == pair[1]:
             return True

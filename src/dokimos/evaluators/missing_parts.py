@@ -1,4 +1,4 @@
-"""What to say where a case lacks a part that an evaluator requires."""
+"""The error for a case that lacks a required part: what is missing, what is there, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that an evaluator needs, for people: parts of a case, a judge, a package; and a case that has them."""
+"""What an evaluator needs, for people: parts of a case, a judge, a package; and an example case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on length, time, cost and tokens: 1 within, 0 beyond, with the measurement in the metadata."""
+"""Limits on length, time, cost and tokens: 1 within the limit, 0 beyond; metadata have the measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `score` may return, and what to write instead of anything else."""
+"""Check what `score` returns, and suggest what to return instead of anything else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def number_of(name: str, outcome: object) -> bool | int | float:
 
 
 def is_number_like(outcome: object) -> bool:
-    """Say whether this is a number or a boolean, of Python or of another library, however large."""
+    """Return whether this is a number or a boolean, of Python or of another library, however large."""
     try:
         return plain_number(outcome) is not None
     except OverflowError:

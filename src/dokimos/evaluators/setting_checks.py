@@ -48,7 +48,7 @@ def check_mapping(owner: object, field: str, value: object, example: str) -> Non
 
 
 def is_list(value: object) -> bool:
-    """Say whether this is a collection other than a text or a mapping."""
+    """Return whether this is a collection other than a text or a mapping."""
     return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 

@@ -1,4 +1,4 @@
-"""Settings that evaluators do not have, or lack."""
+"""Errors for settings that an evaluator does not have, and for required ones that are missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE: Final = "example"
 
 
 def is_required(parameter: Field[Any]) -> bool:
-    """Say whether a field of an evaluator has no default."""
+    """Return whether a field of an evaluator has no default."""
     return parameter.default is MISSING and parameter.default_factory is MISSING
 
 

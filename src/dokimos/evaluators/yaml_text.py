@@ -1,4 +1,4 @@
-"""Parameters of evaluators that were written as YAML scalars."""
+"""Restore the text of YAML scalars, such as `1.10`, where an evaluator's parameter is a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dokimos.errors import ConfigurationError
 def restore_written_text(
     name: str, params: Mapping[str, Any], source: Callable[[str], str | None]
 ) -> dict[str, Any]:
-    """Return parameters in which a number is the text that was written where its field wants a text.
+    """Return parameters in which a number becomes the text as written, where its field takes a text.
 
     Args:
         name: The evaluator's name in the registry.

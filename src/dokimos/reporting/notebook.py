@@ -21,7 +21,7 @@ def show(value: Any) -> None:
 
 
 def is_shown(value: Any) -> bool:
-    """Say whether `show` has shown a value below the cell that is running."""
+    """Return whether `show` has shown a value below the cell that is running."""
     ipython = notebook()
     return ipython is not None and _Shown.last == (id(value), _cell(ipython))
 

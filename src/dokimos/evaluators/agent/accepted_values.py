@@ -30,7 +30,7 @@ class ExpectedCall(ToolCall):
 
     __slots__ = ("written",)
     written: Mapping[str, Any]
-    """The arguments as they stand in the data."""
+    """The arguments as they are written in the data."""
 
 
 def one_of(*values: Any, optional: bool = False) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def one_of(*values: Any, optional: bool = False) -> dict[str, Any]:
 
 
 def read_expected(call: ToolCall) -> ToolCall:
-    """Return the call with the accepted values that its arguments name, itself where there are none.
+    """Parse the accepted values in an expected call's arguments; return the call itself if there are none.
 
     Raises:
         EvaluationError: for a form that accepts nothing, or `optional` where nothing can be left out.
@@ -76,17 +76,17 @@ def read_expected(call: ToolCall) -> ToolCall:
 
 
 def arguments_as_written(call: ToolCall) -> Mapping[str, Any]:
-    """Return the arguments of an expected call as they stand in the data."""
+    """Return the arguments of an expected call as they are written in the data."""
     return call.written if isinstance(call, ExpectedCall) else call.arguments
 
 
 def read_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with `AcceptedValues` for the forms in them. Raises `ConfigurationError`."""
+    """Parse the forms in arguments into `AcceptedValues`. Raises `ConfigurationError`."""
     return {name: read_value(value, str(name), may_be_absent=True) for name, value in arguments.items()}
 
 
 def read_value(value: object, location: str, *, may_be_absent: bool = False) -> Any:
-    """Return a value with `AcceptedValues` for the forms in it. Raises `ConfigurationError`."""
+    """Parse the forms in a value into `AcceptedValues`. Raises `ConfigurationError`."""
     if isinstance(value, Mapping):
         if not _is_form(value):
             return {
@@ -138,13 +138,13 @@ def _is_form(value: object) -> bool:
 
 
 def hint_literal(expected: object, actual: object) -> str:
-    """Return a clause that names `literal` where the actual value looks as if it was meant so, else ""."""
+    """Return a hint at `literal` where the actual value looks like the form itself, else ""."""
     looks_meant = expected is not ABSENT and _hold_form([actual]) and same_value(as_data(expected), actual)
     return f"; {_HINT}" if looks_meant else ""
 
 
 def alternatives(value: object, most: int) -> list[Any] | None:
-    """Return every value that an expected value with `AcceptedValues` stands for.
+    """Expand an expected value with `AcceptedValues` into every value that it stands for.
 
     None where there would be more than `most`. `ABSENT` stands for what may be left out.
     """
@@ -161,7 +161,7 @@ def alternatives(value: object, most: int) -> list[Any] | None:
 
 
 def every_alternative(value: object) -> list[Any]:
-    """Return the same for a function that is to be asked about each.
+    """Expand an expected value for a user's function, which is called with each alternative.
 
     Raises:
         EvaluationError: where there would be more than 1000.
@@ -182,7 +182,7 @@ def _merge_alternatives(parts: list[list[Any] | None], may_be_absent: bool, most
 
 
 def _choices(parts: list[list[Any] | None], most: int) -> list[tuple[Any, ...]] | None:
-    """Return every way to take one of each list, None where there are too many or a list is unknown."""
+    """Return the Cartesian product of the lists; None where it is too large or a list is unknown."""
     expandable = [part for part in parts if part is not None]
     if len(expandable) < len(parts) or math.prod(map(len, expandable)) > most:
         return None

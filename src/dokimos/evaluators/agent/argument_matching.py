@@ -1,4 +1,4 @@
-"""Ways to tell that the arguments of a tool call are those expected.
+"""Match the arguments of a tool call with the expected ones.
 
 Any function of (expected arguments, actual arguments) that gives a bool is a matcher; `ArgumentMatcher` is
 the ready-made one.
@@ -84,7 +84,7 @@ class ArgumentMatcher:
     "actual_in_expected" (also "superset"): none but those expected; "ignore": any."""
     _: KW_ONLY
     trim_strings: bool = False
-    """Leave out white space at both ends of texts."""
+    """Strip white space from both ends of texts."""
     ignore_case: bool = False
     """Ignore upper and lower case in texts."""
     arguments: Mapping[str, ValueMatching] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class ArgumentMatcher:
         _ = self._matchers  # validates now, not at the first case
 
     def __call__(self, expected: Arguments, actual: Arguments) -> bool:
-        """Say whether the actual arguments will do; the expected ones may hold accepted values as data."""
+        """Return whether the actual arguments match; the expected ones may hold accepted values as data."""
         return self.compare(read_values(expected), actual)
 
     def compare(self, expected: Arguments, actual: Arguments) -> bool:
-        """Say the same of expected arguments whose accepted values were read already."""
+        """Return whether the arguments match, where accepted values have been parsed already."""
         if self._matchers:
             return self._with_matchers(expected, actual)
         if self.mode == "exact":
@@ -120,11 +120,11 @@ class ArgumentMatcher:
 
     @property
     def names_only(self) -> bool:
-        """Whether any arguments will do."""
+        """Whether any arguments match."""
         return self.mode == "ignore" and not self.arguments
 
     def key(self, arguments: Arguments) -> Hashable:
-        """Return what is equal for two arguments exactly where they match; None where this must see both.
+        """Return a key that two arguments share exactly if they match; None where both must be compared.
 
         Raises `TypeError` for values that have no such key.
         """
@@ -228,7 +228,7 @@ def as_argument_check(matching: ArgumentMatching) -> ArgumentCheck:
 
 
 def with_canonical_modes(matching: object) -> Any:
-    """Return the data form of a check with the older words for its modes, anything else as it is."""
+    """Return the data form of a check with the canonical names of its modes; anything else as it is."""
     if isinstance(matching, str):
         return CANONICAL_MODES.get(matching, matching)
     if isinstance(matching, Mapping) and matching.get("mode") in CANONICAL_MODES:
@@ -237,7 +237,7 @@ def with_canonical_modes(matching: object) -> Any:
 
 
 def ignores_arguments(check: ArgumentCheck) -> bool:
-    """Say whether a check lets any arguments pass."""
+    """Return whether a check lets any arguments pass."""
     return isinstance(check, ArgumentMatcher) and check.names_only
 
 

@@ -1,4 +1,4 @@
-"""Comparing two values as arguments of a tool: numbers by value, everything else as it is."""
+"""Compare two values as arguments of a tool: numbers by value, everything else exactly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AcceptedValues:
     """Whether the argument, or the key of a map, may also be left out."""
 
     def accept(self, actual: object, normalise: Normalise | None = None) -> bool:
-        """Say whether an actual value, or `ABSENT`, will do."""
+        """Return whether an actual value, or `ABSENT`, is accepted."""
         if actual is ABSENT:
             return self.may_be_absent
         return any(same_value(each, actual, normalise) for each in self.values)
@@ -48,7 +48,7 @@ _SIMPLE: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def same_value(expected: Any, actual: Any, normalise: Normalise | None = None) -> bool:
-    """Say whether two values are the same.
+    """Return whether two values are the same.
 
     1 equals 1.0 but neither "1" nor True; NaN equals NaN; lists are ordered; maps have the same keys at every
     level; None equals only None. `normalise`, where given, is applied to both of two texts. `AcceptedValues`
@@ -78,7 +78,7 @@ def same_value(expected: Any, actual: Any, normalise: Normalise | None = None) -
 def same_mapping(
     expected: Mapping[str, Any], actual: Mapping[str, Any], normalise: Normalise | None = None
 ) -> bool:
-    """Say whether two maps have the same keys, and the same value under each."""
+    """Return whether two maps have the same keys, and the same value under each."""
     if len(expected) < len(actual):
         return False
     try:
@@ -131,14 +131,14 @@ def value_key(value: Any, normalise: Normalise | None = None) -> Hashable:
 def contains_entries(
     whole: Mapping[str, Any], part: Mapping[str, Any], normalise: Normalise | None = None
 ) -> bool:
-    """Say whether a map has every entry of another; only the keys of the first level may be more."""
+    """Return whether a map has every entry of another; only the keys of the first level may be more."""
     return all(same_value(value, whole.get(key, ABSENT), normalise) for key, value in part.items())
 
 
 def is_contained(
     part: Mapping[str, Any], whole: Mapping[str, Any], normalise: Normalise | None = None
 ) -> bool:
-    """Say whether every entry of a map is one that another expects; some of those may be missing."""
+    """Return whether every entry of a map is one that another expects; some of those may be missing."""
     return all(same_value(whole.get(key, ABSENT), value, normalise) for key, value in part.items())
 
 

@@ -1,4 +1,4 @@
-"""What the evaluators of agents have in common: where calls, tools and plans are in a case."""
+"""The shared base of agent evaluators: reading calls, tools and plans from a case."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOOLS_SCHEMA: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class CallsEvaluator(Evaluator):
-    """The base of the evaluators that look at the calls of an agent."""
+    """The base of evaluators of the calls that an agent made."""
 
     requires: ClassVar[tuple[str, ...]] = (f"outputs.{TOOL_CALLS}",)
 
@@ -147,7 +147,7 @@ def find_tools(
 
 
 def read_tools(owner: object, tools: object) -> tuple[ToolDefinition, ...] | None:
-    """Return the tools that an evaluator was given, for its `__post_init__`; None where it was given none.
+    """Validate the parameter `tools` of an evaluator, for its `__post_init__`; None where it is not set.
 
     A text names a tool's function or model as `module:attribute`. Raises `ConfigurationError`.
     """

@@ -1,4 +1,4 @@
-"""Pairing the calls that an agent made with those that were expected."""
+"""Match the calls that an agent made with those that were expected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CallMatcher:
     """Other checks for the arguments of some tools."""
 
     def __call__(self, expected: ToolCall, actual: ToolCall) -> bool:
-        """Say whether the actual call is the expected one."""
+        """Return whether the actual call is the expected one."""
         if expected.name != actual.name:
             return False
         check = self._check(expected.name)
@@ -60,7 +60,7 @@ class CallMatcher:
         return any(check(each, actual.arguments) for each in every_alternative(expected.arguments))
 
     def key(self, call: ToolCall, *, expected: bool = True) -> Hashable:
-        """Return what is equal for two calls exactly where one is the other, when that was expected.
+        """Return a key that two calls share exactly if one matches the other, which was expected.
 
         That is the name alone where any call of the tool will do, and None where the two must be compared.
         """
@@ -105,7 +105,7 @@ class CallMatcher:
         return exact.explain(expected.arguments, actual.arguments)
 
     def is_by_name(self, expected: ToolCall) -> bool:
-        """Say whether any call of its tool is the expected one."""
+        """Return whether any call of its tool is the expected one."""
         check = self._check(expected.name)
         return not expected.arguments if check is None else ignores_arguments(check)
 
@@ -118,7 +118,7 @@ def _is_readable(call: ToolCall) -> bool:
 
 
 def in_place(expected: Calls, actual: Calls, check: CallCheck) -> bool:
-    """Say whether each call is the one that was expected in its place."""
+    """Return whether each call is the one that was expected in its place."""
     return len(expected) == len(actual) and all(map(check, expected, actual))
 
 
@@ -167,7 +167,7 @@ def explain_nearest(expected: Calls, actual: Calls, matcher: CallMatcher) -> str
 
 
 def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, int]:
-    """Pair calls that are equal to Python, which is quick to find and mostly all that there is to do."""
+    """Pair the calls that are equal in Python: a fast path that mostly pairs all of them."""
     free: list[Any] = [(call.name, call.arguments) for call in actual]
     found: dict[int, int] = {}
     for index, call in enumerate(expected):
@@ -182,7 +182,7 @@ def _equal_pairs(expected: Calls, actual: Calls, check: CallCheck) -> dict[int, 
 
 
 def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
-    """Pair by key what needs one call, then what any call of a tool will do for; then what has no key."""
+    """Pair by exact key first, then calls that match by name alone, then those without a key."""
     index = _Index(actual, matcher)
     keys = [index.key(call) for call in expected]
     unkeyed = {call.name for call, key in zip(expected, keys, strict=True) if key is None}
@@ -196,7 +196,7 @@ def _most_pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[in
 
 
 class _Index:
-    """The calls that were made, found by what an expected call needs."""
+    """An index of the calls that were made, to look up those that match an expected call."""
 
     def __init__(self, actual: Calls, matcher: CallMatcher) -> None:
         self._actual = actual
@@ -223,7 +223,7 @@ class _Index:
         return None if expected.name in self._unkeyed and key != expected.name else key
 
     def fitting(self, expected: ToolCall) -> Sequence[int]:
-        """Return the places of the calls that are the expected one."""
+        """Return the positions of the calls that match the expected one."""
         key = self.key(expected)
         if key is not None:
             return self._places.get(key, ())
@@ -240,7 +240,7 @@ class _Index:
         return [position for position in named if self._matcher(expected, self._actual[position])]
 
     def bits(self, expected: ToolCall) -> int:
-        """Return the same places as bits of a number."""
+        """Return the same positions as a bit mask."""
         key = self.key(expected)
         if key is None:
             key = id(expected)
@@ -250,7 +250,7 @@ class _Index:
         return cached_bits
 
     def take(self, key: Hashable, expected_index: int, found: dict[int, int]) -> None:
-        """Pair an expected call with the first call under a key that nobody took, if there is one."""
+        """Pair an expected call with the first unpaired call under a key, if there is one."""
         positions = self._places.get(key, ())
         for number in range(self._next.get(key, 0), len(positions)):
             self._next[key] = number + 1

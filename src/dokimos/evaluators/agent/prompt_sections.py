@@ -1,4 +1,4 @@
-"""What an agent did and could do, as a judge is shown it."""
+"""Sections of a judge's prompt: the tools that an agent had, and the calls that it made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def calls_section(calls: Sequence[ToolCall]) -> str:
 
 
 def tools_section(tools: Sequence[ToolDefinition]) -> str:
-    """Return the tools that there were, with the names of their parameters."""
+    """Return the available tools with the names of their parameters."""
     lines = [f"{tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in tools]
     return section("Available Tools", "\n".join(lines)) if lines else ""
 

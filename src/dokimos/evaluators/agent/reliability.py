@@ -1,4 +1,4 @@
-"""What the checks of tool names and descriptions have in common: rules always, a judge if there is one."""
+"""The shared base of checks of tool names and descriptions: rules always, a judge where there is one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ReliabilityEvaluator(Evaluator):
         return _build_score(tools, await gather_answers(map(self._check_tool, tools)))
 
     async def _check_tool(self, tool: ToolDefinition) -> Checks:
-        """Join what the rules and the judge say; where both speak, both must agree to pass."""
+        """Combine the rules and the judge; a check that both make passes only if both agree."""
         checks = dict(self.by_rules(tool))
         answer: Any = await ask(cast("JudgeLM", self.judge), self._prompt(tool), self.shape)
         for name in self.questions:

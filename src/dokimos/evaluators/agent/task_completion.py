@@ -1,4 +1,4 @@
-"""Whether an agent did what it was asked to do."""
+"""`TaskCompletion`: whether an agent completed its tasks."""
 
 from __future__ import annotations
 

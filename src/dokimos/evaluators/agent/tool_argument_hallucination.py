@@ -1,4 +1,4 @@
-"""Whether the arguments of tool calls come from somewhere."""
+"""`ToolArgumentHallucination`: whether the arguments of tool calls are grounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validating tool calls against the schemas of the tools."""
+"""`ToolCallValidity`: validate tool calls against the schemas of the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing the tools that an agent used with those expected."""
+"""`ToolCorrectness`: compare the tools that an agent used with those expected."""
 
 from __future__ import annotations
 

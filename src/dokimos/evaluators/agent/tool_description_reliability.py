@@ -64,7 +64,7 @@ class ToolDescriptionReliability(ReliabilityEvaluator):
     max_input_args: int = 5
     """The most parameters that a tool should have."""
     max_optional_args: int = 3
-    """The most parameters that may be left out."""
+    """The most optional parameters that a tool should have."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

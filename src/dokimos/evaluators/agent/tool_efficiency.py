@@ -1,4 +1,4 @@
-"""Whether an agent repeated itself."""
+"""`ToolEfficiency`: whether an agent repeated its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the tools that an agent called did their work."""
+"""`ToolErrors`: whether the tools that an agent called failed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ToolErrors(CallsEvaluator):
     error_detector: ErrorDetector | str | None = field(
         default=None, metadata={"json_schema": {"type": ["string", "null"]}}
     )
-    """What else tells of an error: a pattern to find in a result, such as "HTTP 5..", or a function of it."""
+    """A further sign of an error: a pattern to find in a result, such as "HTTP 5..", or a function of it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,7 +50,7 @@ class ForbiddenTools(CallsEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxToolCalls(CallsEvaluator):
-    """Passes when the agent made no more tool calls than it may, in all or of single tools.
+    """Passes when the agent made no more tool calls than allowed, in total or of single tools.
 
     Example:
         >>> case = EvalTestCase({}, {"toolCalls": [{"name": "search"}, {"name": "search"}]})
@@ -59,7 +59,7 @@ class MaxToolCalls(CallsEvaluator):
     """
 
     max: int | None = None
-    """The most calls in all."""
+    """The most calls in total."""
     per_tool: Mapping[str, int] = field(default_factory=dict)
     """The most calls of single tools, by name."""
 
@@ -82,7 +82,7 @@ class MaxToolCalls(CallsEvaluator):
             if counts[tool] > most
         ]
         if self.max is not None and total > self.max:
-            faults.insert(0, f"{pluralize(total, 'call')} in all, at most {self.max} allowed")
+            faults.insert(0, f"{pluralize(total, 'call')} in total, at most {self.max} allowed")
         metadata = {"totalCalls": total, "callsPerTool": dict(counts)}
         if not faults:
             return Score(1.0, f"{pluralize(total, 'tool call')}, within the limits.", metadata=metadata)

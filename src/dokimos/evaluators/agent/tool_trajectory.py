@@ -1,4 +1,4 @@
-"""Comparing the sequence of tool calls with the expected one."""
+"""`ToolTrajectory`: compare the sequence of tool calls with the expected one."""
 
 from __future__ import annotations
 

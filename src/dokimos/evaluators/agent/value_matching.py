@@ -39,7 +39,7 @@ class ValueMatcher:
     """Whether the argument may be left out."""
 
     def matches(self, expected: object, actual: object) -> bool:
-        """Say whether the actual value will do; either may be `ABSENT`."""
+        """Return whether the actual value will do; either may be `ABSENT`."""
         if actual is ABSENT:
             return self.allows_absent
         return bool(self.check(expected, actual))
@@ -210,7 +210,7 @@ def _list(form: str, value: object) -> list[Any]:
 
 
 def _is_number(value: object) -> bool:
-    """Say whether a value is a number to compare with, which NaN is not."""
+    """Return whether a value is a number to compare with, which NaN is not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 

@@ -1,4 +1,4 @@
-"""What the text metrics share: reference texts, words and the measures over sequences of words."""
+"""Shared by the text metrics: reference texts, tokenization, and measures over sequences of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an answer is about what was asked."""
+"""`AnswerRelevancy`: whether an answer is about the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evaluators of retrieval and of answers that rest on it have in common."""
+"""The shared base of evaluators of retrieval, and of answers that rest on retrieved contexts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what an answer cites says what the answer says."""
+"""`CitationFaithfulness`: whether the cited chunks support the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the context is enough to answer from."""
+"""`ContextSufficiency`: whether the retrieved context suffices to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the useful chunks are ranked above the others."""
+"""`ContextualPrecision`: whether the useful chunks are ranked above the others."""
 
 from __future__ import annotations
 

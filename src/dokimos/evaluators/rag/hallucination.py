@@ -1,4 +1,4 @@
-"""How much of an answer its context does not support."""
+"""`Hallucination`: how much of an answer its context does not support."""
 
 from __future__ import annotations
 

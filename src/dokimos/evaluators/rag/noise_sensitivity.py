@@ -1,4 +1,4 @@
-"""How often an answer repeats what is wrong in its context."""
+"""`NoiseSensitivity`: how often an answer repeats errors of its context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking texts apart into statements, once for all evaluators of an item."""
+"""Split texts into statements, once for all evaluators of an item (request coalescing per item)."""
 
 from __future__ import annotations
 

@@ -216,12 +216,12 @@ def as_strategy(matching: Matching) -> Strategy:
 
 
 def is_async(strategy: Strategy) -> bool:
-    """Say whether a strategy has to be awaited."""
+    """Return whether a strategy has to be awaited."""
     return getattr(strategy, "is_async", False) is True or user_calls.is_async(strategy)
 
 
 def asks_judge(strategy: Strategy) -> bool:
-    """Say whether a strategy asks a model, and so may answer differently another time."""
+    """Return whether a strategy asks a model, and so may answer differently another time."""
     if isinstance(strategy, Combined):
         return any(map(asks_judge, strategy.strategies))
     return hasattr(strategy, "judge")
@@ -233,12 +233,12 @@ async def matches(strategy: Strategy, retrieved: object, relevant: object) -> bo
 
 
 def compares_fields(strategy: Strategy) -> bool:
-    """Say whether a strategy looks at fields of the items."""
+    """Return whether a strategy looks at fields of the items."""
     return isinstance(strategy, KeyMatching) and bool(strategy.fields)
 
 
 def compares_items(strategy: Strategy) -> bool:
-    """Say whether a strategy must be given documents as they are, and not their ids or texts."""
+    """Return whether a strategy must be given documents as they are, and not their ids or texts."""
     if isinstance(strategy, Combined):
         return any(map(compares_items, strategy.strategies))
     reads_texts = strategy in (equality, ignore_case) or isinstance(strategy, Containment)
