@@ -14,6 +14,7 @@ def maximum_matching(left: Iterable[int], fits: Callable[[int], Sequence[int]]) 
     pairs: dict[int, int] = {}
     owners: dict[int, int] = {}
     hopeless: set[int] = set()  # what a failed search has reached can never be freed later
+    # One search for each element (Kuhn's algorithm); the shared set of dead ends keeps them cheap.
     for start in left:
         _augment(start, fits, pairs, owners, hopeless)
     return pairs

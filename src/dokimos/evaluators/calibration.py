@@ -113,6 +113,7 @@ async def calibrate_async(
     chosen = CalibrationOptions(**options)
     examples = list(labelled)
     labels = [_label(index, example, chosen) for index, example in enumerate(examples)]
+    # Before any call to the judge: a table that is too small must not cost money first.
     if short := shortage([label for label, _ in labels], minimum=chosen.minimum, folds=chosen.folds):
         raise ConfigurationError(f"Calibrating {evaluator.name} {short}")
     results = await _judge_examples(evaluator, examples, chosen.parallelism)
@@ -172,6 +173,7 @@ def _grade(value: object, words: Mapping[str, bool | float] | None) -> float | N
 async def _judge_examples(
     evaluator: Evaluator, examples: Sequence[Example], parallelism: int
 ) -> list[EvalResult]:
+    # The judge's own throttle adapts to rate limits; this only bounds how many cases are evaluated at once.
     slots = asyncio.Semaphore(parallelism)
 
     async def one(example: Example) -> EvalResult:

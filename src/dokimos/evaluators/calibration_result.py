@@ -265,6 +265,7 @@ def _confusion(rows: Sequence[LabelledVerdict]) -> Confusion:
 
 
 def _rate(count: int, n: int, options: FigureOptions, *, exact: bool) -> AgreementFigure:
+    # Exact for sensitivity and specificity, whose denominators are small; Wilson is shorter for many rows.
     interval = clopper_pearson_interval if exact else wilson_interval
     return AgreementFigure(count / n, interval(count, n, confidence=options.confidence))
 

@@ -104,6 +104,7 @@ class FunctionEvaluator(Evaluator):
             else self.function
         )
         if isinstance(function, FunctionEvaluator):
+            # @evaluator around an evaluator: settings of the inner one stay unless given again.
             self._take_settings_of(function)
             function = function.function
         if not callable(function) or isinstance(function, Evaluator | type):
@@ -140,6 +141,7 @@ class FunctionEvaluator(Evaluator):
             return cast("ScoreLike | Scores", outcome)
         advice = ""
         if inspect.iscoroutine(outcome):
+            # An unawaited coroutine would warn when it is collected, far from its cause.
             outcome.close()
             advice = " Declare the function itself with async def."
         elif isinstance(outcome, EvalResult):

@@ -54,6 +54,7 @@ def tree_of(value: Any, depth: int = 0) -> Tree:
         return value
     if kind is int:
         return value if value.bit_length() <= 64 else Decimal(value)  # longer ones may have no text form
+    # Through repr: 0.1 is meant as the decimal 0.1, not as the binary fraction nearest to it.
     if isinstance(value, float | Decimal):
         return _exact_decimal(value)
     if depth >= MAX_DEPTH:
@@ -80,7 +81,7 @@ def render_tree(tree: Tree, limit: int = 60) -> str:
 
 
 class Keys:
-    """Numbers the trees that it sees, so that equal ones have equal numbers.
+    """Numbers the trees that it sees, so that equal ones have equal numbers (hash consing).
 
     1 and 1.0 are equal, True and 1 are not; in lenient mode the order of arrays does not count. The trees
     must stay alive as long as this object, which knows containers again by their identity.

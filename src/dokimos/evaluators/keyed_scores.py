@@ -40,6 +40,7 @@ def check_keys(name: str, scores: Mapping[Any, Any]) -> None:
             f"{name} returned an empty mapping. Return at least one score; None under a key says that it "
             "does not apply to this case."
         )
+    # {"score": 1, "reason": "..."} is how other libraries return one score: advise instead of two results.
     if "score" in scores and any(isinstance(value, str) for value in scores.values()):
         raise EvaluationError(
             f"{name} returned a mapping of one score and texts. Return Score(0.5, 'why') instead of a map; "

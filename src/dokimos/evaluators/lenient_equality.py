@@ -54,6 +54,7 @@ class LenientEquality:
 
     def pairs(self, expected: Sequence[Tree], actual: Sequence[Tree]) -> dict[int, int]:
         """Pair elements of `expected` with those of `actual` that have all of them, for the most leaves."""
+        # A null field also matches a missing one, so an equal pair need not be part of the best pairing.
         with_nulls = any(map(_has_null_field, expected))
         pairs = self._equal_pairs(expected, actual, only_scalars=with_nulls)
         paired = set(pairs.values())
@@ -62,6 +63,7 @@ class LenientEquality:
             i for i, element in enumerate(expected) if i not in pairs and isinstance(element, dict | list)
         ]
         if free and rest:
+            # Largest first: what is paired stays paired, so this order maximizes the leaves, too.
             rest.sort(key=lambda i: -leaf_count(expected[i]))
             pairs |= maximum_matching(rest, _Candidates(self, expected, actual, free))
         return pairs

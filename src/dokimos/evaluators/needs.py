@@ -114,6 +114,7 @@ def example_case(doc: EvaluatorDoc) -> dict[str, dict[str, Any]]:
     """Return the parts of a case that has what an evaluator needs: `inputs`, `outputs` and so on."""
     case: dict[str, dict[str, Any]] = {}
     values = {**_EXAMPLES, **_OWN_EXAMPLES.get(doc.name, {})}
+    # Where an evaluator requires nothing, the example has an output: a case without one says little.
     paths = {_FIELDS.get(path, path): None for path in _paths(doc)} or {"outputs.output": None}
     for path in paths:
         section, dot, key = path.partition(".")

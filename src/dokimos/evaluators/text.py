@@ -111,6 +111,7 @@ class Regex(Evaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Compile now: a wrong pattern is an error of the configuration, not of each case.
         _ = self._regex
         if self.threshold == 0 and not self.negate:
             warnings.warn(

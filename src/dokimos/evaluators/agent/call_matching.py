@@ -127,6 +127,7 @@ def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> int:
 
     Hyyrö, "Bit-parallel LCS-length computation revisited" (2004), with one unbounded integer as the bits.
     """
+    # Trajectories mostly differ in the middle; trimming both ends leaves the LCS a small table.
     start, end = _common_ends(expected, actual, matcher)
     columns = actual[start : len(actual) - end]
     index = _Index(columns, matcher)
@@ -140,6 +141,7 @@ def in_order(expected: Calls, actual: Calls, matcher: CallMatcher) -> int:
 
 def pairs(expected: Calls, actual: Calls, matcher: CallMatcher) -> dict[int, int]:
     """Pair as many calls as possible whatever their order; returns expected -> actual, by index."""
+    # The usual case, a handful of equal calls, needs neither keys nor a matching.
     if len(expected) <= _FEW >= len(actual):
         found = _equal_pairs(expected, actual, matcher)
         if len(found) == min(len(expected), len(actual)):

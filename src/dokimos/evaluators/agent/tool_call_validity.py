@@ -121,6 +121,7 @@ def _validator_of(tool: ToolDefinition, strict: bool) -> Validator:
     except ValueError as error:
         raise EvaluationError(f"The schema of tool {tool.name!r} is not valid: {error}") from None
     _validators[key] = (tool, validator)
+    # Bounded, oldest out first: a run whose cases bring tools of their own must not keep them all.
     while len(_validators) > _KEPT_VALIDATORS:
         _validators.popitem(last=False)
     return validator

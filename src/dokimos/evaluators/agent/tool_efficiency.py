@@ -69,6 +69,7 @@ class ToolEfficiency(CallsEvaluator):
         redundant: list[str] = []
         for call in calls:
             key = self._key(call)
+            # Calls with a key are found by hash; only those without one are compared one by one.
             others = distinct if key is None else unkeyed.get(call.name, ())
             if key in seen or any(self._repeats(other, call) for other in others):
                 redundant.append(call.name)

@@ -71,6 +71,7 @@ class ToolErrors(CallsEvaluator):
         reported = call.metadata.get(CALL_ERROR)
         if reported:
             return f"an error was reported: {quote(reported if reported is not True else call.result)}"
+        # Reported errors come first: frameworks often leave the result of a failed call empty.
         if call.result is None or not call.result.strip():
             return self._fault_of_blank(call)
         if self._detects is not None and self._detects(call.result):

@@ -196,6 +196,7 @@ def _check_after_error(
             in_a_row = 0
             continue
         following = calls[index + 1].name if index + 1 < len(calls) else None
+        # Consecutive retries of the same tool after failures, which max_retries limits.
         in_a_row = in_a_row + 1 if following == call.name else 0
         if not _may_follow(call.name, following, allowed):
             after = "no other" if following is None else f"one of {following!r}"

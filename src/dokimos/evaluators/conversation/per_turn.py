@@ -90,6 +90,7 @@ class PerTurn(Evaluator):
         self, planned: Sequence[_PlannedTurn], trajectory: ConversationTrajectory
     ) -> Score:
         calls = (self._inner.evaluate_async(one) for one in _cases_of(planned))
+        # Await all before raising the first error, so that no call of a judge runs on unobserved.
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         results = []
         for outcome in outcomes:
@@ -110,6 +111,7 @@ class PerTurn(Evaluator):
         turns = trajectory.turns()
         expected = _read_expectations(case)
         planned = []
+        # Turns that were expected and never came count, or a conversation that ends early could score better.
         for index in range(max(len(turns), len(expected))):
             expectation = expected[index] if index < len(expected) else {}
             if expectation is None:

@@ -69,6 +69,7 @@ class JudgedEvaluator(Evaluator):
         value = aggregate_scores(
             values, self.aggregate, threshold=self.threshold, lower_is_better=self.lower_is_better
         )
+        # An average has no reason of its own; the nearest sample is the best account of it.
         nearest = min(scores, key=lambda score: abs(score.value - value))
         spread: dict[str, Any] = {"samples": values, "sampleStdDev": stdev(values)}
         return replace(nearest, value=value, metadata={**nearest.metadata, **spread})

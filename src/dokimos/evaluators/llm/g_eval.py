@@ -193,6 +193,7 @@ def _iter_possible_scores(tokens: Sequence[TokenLogprob], token_index: int) -> I
     chosen = tokens[token_index]
     tops = {text.strip(" \"'"): math.exp(logprob) for text, logprob in chosen.top.items()}
     written = chosen.token.strip(" \"'")
+    # The sampled token need not be among the alternatives that are reported.
     tops.setdefault(written, math.exp(chosen.logprob))
     if length == 2:
         ended = math.exp(tokens[token_index + 1].logprob)

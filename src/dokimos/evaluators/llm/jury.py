@@ -212,6 +212,7 @@ def _seat_judges(owner: str, judges: Sequence[JudgeLike]) -> tuple[JudgeLM, ...]
     seated: list[JudgeLM] = []
     for judge_like in judges:
         judge = as_judge(judge_like)
+        # Replies are stored by identity: two seats of one judge must not share a reply.
         number = seen[identity_of(judge)] = seen.get(identity_of(judge), 0) + 1
         seated.append(judge if number == 1 else _Seat(judge, number))
     return tuple(seated)

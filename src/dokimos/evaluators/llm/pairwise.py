@@ -67,11 +67,13 @@ class Pairwise(JudgedEvaluator):
         ours, theirs = case.actual_outputs.get("output"), case.metadata.get(self.baseline_key)
         if theirs is None:
             raise missing_part(self.name, f"metadata.{self.baseline_key}", case)
+        # Equal outputs are a tie by definition; no call is worth paying for.
         if ours == theirs:
             return Score(
                 0.5, "The two outputs are equal.", metadata=_outcome_metadata("tie", (), biased=False)
             )
         context = self._context(case)
+        # Both orders, always: judges prefer a position (Zheng et al. 2023), and one order cannot show it.
         straight, swapped = await gather_answers(
             (self._choice(context, ours, theirs, sample), self._choice(context, theirs, ours, sample))
         )

@@ -87,6 +87,7 @@ def check_numbers(entries: Sequence[Numbered], count: int) -> None:
     if len(entries) != count:
         raise ValueError(f"there should be {pluralize(count, 'entry', 'entries')}, not {len(entries)}")
     numbers = [entry.number for entry in entries]
+    # 0 is the default of a missing number, and also where a judge starts to count.
     if 0 in numbers:
         fits = numbers == list(range(count)) or all(
             n in (0, position) for position, n in enumerate(numbers, 1)

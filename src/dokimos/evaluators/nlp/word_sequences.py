@@ -80,6 +80,7 @@ def common_subsequence_length(first: Sequence[Hashable], second: Sequence[Hashab
     while end < most and first[-1 - end] == second[-1 - end]:
         end += 1
     one, other = first[start : len(first) - end], second[start : len(second) - end]
+    # Without a limit, two long texts would block the run for minutes; an error is better than a hang.
     if len(one) * len(other) > MOST_CELLS:
         raise EvaluationError(
             f"The texts are too long for their longest common subsequence: where they differ, they have "

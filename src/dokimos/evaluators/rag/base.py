@@ -77,6 +77,7 @@ def in_windows(chunks: Sequence[str], window: int) -> list[list[str]]:
     groups: list[list[str]] = []
     room = 0
     for chunk in chunks:
+        # Greedy, in order: a chunk is never split, since half of it may not support what the whole does.
         if not groups or len(chunk) > room:
             groups.append([])
             room = window

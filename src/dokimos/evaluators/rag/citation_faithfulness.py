@@ -62,6 +62,7 @@ class CitationFaithfulness(ContextEvaluator):
         chunks = [chunk.text for chunk in found]
         sentences = citing_sentences(case.actual_output or "", _numbers(found))
         counting = [s for s in sentences if s.chunks or self.require_citations]
+        # An answer without citations cannot be supported by them: 0, without a call.
         if not any(s.chunks for s in sentences):
             reason = build_reason("The output cites nothing", (), but="", enabled=self.include_reason)
             return Score(0.0, reason, metadata={"sentences": [], "uncited": len(sentences)})

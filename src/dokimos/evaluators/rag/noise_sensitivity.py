@@ -85,6 +85,7 @@ class NoiseSensitivity(RetrieverEvaluator):
         chunks = self.contexts(case)
         claims = await claims_of(self.lm, case.actual_output or "", sample=sample)
         wrong = await self._wrong(case, claims, sample)
+        # Only wrong claims need a source; an answer without any costs two calls.
         sources = await self._sources(chunks, wrong, sample)
         counting = await self._counting(case, chunks, sources, sample)
         noisy = [claim for claim, found in zip(wrong, sources, strict=True) if counting & set(found)]

@@ -95,7 +95,7 @@ class RetrievalEvaluator(Evaluator):
         """Match the items, and compute; the result must be awaited where the strategy is async."""
         graded = self._read_relevant(relevant_items(case, self.expected_key))
         retrieved = self._read_retrieved(case, graded.items)[: self.k]
-        distinct = _distinct(retrieved)
+        distinct = _deduplicate(retrieved)
         if self.is_async:
             return self._score_async(retrieved, distinct, graded)
         hits = _hits(self._strategy, list(distinct.values()), list(graded.items))
@@ -133,7 +133,7 @@ class RetrievalEvaluator(Evaluator):
             relevant = {item: float(gain) for item, gain in value.items() if gain > 0}
             return _RelevantItems(len(relevant), tuple(relevant), tuple(relevant.values()))
         items = _items(value)
-        distinct = tuple(_distinct(items).values())
+        distinct = tuple(_deduplicate(items).values())
         return _RelevantItems(len(items), distinct, (1.0,) * len(distinct))
 
 
@@ -249,6 +249,7 @@ class NDCG(RetrievalEvaluator):
     def compute(self, found: Findings) -> Score:
         if not found.relevant:
             return Score(1.0, "Nothing is relevant: NDCG is 1 by convention.")
+        # The ideal ranking is cut at k as well, or a perfect one of k items could not reach 1.
         best = sorted(found.gains, reverse=True)[: self.k]
         ideal = _sum_discounted(best, range(1, len(best) + 1))
         actual = _sum_discounted(_credit_gains(found), found.ranks)
@@ -274,7 +275,7 @@ def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | Set) else [value]
 
 
-def _distinct(items: Sequence[Any]) -> dict[int, Any]:
+def _deduplicate(items: Sequence[Any]) -> dict[int, Any]:
     """Return the first of each set of equal items, by its 1-based rank."""
     seen: set[Hashable] = set()
     first = {}
@@ -338,6 +339,7 @@ async def _all(calls: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
     """Await all together; the first error ends the others."""
     import asyncio
 
+    # gather alone would let the other calls run on, and be paid for, after the first error.
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return list(await asyncio.gather(*tasks))
@@ -355,6 +357,7 @@ def _credit_gains(found: Findings) -> list[float]:
     credited: set[int] = set()
     gains = []
     for hits in found.hits:
+        # Each relevant item once: duplicates at several ranks must not gain twice.
         best = max(hits - credited, key=lambda j: (found.gains[j], -j), default=None)
         gains.append(0.0 if best is None else found.gains[best])
         if best is not None:

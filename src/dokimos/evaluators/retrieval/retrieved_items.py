@@ -22,6 +22,7 @@ def comparable_items(items: Sequence[Any], relevant: Sequence[Any], strategy: St
     if key is None:
         return [_text_or_item(item) for item in items]
     keys = {key(item) for item in relevant}
+    # Some data sets list ids and others texts; the relevant items decide which of a document is compared.
     by_id = bool(relevant) and are_ids([*relevant])
     return [_comparable_form(item, key, keys, by_id=by_id) for item in items]
 

@@ -48,7 +48,8 @@ def test_there_can_be_too_many_calls(options, names, score):
 def test_the_reason_names_each_limit_that_was_broken():
     result = MaxToolCalls(max=2, per_tool={"a": 1}).evaluate(made("aab"))
     assert result.reason == (
-        "There are too many tool calls: 3 calls in total, at most 2 allowed; 2 calls of 'a', at most 1 allowed."
+        "There are too many tool calls: 3 calls in total, at most 2 allowed; "
+        "2 calls of 'a', at most 1 allowed."
     )
     assert result.metadata == {"totalCalls": 3, "callsPerTool": {"a": 2, "b": 1}}
 
