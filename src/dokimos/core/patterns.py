@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
-import time
 from typing import Final
 
+from dokimos.core.pattern_cost import longest_safe_text
 from dokimos.errors import EvaluationError
+from dokimos.runtime.search_process import SearchProcessError, Span, search_process
 
 LIMIT_SECONDS: Final = 2.0
-"""How much CPU time of its thread one search may take."""
-
-_SIGNAL: Final = getattr(signal, "SIGVTALRM", None)
-_BACKTRACKS: Final = re.compile(r"[*+?{]")
-
-_deadline: float | None = None
-"""The CPU time of the main thread at which its search ends, None while there is none."""
+"""How much CPU time one search may take."""
 
 
-class _TimeIsUpError(Exception):
-    pass
+def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> Span | None:
+    """Return where a pattern first matches, or where it matches the whole text; None if it does not.
 
-
-def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = False) -> re.Match[str] | None:
-    """Return the first match of a pattern, or that of the whole text; None if there is none.
-
-    A pattern such as `(a+)+$` may take longer than the universe has existed, and no thread can run meanwhile.
-    In the main thread of a POSIX system, a timer ends the search.
+    A pattern such as `(a+)+$` may take longer than the universe has existed, and no thread can end it. So
+    where a search could take long on a text of this length, a process does it that can be ended. Where none
+    can be started (a frozen program, a system without processes), such a search has no limit.
 
     Raises:
         EvaluationError: when the search took more than `LIMIT_SECONDS`.
     """
-    global _deadline
-    look = pattern.fullmatch if whole else pattern.search
-    if _BACKTRACKS.search(pattern.pattern) is None or not _may_set_timer():
-        return look(text)
-    _deadline = time.thread_time() + LIMIT_SECONDS
+    if len(text) <= longest_safe_text(pattern, whole=whole):
+        return _search(pattern, text, whole)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
-        try:
-            return look(text)
-        finally:
-            _deadline = None
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    except _TimeIsUpError:
+        return search_process.search(pattern, text, whole=whole, limit=LIMIT_SECONDS)
+    except SearchProcessError:
+        return _search(pattern, text, whole)
+    except TimeoutError:
         raise EvaluationError(
             f"The pattern {pattern.pattern[:80]!r} was still not decided after {LIMIT_SECONDS:g} s on a "
             f"text of {len(text)} characters: it has too many ways to divide the text. Make its "
@@ -53,22 +37,6 @@ def search_within_limit(pattern: re.Pattern[str], text: str, *, whole: bool = Fa
         ) from None
 
 
-def _may_set_timer() -> bool:
-    """Say whether the timer of the process's own CPU time is free for us, and take it."""
-    if _SIGNAL is None or threading.current_thread() is not threading.main_thread():
-        return False
-    handler = signal.getsignal(_SIGNAL)
-    if handler is signal.SIG_DFL:
-        # It stays: a signal on its way when the timer is stopped would otherwise end the process.
-        signal.signal(_SIGNAL, _stop)
-        return True
-    return handler is _stop
-
-
-def _stop(signum: int, frame: object) -> None:
-    if _deadline is None:
-        return
-    left = _deadline - time.thread_time()
-    if left <= 0:
-        raise _TimeIsUpError
-    signal.setitimer(signal.ITIMER_VIRTUAL, left)  # other threads, as of a local model, took the rest
+def _search(pattern: re.Pattern[str], text: str, whole: bool) -> Span | None:
+    match = pattern.fullmatch(text) if whole else pattern.search(text)
+    return match.span() if match is not None else None

@@ -87,8 +87,8 @@ class Equality(Evaluator):
 class Regex(Evaluator):
     """Passes when a regular expression matches in the output, or with `negate` when it does not.
 
-    A search that is not decided after 2 s of CPU time is an error. In a thread, such as a notebook's, and on
-    Windows nothing can end it: write repeats within repeats as possessive (`(a++)+`) or atomic (`(?>a+)`).
+    A search that is not decided after 2 s of CPU time is an error: write repeats within repeats as possessive
+    (`(a++)+`) or atomic (`(?>a+)`).
 
     Example:
         >>> case = EvalTestCase.of("When did you ship it?", "It left on 2026-03-14.")
@@ -125,9 +125,9 @@ class Regex(Evaluator):
 
     def score(self, case: EvalTestCase) -> Score:
         text = case.actual_output or ""
-        match = search_within_limit(self._regex, text, whole=self.full_match)
-        passed = (match is None) if self.negate else (match is not None)
-        return Score(float(passed), self._reason(text, match))
+        span = search_within_limit(self._regex, text, whole=self.full_match)
+        passed = (span is None) if self.negate else (span is not None)
+        return Score(float(passed), self._reason(text, None if span is None else text[slice(*span)]))
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -139,14 +139,14 @@ class Regex(Evaluator):
                 setting="pattern",
             ) from None
 
-    def _reason(self, text: str, match: re.Match[str] | None) -> str:
+    def _reason(self, text: str, match: str | None) -> str:
         pattern = quote(self.pattern)
         subject = "The whole output" if self.full_match else "The output"
         if match is None:
             ending = ", as it should be" if self.negate else f": {quote(text)}"
             return f"{subject} does not match the pattern {pattern}{ending}."
         ending = ", which it must not" if self.negate else ""
-        return f"{subject} matches the pattern {pattern} with {quote(match[0])}{ending}."
+        return f"{subject} matches the pattern {pattern} with {quote(match)}{ending}."
 
 
 @dataclass(frozen=True, kw_only=True)

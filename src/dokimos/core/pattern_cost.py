@@ -1,0 +1,176 @@
+"""How many steps a regular expression may need: an upper bound, read from its text."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+MOST_STEPS: Final = 1e8
+"""So many steps of backtracking take `re` about a second."""
+_LONGEST: Final = 2**40
+
+_QUANTIFIER: Final = re.compile(
+    r"(?:(?P<sign>[*+?])|\{(?!\})(?P<low>\d*)(?P<comma>,)?(?P<high>\d*)\})(?P<mode>[?+]?)"
+)
+_LITERAL: Final = re.compile(r"(?:\\(?P<sign>[^\w\s])|(?P<plain>[^\\.^$*+?{}\[\]|()#\s]))(?![*?{])")
+"""A character that has to be there."""
+_ESCAPE: Final = re.compile(r"\\(?:N\{[^}]*\}|.)", re.DOTALL)
+_CLASS: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_COMMENT: Final = re.compile(r"\(\?#[^)]*\)")
+_WHITE: Final = re.compile(r"(?:\s+|#[^\n]*)+")
+_SETTING: Final = re.compile(r"\(\?[aiLmsux]+\)|\(\?P=\w+\)")
+_OPENING: Final = re.compile(r"\((?:\?(?:(?P<atomic>>|=|!|<=|<!)|P<\w+>|:|\(\w+\)))?")
+
+
+class _UnreadableError(Exception):
+    """The text has something that this reader does not know."""
+
+
+class _Cost(NamedTuple):
+    ways: float
+    """In how many ways a part may match from one position, each of which backtracking may come to."""
+    steps: float
+    """What trying all of them takes."""
+
+
+_ONE: Final = _Cost(1, 1)
+
+
+def longest_safe_text(pattern: re.Pattern[str], *, whole: bool = False) -> int:
+    """Return a length of text up to which a search surely takes few steps: the largest such power of two.
+
+    The bound does not know the text, so that it is often far too high: a part that may repeat, or be one of
+    several, inside a part that repeats counts as exponential; several repeats in a row as a polynomial of
+    that degree. Atomic and possessive parts have one way only, and so has a repeat that has to be followed by
+    a character that it cannot match, as in `[a-z]+@`.
+    """
+    return _longest_safe_text(pattern.pattern, pattern.flags, whole)
+
+
+@lru_cache(1024)
+def _longest_safe_text(pattern: str, flags: int, whole: bool) -> int:
+    length = 1
+    try:
+        while length < _LONGEST and _steps(pattern, flags, whole, length) <= MOST_STEPS:
+            length *= 2
+    except (_UnreadableError, RecursionError):
+        return 0
+    return length // 2
+
+
+def _steps(pattern: str, flags: int, whole: bool, length: int) -> float:
+    reader = _Reader(pattern, flags, length)
+    cost = reader.read_alternatives()
+    if reader.position != len(pattern):
+        raise _UnreadableError
+    return cost.steps * (1 if whole else length + 1)  # a search starts at each position
+
+
+class _Reader:
+    """Reads the text of a pattern that compiles, for texts of one length."""
+
+    def __init__(self, pattern: str, flags: int, length: int) -> None:
+        self.position = 0
+        self._pattern = pattern
+        self._flags = flags
+        self._length = length
+
+    def read_alternatives(self) -> _Cost:
+        """Read up to the end of the group: any branch may be the one that matches."""
+        ways = steps = 0.0
+        while True:
+            branch = self._read_sequence()
+            ways, steps = ways + branch.ways, steps + branch.steps
+            if self._take("|") is None:
+                return _Cost(ways, steps)
+
+    def _read_sequence(self) -> _Cost:
+        ways, steps = 1.0, 1.0
+        while (part := self._read_part()) is not None:
+            ways, steps = ways * part.ways, steps + ways * part.steps
+        return _Cost(ways, steps)
+
+    def _read_part(self) -> _Cost | None:
+        self._skip_white()
+        if self.position == len(self._pattern) or self._pattern[self.position] in "|)":
+            return None
+        start = self.position
+        cost = self._read_atom()
+        atom = self._pattern[start : self.position]
+        self._skip_white()
+        while (found := self._match(_QUANTIFIER)) is not None:
+            self._skip_white()
+            cost = self._repeat(cost, found)
+            if found["mode"] == "+" or self._must_end_after(atom):
+                cost = _Cost(1, cost.steps)
+        return cost
+
+    def _read_atom(self) -> _Cost:
+        if self._pattern[self.position] == "(":
+            return self._read_group()
+        if self._match(_ESCAPE) is None and self._match(_CLASS) is None:
+            self.position += 1
+        return _ONE
+
+    def _read_group(self) -> _Cost:
+        if self._match(_COMMENT) is not None or self._match(_SETTING) is not None:
+            return _ONE
+        opening = self._match(_OPENING)
+        if opening is None or self._pattern.startswith("?", self.position):
+            raise _UnreadableError
+        cost = self.read_alternatives()
+        if self._take(")") is None:
+            raise _UnreadableError
+        return cost if opening["atomic"] is None else _Cost(1, cost.steps)
+
+    def _repeat(self, body: _Cost, found: re.Match[str]) -> _Cost:
+        """Return the cost of a part that repeats: each number of times, each time in any of its ways."""
+        low, high = self._times(found)
+        choices = high - low + 1
+        try:
+            combinations = math.pow(body.ways, high)
+        except OverflowError:
+            combinations = math.inf
+        steps = max(1, high) * combinations * body.steps
+        return _Cost(choices * combinations, steps)
+
+    def _must_end_after(self, atom: str) -> bool:
+        """Say whether repeats of a character have to be followed by one that is not among them."""
+        found = _LITERAL.match(self._pattern, self.position)
+        if found is None or atom.startswith("("):
+            return False
+        following = found["sign"] or found["plain"]
+        if following.isalpha() and self._flags & re.IGNORECASE:
+            return False
+        try:
+            return re.fullmatch(atom, following, self._flags & ~(re.VERBOSE | re.DEBUG)) is None
+        except re.error:  # a reference to a group
+            return False
+
+    def _times(self, found: re.Match[str]) -> tuple[int, int]:
+        """Return how often a part repeats at least and at most: once for each character, no oftener."""
+        if found["sign"] is not None:
+            low, high = (1 if found["sign"] == "+" else 0), (1 if found["sign"] == "?" else self._length)
+        elif found["comma"] is None:
+            low = high = int(found["low"])
+        else:
+            low, high = int(found["low"] or 0), int(found["high"] or self._length)
+        return min(low, self._length), max(1, min(high, self._length))
+
+    def _skip_white(self) -> None:
+        if self._flags & re.VERBOSE:
+            self._match(_WHITE)
+
+    def _match(self, expression: re.Pattern[str]) -> re.Match[str] | None:
+        found = expression.match(self._pattern, self.position)
+        if found is not None:
+            self.position = found.end()
+        return found
+
+    def _take(self, character: str) -> str | None:
+        if not self._pattern.startswith(character, self.position):
+            return None
+        self.position += 1
+        return character

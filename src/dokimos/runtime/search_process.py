@@ -1,0 +1,192 @@
+"""A process of our own that searches texts for patterns, because only a process can be ended in a search.
+
+It is started when the first search needs it and serves all later ones of this process. Its program is this
+module, run as a script without site packages, so that nothing of the caller's `__main__` is imported.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import re
+import signal
+import sys
+import threading
+from typing import IO, TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    import io
+    import subprocess
+
+Span = tuple[int, int]
+
+
+class SearchProcessError(Exception):
+    """There is no process that searches: none can be started, or it ended more than once."""
+
+
+_Request = tuple[str, int, str, bool, float]
+"""A pattern, its flags, a text, whether the whole of it must match, and the limit: all of builtin types."""
+
+
+class _EndedError(Exception):
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
+class SearchProcess:
+    """A process that is started on first need, searches one text at a time and ends with this one."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ends_at_exit = False
+
+    def search(self, pattern: re.Pattern[str], text: str, *, whole: bool, limit: float) -> Span | None:
+        """Return where a pattern first matches, or None.
+
+        Raises:
+            TimeoutError: when it took more than `limit` seconds of CPU time (on Windows, of a clock).
+            SearchProcessError: when there is no process to ask.
+        """
+        flags = pattern.flags & ~re.DEBUG  # it prints
+        request = (str.__str__(pattern.pattern), flags, str.__str__(text), whole, limit)
+        with self._mutex:
+            for _ in range(2):  # somebody else may have ended it meanwhile: for want of memory, say
+                try:
+                    return self._ask(request)
+                except _EndedError as error:
+                    if error.exit_code == _OUT_OF_TIME:
+                        raise TimeoutError from None
+            raise SearchProcessError("The process that searches was ended twice.")
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            _close_pipes(process)
+
+    def forget(self) -> None:
+        """Leave the process to the one that started it: this one was forked from it."""
+        self._mutex = threading.Lock()
+        process, self._process = self._process, None
+        self._ends_at_exit = False
+        if process is not None:
+            process.returncode = 0  # a child of another process: there is nothing to wait for
+            for pipe in (process.stdin, process.stdout):
+                cast(
+                    "io.BufferedReader | io.BufferedWriter", pipe
+                ).raw.close()  # as is: half a request in it is not ours to send
+
+    def _ask(self, request: _Request) -> Span | None:
+        if self._process is None:
+            self._process = self._start()
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump(request, process.stdin)
+            process.stdin.flush()
+            found: Span | None = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self._process = None
+            _close_pipes(process)
+            raise _EndedError(process.wait()) from None
+        except BaseException:  # Ctrl-C: its reply would be taken for that of the next search
+            self.close()
+            raise
+        return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        import subprocess
+
+        if not sys.executable or getattr(sys, "frozen", False):  # a frozen program would start itself
+            raise SearchProcessError("There is no Python to start.")
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in a terminal goes to all processes of a session
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        except OSError as error:
+            raise SearchProcessError(str(error)) from None
+        if not self._ends_at_exit:
+            atexit.register(self.close)
+            self._ends_at_exit = True
+        return process
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # what was not sent cannot be, any more
+                pipe.close()
+
+
+search_process: Final = SearchProcess()
+"""The one of this process."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=search_process.forget)
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer searches until there are no more."""
+    while True:
+        try:
+            request: _Request = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(_search(*request), replies)
+        replies.flush()
+
+
+def _search(pattern: str, flags: int, text: str, whole: bool, limit: float) -> Span | None:
+    expression = re.compile(pattern, flags)
+    _end_after(limit)
+    try:
+        match = expression.fullmatch(text) if whole else expression.search(text)
+    finally:
+        _end_after(None)
+    return match.span() if match is not None else None
+
+
+def _end_after(seconds: float | None) -> None:
+    """Let the system end this process after so much CPU time: while `re` searches, no Python code runs."""
+    if _HAS_TIMER:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds or 0)
+        return
+    import faulthandler
+
+    if seconds is None:
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.stderr)
+
+
+_HAS_TIMER: Final = hasattr(signal, "setitimer")
+_OUT_OF_TIME: Final = -signal.SIGVTALRM if _HAS_TIMER else 1
+"""The exit code of a process that its timer ended."""
+_FAILED: Final = 3
+
+
+def main() -> None:
+    """Serve the process that started this one."""
+    if _HAS_TIMER:  # what the other process does with its signals, this one inherits
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGVTALRM})
+    try:
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+    except Exception:  # for want of memory, say; 1 would mean the timer
+        sys.exit(_FAILED)
+
+
+if __name__ == "__main__":
+    main()
