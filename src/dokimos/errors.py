@@ -4,7 +4,7 @@ DokimosError
 ├── ConfigurationError     a wrong argument, option or file of ours
 ├── DatasetError           a data set that cannot be found or read
 ├── DocumentError          a document that cannot be read
-├── TypeConversionError    a value that cannot become the type asked for
+├── TypeConversionError    a value that cannot be converted to the requested type
 ├── EvaluationError        an evaluator that cannot score this case
 │   ├── MissingInputError  ... because a part that it requires is absent
 │   └── UnusableOutputError  ... because the output is at fault: the worst score, not an error
@@ -20,8 +20,8 @@ DokimosError
 │   ├── TooManyErrors      ... because its tasks keep failing
 │   └── BudgetExceededError  ... because its budget is spent
 ├── EvalAssertionError     evaluations that a test asserts and that fail; an AssertionError too
-├── RegressionError        a result that a gate does not let through; an AssertionError too
-├── ReporterError          a reporter that cannot do its work
+├── RegressionError        a result that a gate rejects; an AssertionError too
+├── ReporterError          a reporter that failed
 ├── TraceError             spans that cannot be read
 ├── IntegrationError       a framework's agent or result that cannot be used
 └── MissingExtraError      an optional package that is not installed
@@ -39,10 +39,10 @@ if TYPE_CHECKING:  # of the same layer: values raise errors, and errors carry va
 
 
 class DokimosError(Exception):
-    """The root of all errors raised by dokimos."""
+    """Base class of all errors raised by dokimos."""
 
     result: ExperimentResult | None = None
-    """What was finished, where the error broke off a run that had begun."""
+    """The partial result of the run that this error ended, None where no run had begun."""
 
 
 class ConfigurationError(DokimosError):
@@ -55,7 +55,7 @@ class ConfigurationError(DokimosError):
 
 
 class UnknownSettingError(ConfigurationError, TypeError):
-    """A keyword argument that does not exist was given; the message names the nearest."""
+    """An unknown keyword argument; the message suggests the nearest known one."""
 
 
 class DatasetError(DokimosError):
@@ -85,7 +85,7 @@ class DocumentError(DokimosError):
 
 
 class TypeConversionError(DokimosError):
-    """A value cannot be converted to the type asked for; `__cause__` holds the reason."""
+    """A value cannot be converted to the requested type; `__cause__` holds the reason."""
 
     def __init__(self, message: str, *, target: object, key: str | None = None) -> None:
         self.target = target
@@ -113,7 +113,7 @@ class JudgeError(DokimosError):
 
 
 class JudgeReplyError(JudgeError):
-    """A judge's reply could not be read, or was not what was asked for, also after one repair.
+    """A judge's reply could not be parsed, or did not match its schema, even after one repair.
 
     Its `kind` is `contested` where the reply holds values that are not, or not clearly, the judge's verdict
     (several that differ, one that does not fit, one quoted from the judged text), and `unreadable` where it
@@ -128,30 +128,30 @@ class JudgeReplyError(JudgeError):
         kind: ErrorKind = "unreadable",
     ) -> None:
         self.metrics = metrics
-        """What that reply cost, where nobody has counted it yet."""
+        """What that reply cost, where it was not counted yet."""
         self.kind = kind
         super().__init__(message)
 
 
 class JudgeUnavailableError(JudgeError):
-    """A judge could not be reached, or refused; names provider, model, status and what the provider said."""
+    """A judge could not be reached, or refused; the message names provider, model, status and reason."""
 
 
 class EndpointDownError(JudgeUnavailableError):
-    """An endpoint that a run needs is down, refuses its credential or its rate; nothing was answered.
+    """An endpoint that a run needs is down, refuses its credential, or keeps refusing its rate (429).
 
-    What it was needed for is not finished: a resumed run takes it up, without `retry_errors`.
+    The item that needed it is not finished: a resumed run evaluates it, even without `retry_errors`.
     """
 
     kind: Final[ErrorKind] = "unavailable"
 
     def __init__(self, message: str, *, history: str = "") -> None:
         self.history = history
-        """Since when the endpoint has been down and why, where it is not tried any more."""
+        """Since when and why the endpoint has been down, "" while it is still retried."""
         super().__init__(message)
 
     @classmethod
-    def behind(cls, error: BaseException) -> EndpointDownError | None:
+    def find_in_chain(cls, error: BaseException) -> EndpointDownError | None:
         """Return the error of this kind that `error` is or was raised from, if any."""
         seen: set[int] = set()
         found: BaseException | None = error
@@ -168,7 +168,7 @@ class AgentError(DokimosError):
 
     def __init__(self, message: str, *, metrics: CallMetrics | None = None) -> None:
         self.metrics = metrics
-        """What the agent's model was paid until then, where that is known."""
+        """What the agent's model calls cost until then, where that is known."""
         super().__init__(message)
 
 
@@ -195,7 +195,7 @@ class RunLockedError(RunError):
 class TooManyErrors(RunError):
     """A run was stopped because more items failed with an error than `max_errors` allows.
 
-    `result` holds what was finished until then.
+    `result` holds the partial result.
     """
 
     def __init__(self, message: str, result: ExperimentResult) -> None:
@@ -204,7 +204,7 @@ class TooManyErrors(RunError):
 
 
 class RunFailedError(RunError):
-    """A run did not come to its end, or every item errored; `result` holds what there is."""
+    """A run was not completed, or every item errored; `result` holds the partial result."""
 
     def __init__(self, message: str, result: ExperimentResult) -> None:
         self.result = result
@@ -216,7 +216,7 @@ class BudgetExceededError(RunError):
 
 
 class EvalAssertionError(DokimosError, AssertionError):
-    """What a test asserts of an evaluation is not so; the message names everything that fails.
+    """An evaluation that a test asserts fails; the message names all that fails.
 
     `summary` is all of it in one line, without reasons.
     """
@@ -253,7 +253,7 @@ class Verdict(Protocol):
 
 
 class RegressionError(DokimosError, AssertionError):
-    """A regression gate does not let a result through; `verdict` says why."""
+    """A regression gate rejects a result; `verdict` says why."""
 
     def __init__(self, message: str, verdict: Verdict | None = None) -> None:
         self.verdict = verdict
@@ -261,15 +261,15 @@ class RegressionError(DokimosError, AssertionError):
 
 
 class ReporterError(DokimosError):
-    """A reporter cannot do its work; a run never fails because of it."""
+    """A reporter failed; a run never fails because of it."""
 
 
 class TraceError(DokimosError):
-    """What should be spans cannot be read, or is too large."""
+    """Trace data cannot be read as spans, or is too large."""
 
 
 class IntegrationError(DokimosError):
-    """What a framework gave, or was given, cannot be used: a blank reply, missing sources, no agent."""
+    """A framework's result or agent cannot be used: a blank reply, missing sources, not an agent."""
 
 
 class MissingExtraError(DokimosError, ImportError):
@@ -277,7 +277,7 @@ class MissingExtraError(DokimosError, ImportError):
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; `result` holds what was finished, and the run can be resumed.
+    """Ctrl-C during a run; `result` holds the partial result, and the run can be resumed.
 
     Not a `DokimosError`: like every `KeyboardInterrupt` it must pass `except Exception`.
     """
@@ -288,7 +288,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 class InconclusiveWarning(UserWarning):
-    """A gate lets a result through without knowing whether it is worse: its verdict is INCONCLUSIVE."""
+    """A gate accepts a result without evidence either way: its verdict is INCONCLUSIVE."""
 
 
 class BaselineWarning(UserWarning):

@@ -80,7 +80,7 @@ MISTAKES = [
     (("run", "answers.csv", "-e", "numeric:rel=1"), "numeric.rel: there is no such parameter"),
     ((*SCORED, "-e", "exact_match"), "Two evaluators are called 'Exact Match'"),
     ((*SCORED, "--columns", "foo"), "--columns 'foo' must be FROM=TO"),
-    ((*SCORED, "--columns", "foo=input"), "'foo', which is no column"),
+    ((*SCORED, "--columns", "foo=input"), "'foo', which is not a column"),
     ((*SCORED, "--columns", "id=input", "--columns", "id=metadata.x"), "says two things of 'id'"),
     ((*SCORED, "--filter", "topic"), "--filter 'topic' must be key=value"),
     ((*SCORED, "--filter", "topic=none"), "leaves none of the examples"),

@@ -38,7 +38,7 @@ _MISNAMED_ARGUMENTS: Final = frozenset({"params", "parameters", "kwargs", "input
 
 
 class _ArgumentsText:
-    """Holds the text that the arguments of a call were read from, which is no field of it."""
+    """Holds the text that the arguments of a call were read from, which is not a field of it."""
 
     __slots__ = ("_text",)
 
@@ -77,8 +77,8 @@ class ToolCall(_ArgumentsText):
         """Read the keys name, arguments, result and metadata; a structured result becomes compact JSON.
 
         The calls in messages of OpenAI, Anthropic and LangChain are read too. Arguments may be JSON text;
-        text that is no JSON object is kept as it is under "invalidArguments" in the metadata. Raises
-        `ValueError` for what is no call.
+        text that is not a JSON object is kept as it is under "invalidArguments" in the metadata. Raises
+        `ValueError` for what is not a call.
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"A tool call must be a map, not {quote(data)}.")
@@ -108,7 +108,7 @@ class ToolCall(_ArgumentsText):
     ) -> ToolCall:
         """Make a call whose arguments are JSON text, as models write them; blank text means none.
 
-        Text that is no JSON object is kept under "invalidArguments" in the metadata, and no arguments are
+        Text that is not a JSON object is kept under "invalidArguments" in the metadata, and no arguments are
         there: the model is at fault, and evaluators say so.
         """
         parsed = parse_object(arguments)
@@ -142,7 +142,7 @@ class ToolCall(_ArgumentsText):
 
     @property
     def invalid_arguments(self) -> str | None:
-        """What the model wrote in the place of arguments where that is no JSON object, else None."""
+        """What the model wrote in the place of arguments where that is not a JSON object, else None."""
         return self.metadata.get(INVALID_ARGUMENTS)
 
     @property
@@ -206,7 +206,7 @@ class ToolDefinition:
     def from_map(cls, data: Mapping[str, Any]) -> ToolDefinition:
         """Read a description of a tool: ours, or that of OpenAI (both), Anthropic, MCP, Bedrock or Gemini.
 
-        Raises `ValueError` where there is no name, or the schema is no map.
+        Raises `ValueError` where there is no name, or the schema is not a map.
         """
         from dokimos.messages import tool_definitions
 

@@ -10,12 +10,12 @@ from dokimos.errors import ConfigurationError
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Say whether this is a whole number; True and False are none."""
+    """Say whether this is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether this is a number; True and False are none."""
+    """Say whether this is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

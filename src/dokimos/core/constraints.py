@@ -1,4 +1,4 @@
-"""What a value has to be, in the words of a person, for whatever kind of fault a reader of types finds."""
+"""Describe in plain English what a value has to be, for each kind of error that pydantic finds."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def describe_requirement(fault: Mapping[str, Any], bounds: Bounds | None = None)
     """Return what a value has to be: `must be 0 to 1`, `must be a whole number`.
 
     Args:
-        fault: The kind of fault and its context, as pydantic tells them: `type`, `ctx`, `msg`.
-        bounds: All limits of a number, where they are known; else the one that it oversteps is told.
+        fault: The kind of fault and its context, as pydantic reports them: `type`, `ctx`, `msg`.
+        bounds: All limits of a number, where they are known; else only the one that it oversteps.
     """
     kind, context = str(fault["type"]), _FaultContext(fault.get("ctx") or {})
     if kind in _BOUND_OF:

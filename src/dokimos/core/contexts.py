@@ -151,7 +151,7 @@ def document_id(document: object) -> str | None:
 
 
 def strip_score(document: object) -> Any:
-    """Return the document inside a pair of document and score, or inside a node that has a score."""
+    """Return the document without its score, from a (document, score) pair or a scored node."""
     if isinstance(document, tuple | list) and len(document) == 2 and _is_score(document[1]):
         document = document[0]
     inner = None if isinstance(document, str) else _field(document, "node")

@@ -1,4 +1,4 @@
-"""From the values in a payload to the type that a reader asks for."""
+"""Convert the values in a payload to the type that a reader asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as data frames of pandas."""
+"""Convert rows to pandas data frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended, in one line."""
+"""Describe how a run ended, in one line."""
 
 from __future__ import annotations
 

@@ -73,6 +73,6 @@ class ErrorDetail:
 
 
 def append_place(text: str, detail: ErrorDetail | None) -> str:
-    """Return a text about an error, with the place in brackets where it is known."""
+    """Append the place of an error to a text, in brackets, where it is known."""
     place = "" if detail is None else detail.place
     return f"{text} ({place})" if place else text

@@ -168,7 +168,7 @@ class EvalResult(Printable):
 
     @property
     def problem(self) -> str:
-        """The error as reports tell it: a contested reply is called the possible attack that it is."""
+        """The error as reports show it: a contested reply is called the possible attack that it is."""
         attack = "possible attack: " if self.error_kind == CONTESTED else ""
         return f"{attack}{self.error or ''}"
 
@@ -201,7 +201,7 @@ def flatten(results: Iterable[EvalResult]) -> tuple[EvalResult, ...]:
 
 
 def group_by_evaluator(results: Iterable[EvalResult]) -> dict[str, tuple[EvalResult, ...]]:
-    """Return results by the evaluator that gave them: one, or one for each of its scores."""
+    """Group results by the evaluator that gave them: one, or one for each of its scores."""
     found: dict[str, tuple[EvalResult, ...]] = {}
     for result in results:
         found[result.evaluator] = (*found.get(result.evaluator, ()), result)

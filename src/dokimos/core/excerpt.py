@@ -1,4 +1,4 @@
-"""A line of a file with a mark below the place that is meant."""
+"""Excerpts of files for error messages: a line with a caret below the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a JSON text, in the words of a person."""
+"""Explain errors in JSON text in plain English."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 
 def parse_if_container(value: object) -> Any:
-    """Return JSON text of a map or a list as what it holds, and anything else as it is."""
+    """Parse JSON text of a map or a list; return anything else as it is."""
     if type(value) is not str or value.lstrip()[:1] not in ("{", "["):
         return value
     return parse_if_json(value)
 
 
 def parse_if_json(value: object) -> Any:
-    """Return JSON text of any kind as what it holds: a map, a list, a text in quotes, a number."""
+    """Parse JSON text of any kind (a map, a list, a quoted text, a number); return anything else as it is."""
     if type(value) is not str:
         return value
     try:
@@ -50,7 +50,7 @@ def _has_half_pairs(error: Exception) -> bool:
 
 
 def _parse_with_stdlib(text: str) -> Any:
-    """Read what the fast parser refuses; None where it is no JSON."""
+    """Parse what the fast parser refuses; None where it is not JSON."""
     return _parse_surrogates(text, None) if text.strip() else {}
 
 

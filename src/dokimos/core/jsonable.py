@@ -141,7 +141,7 @@ def wire_object(value: object, path: _Path = ()) -> dict[str, JsonValue]:
     kind_of_value: Any = type(value)
     read, plan = _wire_plan(kind_of_value)
     for (wire_name, default), content in zip(plan, read(value), strict=True):
-        # An unequal type is no default: 1.0 must not pass for True.
+        # An unequal type is not the default: 1.0 must not pass for True.
         if content is default or (type(content) is type(default) and content == default):
             continue
         kind = type(content)

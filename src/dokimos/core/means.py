@@ -1,4 +1,4 @@
-"""Means that are rounded once, so that a level that is reached is reached.
+"""Exact means that are rounded once, so that a threshold that is reached counts as reached.
 
 Floats cannot hold 0.7, so three of them, added and divided, give 0.6999999999999998, which misses a level of
 0.7. Here a number counts as what it stands for, 7/10, and only the mean is made a float again: the float that
@@ -108,6 +108,6 @@ def complement(share: float) -> float:
 
 
 def relative_position(zero: float, one: float, number: float) -> float:
-    """Return how far a number between two others is on the way: 0 at `zero`, 1 at `one`."""
+    """Return where a number lies between two others: 0 at `zero`, 1 at `one`."""
     start = units_of(zero)
     return abs(units_of(number) - start) / abs(units_of(one) - start)

@@ -1,4 +1,4 @@
-"""Names in data that are probably misspelt names of what is expected, or of what an application gave."""
+"""Detect names in data that are probably misspelt keys of expected outputs or of recorded ones."""
 
 from __future__ import annotations
 

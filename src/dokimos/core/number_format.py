@@ -1,4 +1,4 @@
-"""How numbers and long texts are written in reports: half-up, with their unit, honest at the ends."""
+"""Format numbers and truncate long texts for reports: rounded half-up, with units, honest at the ends."""
 
 from __future__ import annotations
 

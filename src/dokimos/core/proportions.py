@@ -1,4 +1,4 @@
-"""Shares as people write them."""
+"""Parse proportions as people write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 
 def parse_proportion(text: str) -> float | None:
-    """Read `0.9` or `90%`, None for what is no number in 0..1."""
+    """Read `0.9` or `90%`, None for anything but a number in 0..1."""
     number = text.strip()
     try:
         share = Decimal(number[:-1]) / 100 if number.endswith("%") else Decimal(number)

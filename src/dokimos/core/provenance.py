@@ -53,7 +53,7 @@ class EvaluatorInfo:
 
 
 def expand_parts(infos: Iterable[EvaluatorInfo], names: Collection[str]) -> tuple[EvaluatorInfo, ...]:
-    """Describe each of several scores in the place of the evaluator that gave them.
+    """Replace each evaluator that gives several scores by one description per score.
 
     Args:
         infos: What is known of the evaluators.

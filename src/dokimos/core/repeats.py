@@ -41,8 +41,8 @@ def mean_over(
 ) -> float | None:
     """Return the mean of an estimate over the items, each with as many attempts as there are repeats.
 
-    An attempt that errored did not pass. One that nothing judged is no attempt, and items with fewer than k
-    attempts are left out; None where none is left.
+    An attempt that errored did not pass. One that nothing judged is not an attempt, and items with fewer than
+    k attempts are left out; None where none is left.
 
     Args:
         runs: The repeats.

@@ -1,4 +1,4 @@
-"""What a function says of itself as a task: that it takes the example, or its input."""
+"""Decorators that say what a task takes: the whole example, or its input."""
 
 from __future__ import annotations
 

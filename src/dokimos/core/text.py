@@ -1,4 +1,4 @@
-"""Text for people: values cut to a length that fits a sentence or a table."""
+"""Format values for people: quote, shorten, list and pluralize them to fit a sentence or a table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def quote(value: object, limit: int = 80) -> str:
 
 
 def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
-    """Return the first values, quoted and joined by commas, and how many more there are."""
+    """Format the first values as a list: quoted, joined by commas, and how many more there are."""
     text = ", ".join(
         [
             repr(value)
@@ -51,7 +51,7 @@ def format_list(values: list[Any] | tuple[Any, ...], *, limit: int = 5) -> str:
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
-    """Return `1 edit`, `2 edits`."""
+    """Return a count with its noun in the right number: `1 edit`, `2 edits`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 

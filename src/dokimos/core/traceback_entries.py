@@ -1,4 +1,4 @@
-"""The entries of a traceback: whose code each is, and how its file and its line are told to people."""
+"""The entries of a traceback: whose code each is, and how its file and its line are shown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TracebackEntry:
     """One entry of a traceback."""
 
     code: CodeType
-    """Kept, so that nothing else gets its identity while the entry is known by that."""
+    """Kept, so that nothing else gets its identity while the cache has the entry by it."""
     frame: Frame
     origin: CodeOrigin
     package: str
@@ -53,7 +53,7 @@ _entry_cache: Final[dict[tuple[int, int, int | None, str], TracebackEntry]] = {}
 def read_traceback(traceback: TracebackType | None, directory: str) -> list[TracebackEntry]:
     """Return the entries of a traceback, the outermost first; of a very long one those at its ends.
 
-    `directory` is what files are told relative to.
+    `directory` is what files are shown relative to.
     """
     head: list[TracebackEntry] = []
     tail: list[TracebackEntry] = []
@@ -116,7 +116,7 @@ def clip_source_line(text: str) -> str:
 
 
 def working_directory() -> str:
-    """Return the folder that files are told relative to, "" where there is none."""
+    """Return the folder that files are shown relative to, "" where there is none."""
     try:
         return os.getcwd()
     except OSError:  # it was deleted

@@ -1,4 +1,4 @@
-"""From an exception to where it came from; never raises, and costs little enough for each item of a run."""
+"""Describe where an exception came from, with its traceback; never raises, and costs little per item."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def load_yaml(text: str, *, texts: Collection[str] = ()) -> Any:
     """Return the value of a YAML document; below the top-level keys `texts` scalars stay as written.
 
     Raises:
-        yaml.YAMLError: for text that is no YAML.
+        yaml.YAMLError: for text that is not YAML.
         ValueError: for a scalar that cannot be read, or half a character.
     """
     loader = make_loader(text)
@@ -140,7 +140,7 @@ def read_tagged(tag: str, text: str) -> Any:
     """Return a scalar of one of the core schema's tags, whether it was given or found.
 
     Raises:
-        ValueError: for a text that is no such scalar, such as `!!int abc`.
+        ValueError: for a text that is not such a scalar, such as `!!int abc`.
     """
     if tag == STR:
         return text

@@ -1,4 +1,4 @@
-"""Scoring outputs that were recorded earlier, without calling the application."""
+"""Replay recorded answers, so that they are scored without calling the application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column of a foreign table means what, and guesses for those who have not said."""
+"""Map the columns of a foreign table to our names, and guess the mapping where none is configured."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def suggestion(names: Iterable[str], *, missing_input: bool = True) -> str:
 
 
 def guess_columns(names: Iterable[str]) -> dict[str, str]:
-    """Map the names that people commonly use to ours."""
+    """Guess what columns with commonly used names mean."""
     by_alias: dict[str, str] = {}
     for name in names:
         by_alias.setdefault(re.sub(r"[\W_]", "", name).lower(), name)

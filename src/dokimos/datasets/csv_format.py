@@ -1,4 +1,4 @@
-"""Reading CSV by RFC 4180, record by record."""
+"""Parse CSV by RFC 4180, record by record."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Header:
                 mapped[lowered.index(column.lower())] = parse_target(source, target)
             else:
                 hint = self._other_delimiter() or f"There are: {self._describe_columns()}."
-                self._fail(f"columns= names {source!r}, which is no column. {hint}")
+                self._fail(f"columns= names {source!r}, which is not a column. {hint}")
         return mapped
 
     def _check(self, names: list[str], targets: list[Target | None]) -> None:

@@ -160,7 +160,7 @@ def _content(example: Example) -> tuple[Any, ...]:
 
 
 def _order_keys(content: Mapping[str, Any]) -> Any:
-    """Return the map in a form in which the order of its keys does not show."""
+    """Normalize the order of the keys of a map."""
     for value in content.values():
         if type(value) not in _SCALARS:
             return _sort_tree(jsonable(content))

@@ -1,4 +1,4 @@
-"""Reading JSON and JSONL strictly and piece by piece, whatever their size."""
+"""Parse JSON and JSONL strictly and as a stream, whatever their size."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def loads(text: str) -> Any:
 
 
 def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
-    """Yield one example per line that is not blank. Raises `DatasetError` also if there is none."""
+    """Yield one example per line that is not blank. Raises `DatasetError` also where there are none."""
     found = False
     read = rows.read
     with source.open() as stream:

@@ -1,4 +1,4 @@
-"""How much of a data file may come at once: what reads it holds a line, a record or a value in memory."""
+"""Limits on data files: how long a line, record or value may be, and no gzip or Parquet bombs."""
 
 from __future__ import annotations
 

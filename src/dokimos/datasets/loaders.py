@@ -1,4 +1,4 @@
-"""One source, one format: the examples in it, all at once or as a stream."""
+"""Load or stream the examples of one source in one format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the data set that a URI names."""
+"""Resolve URIs to data sets."""
 
 from __future__ import annotations
 

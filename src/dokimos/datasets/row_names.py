@@ -1,4 +1,4 @@
-"""Members of a row that have no meaning of their own: they become metadata, unless they are misspelt."""
+"""Check unknown member names of rows: they become metadata, unless they are misspelt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a row, whatever file it stood in, to an example."""
+"""Parse rows, whatever file they come from, into examples."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RowReader:
         return renamed
 
     def _with_others_as_metadata(self, row: dict[str, Any], line: int | None) -> dict[str, Any]:
-        """Move the members that are none of ours to the metadata."""
+        """Move the members that are not ours to the metadata."""
         others = [name for name in row if name not in _KNOWN]
         if "metrics" in row and not are_metrics(row["metrics"]):
             others.append("metrics")

@@ -1,4 +1,4 @@
-"""Where the bytes of a data set come from; every source can be opened more than once."""
+"""Sources of a data set's bytes; every source can be opened more than once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that other programs hold: lists of dicts, data frames, Arrow tables, Parquet files."""
+"""Read rows that other programs hold: lists of dicts, data frames, Arrow tables, Parquet files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _examples(rows: Iterable[Any], label: str | None, columns: Mapping[str, str]
 def _rename(
     cells: dict[str, Any], columns: ColumnMap | None, label: str | None, number: int
 ) -> dict[str, Any]:
-    """Bring our own names to one spelling; two spellings of one are left for the reader to refuse."""
+    """Normalize the spelling of our own names; the reader refuses two spellings of one."""
     if columns is not None:
         cells = columns.apply(cells, number)
     if "output" in cells and not any(WIRE_NAMES.get(name, "").startswith("expected") for name in cells):

@@ -1,4 +1,4 @@
-"""Writing data sets so that reading them back gives the same examples."""
+"""Write data sets so that reading them back gives the same examples."""
 
 from __future__ import annotations
 

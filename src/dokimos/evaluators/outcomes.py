@@ -94,5 +94,5 @@ def _error_part(evaluator: Evaluator, error: BaseException, key: str | None) -> 
 def _kind_of(error: BaseException) -> ErrorKind | None:
     if isinstance(error, JudgeReplyError):
         return error.kind
-    down = EndpointDownError.behind(error)
+    down = EndpointDownError.find_in_chain(error)
     return None if down is None else down.kind

@@ -164,7 +164,7 @@ class TaskCaller:
         except BaseException as error:  # test frameworks derive their failures from it
             paid = getattr(error, "metrics", None)  # an unusable reply of a model costs like any other
             metrics = paid if isinstance(paid, CallMetrics) else None
-            down = EndpointDownError.behind(error)
+            down = EndpointDownError.find_in_chain(error)
             text, advice = describe_error(error), self._advice_on(error, example)
             is_without_output = error.args == (NO_OUTPUT,)  # may be there the next time
             is_wrong_guess = advice is not None and not is_without_output

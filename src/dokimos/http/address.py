@@ -1,4 +1,4 @@
-"""What is wrong with a URL that requests are to go to."""
+"""Check URLs: find what keeps requests from being sent to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_HOST: Final = 253
 
 
 def find_url_fault(url: str, *, is_root: bool = False) -> str | None:
-    """Return what keeps requests from being sent to a URL, None where nothing does.
+    """Find what keeps requests from being sent to a URL, None where nothing does.
 
     Args:
         url: The URL.
@@ -63,7 +63,7 @@ def _find_host_fault(parts: SplitResult) -> str | None:
 
 
 def _is_odd_number(host: str, labels: list[str]) -> bool:
-    """Whether it looks like an IPv4 address and is none."""
+    """Whether it looks like an IPv4 address and is not one."""
     if not all(label.isdecimal() for label in labels):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What came back for a request, or that nothing did."""
+"""The response to a request, or the failure to get one."""
 
 from __future__ import annotations
 

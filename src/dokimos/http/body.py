@@ -1,4 +1,4 @@
-"""Reading the body of an answer as it streams, up to a limit that holds after decompression too."""
+"""Read the body of a response as a stream, up to a limit that also holds after decompression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dokimos.errors import ConfigurationError
 DEFAULT_MEGABYTES: Final = 16.0
 LIMIT_VARIABLE: Final = "DOKIMOS_MAX_REPLY_MB"
 ENCODINGS: Final = "gzip, deflate"
-"""What is asked for, and understood."""
+"""What we accept and can decode."""
 MOST_MEMBERS: Final = 1000
 """Compressed streams one after another in one answer."""
 _MEGABYTE: Final = 2**20

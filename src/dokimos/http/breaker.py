@@ -1,4 +1,4 @@
-"""Circuit breakers: that an endpoint is down is found out once for all calls of a run, not by each of them.
+"""Circuit breakers: all calls of a run learn once that an endpoint is down, instead of each by itself.
 
 An endpoint (base URL, credential and model) that never answered is given up after a few tries, one that had
 answered after `patience` without one success. Until then its calls try in turn, with growing waits between

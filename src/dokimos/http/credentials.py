@@ -1,4 +1,4 @@
-"""Secrets that cannot be shown by accident."""
+"""Secrets that cannot be printed by accident, and their redaction in texts, URLs and responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def secrets_of_headers(headers: Mapping[str, str | Secret]) -> tuple[Secret, ...
 
 
 def redact(text: str, secrets: Iterable[Secret] = ()) -> str:
-    """Return `text` without the given secrets and without what looks like a key."""
+    """Redact the given secrets in `text`, and whatever looks like a key."""
     for secret in secrets:
         value = secret.reveal()
         if _is_key(value):
@@ -61,7 +61,7 @@ def _is_key(value: str) -> bool:
 
 
 def redact_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
-    """Return an answer without the keys in `secrets`: some servers send back what they were sent.
+    """Redact the keys in a response: some servers send back what they were sent.
 
     A key has no white space and is not a URL; the words of a title are not cut out.
     """
@@ -73,7 +73,7 @@ def redact_credentials(content: bytes, secrets: Iterable[Secret]) -> bytes:
 
 
 def redact_url(url: str) -> str:
-    """Return a URL without its user, password, query and fragment, which may hold secrets."""
+    """Redact a URL: without user, password, query and fragment, which may hold secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -53,7 +53,7 @@ class AgentRun:
             errors
                 are not the agent's and must stop the item or the run.
         """
-        if isinstance(error, DokimosError) or EndpointDownError.behind(error) is not None:
+        if isinstance(error, DokimosError) or EndpointDownError.find_in_chain(error) is not None:
             raise error
         partial = replace(trace or AgentTrace(), final_response=None, error=describe_error(error))
         return cls(trace=partial, usage=usage, cause=error)

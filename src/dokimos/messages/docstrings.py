@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters, in the Google, NumPy and Sphinx styles."""
+"""Parse docstrings in the Google, NumPy and Sphinx styles: the purpose and the parameters."""
 
 from __future__ import annotations
 

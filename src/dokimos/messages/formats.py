@@ -22,7 +22,7 @@ class FormattedCall(NamedTuple):
     result: str
     failed: bool
     invalid: str | None
-    """What the model wrote in the place of arguments where that is no JSON object."""
+    """What the model wrote in the place of arguments where that is not a JSON object."""
 
     @property
     def arguments_text(self) -> str:
@@ -46,7 +46,7 @@ class Dialect(NamedTuple):
 
 
 def format_messages(form: str, messages: Iterable[Message]) -> list[Wire]:
-    """Return messages in a form. Raises `ValueError` for one that does not exist."""
+    """Format messages as a provider takes them. Raises `ValueError` for an unknown format."""
     dialect = _DIALECTS.get(form)
     if dialect is None:
         raise ValueError(f"Unknown message format {form!r}; the formats are {', '.join(_DIALECTS)}.")

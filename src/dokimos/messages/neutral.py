@@ -105,7 +105,7 @@ def to_tool_call(
 
 
 def format_result(value: object) -> str | None:
-    """Return what a tool returned as text: that of its parts where all of them are text, else JSON."""
+    """Format a tool's result as text: that of its parts where all of them are text, else JSON."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, list | tuple) and value:

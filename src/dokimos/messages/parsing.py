@@ -1,4 +1,4 @@
-"""Reading messages as providers, frameworks and spans write them, into one neutral form."""
+"""Parse messages as providers, frameworks and spans write them, and normalize them to neutral messages."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _CALL_LISTS: Final = ("tool_calls", "toolCalls", "invalid_tool_calls")
 
 
 def parse_message(data: Mapping[str, Any]) -> list[NeutralMessage]:
-    """Read a message, an item or a part: one message, and one before it for each result that it has.
+    """Parse a message, an item or a part into one message, preceded by one for each tool result in it.
 
-    Raises `ValueError` for what is none.
+    Raises `ValueError` for anything else.
     """
     plain = parse_plain_message(data)
     if plain is not None:
@@ -60,7 +60,7 @@ def parse_message(data: Mapping[str, Any]) -> list[NeutralMessage]:
 
 
 def parse_plain_message(data: object) -> NeutralMessage | None:
-    """Read a text or a result told the way most are, which is fast; None for any other message."""
+    """Parse a plain text or result message, the most common form, fast; None for any other message."""
     if type(data) is not dict or type(content := data.get("content")) is not str:
         return None
     size, role = len(data), data.get("role")
@@ -72,7 +72,7 @@ def parse_plain_message(data: object) -> NeutralMessage | None:
 
 
 def parse_plain_calls(data: object) -> list[PlainCall] | None:
-    """Read a message that only calls functions, told the way most are; None for any other."""
+    """Parse a message that only calls functions, in the most common form, fast; None for any other."""
     if type(data) is not dict or len(data) != 3 or data.get("content", True):
         return None
     messages = []
@@ -89,9 +89,9 @@ def parse_plain_calls(data: object) -> list[PlainCall] | None:
 
 
 def parse_recorded_messages(value: object, role: str) -> list[NeutralMessage]:
-    """Read what a span holds: messages, one message or its text, as structures or as JSON text.
+    """Parse what a span recorded: messages, one message or its text, as structures or as JSON text.
 
-    What does not say whose it is has the role. What cannot be understood is left out; nothing raises.
+    A message without a role gets `role`. What cannot be parsed is skipped; nothing raises.
     """
     messages: list[NeutralMessage] = []
     _parse_value(value, role, messages)
@@ -194,7 +194,7 @@ def _parse_content(content: object, draft: Draft) -> None:
 
 
 def _check_message(data: Mapping[str, Any], role: str, named: object, content: object) -> None:
-    """Raise `ValueError` for a message that nobody can have meant."""
+    """Raise `ValueError` for a message with an invalid role, content or list of calls."""
     if not role or role not in _ROLES:
         raise ValueError(f"the role must be user, assistant, system or tool, not {quote(named)}.")
     if role != "tool" and not (content is None or isinstance(content, str | list | tuple)):

@@ -1,4 +1,4 @@
-"""The parts that messages consist of, in the shapes of all providers: text, reasoning, calls and results."""
+"""Parse the parts of messages in the shapes of all providers: text, reasoning, tool calls and results."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ PartParser: TypeAlias = Callable[[Part, Draft], None]
 
 
 def find_part_parser(part: Part) -> PartParser | None:
-    """Return what reads a part: by its type, or by the key that tells what it is; None for no part."""
+    """Return the parser of a part, found by its type or by a key of its own; None where it is not a part."""
     kind = part.get("type")
     if isinstance(kind, str):
         parser = _PARSER_BY_TYPE.get(kind)
@@ -133,7 +133,7 @@ def has_results(content: object) -> bool:
 
 
 def parse_part(part: Any, draft: Draft) -> None:
-    """Read a part into a draft; what is unknown, such as an image, is left out."""
+    """Parse a part into a draft; unknown parts, such as images, are skipped."""
     if isinstance(part, str):
         draft.texts.append(part)
     elif isinstance(part, dict):
@@ -144,7 +144,7 @@ def parse_part(part: Any, draft: Draft) -> None:
 
 
 def parse_call(call: Any, draft: Draft) -> None:
-    """Read a call as messages list them beside their content."""
+    """Parse a tool call as messages list them beside their content."""
     if not isinstance(call, dict):
         if draft.strict:
             raise ValueError(f"A tool call must be a map, not {quote(call)}.")
@@ -222,7 +222,7 @@ def _parse_sdk_call(part: Part, draft: Draft) -> None:
 
 
 def _parse_custom_call(call: Part, draft: Draft) -> None:
-    """Read a call of a tool that takes free text, which is no JSON."""
+    """Read a call of a tool that takes free text, which is not JSON."""
     draft.add_call(call.get("name"), {"input": call.get("input")}, call)
 
 

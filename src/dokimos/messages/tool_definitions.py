@@ -1,4 +1,4 @@
-"""Tool definitions from Python code and from the descriptions of others, and back to those."""
+"""Build tool definitions from Python code and from providers' schemas, and convert them back."""
 
 from __future__ import annotations
 

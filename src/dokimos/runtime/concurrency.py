@@ -1,4 +1,4 @@
-"""Calling async code from sync code and sync code from async code, without ever hanging on either."""
+"""Run async code from sync code, and sync code from async code in threads, without ever hanging on either."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDict
 
 
 def _wrap_for_future(error: BaseException) -> BaseException:
-    """Return an error that a future can carry: with a StopIteration, asyncio would wait for ever."""
+    """Return an error that a future can carry: asyncio would wait for ever on a StopIteration."""
     if isinstance(error, StopIteration):
         return RuntimeError(f"StopIteration raised: {error.value!r}").with_traceback(error.__traceback__)
     return error

@@ -1,4 +1,4 @@
-"""Which files a command has read, so that it can be told later whether they have changed.
+"""Record which files a command has read, so that a later command can detect that they have changed.
 
 Python announces every file that it opens in an audit event, so prompts and templates that an application
 reads are known without a word in its code. Files that native code opens, such as databases, are not.

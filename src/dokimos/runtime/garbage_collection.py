@@ -1,4 +1,4 @@
-"""Holding back the collection of garbage: while much is made that lasts, and while a run goes on."""
+"""Disable GC during imports, and make it less frequent during a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALLOCATIONS: Final = 10_000
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Let no garbage be looked for: modules and schemas are none, and looking costs a tenth of their import.
+    """Disable GC inside the block: modules and schemas are not garbage, and GC takes a tenth of their import.
 
     What was made counts as old afterwards, so that the next search does not go through it either. Collection
     is one for all threads; where several hold it back at once, the first one to end lets it go on. What code

@@ -171,7 +171,7 @@ _undisturbed: list[bool] = []
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Do this whole, however long it takes: Ctrl-C waits for its end."""
+    """Defer Ctrl-C until the end of the block, however long it takes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Finding code that holds up the event loop, and ending it where a time limit says so."""
+"""Detect code that blocks the event loop, and end it where a time limit says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and passwords, cut out of texts that are kept or shown."""
+"""Redact secrets: cut keys and passwords out of texts before they are stored or shown."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 Redactor: TypeAlias = Callable[[str], str]
-"""Takes out of a text what must not be written down."""
+"""A function that cuts secrets out of a text."""
 
 REDACTED: Final = "[secret]"
 SHORTEST_SECRET: Final = 16
-"""A shorter value is taken for no key: it could be an ordinary word."""
+"""A shorter value is not taken for a key: it could be an ordinary word."""
 
 _KEY_STARTS: Final = (
     "sk-", "sk_", "pk_", "hf_", "glpat-", "github_pat_", "xai-", *(f"gh{kind}_" for kind in "pousr"),
@@ -29,15 +29,15 @@ _registered: Final[set[str]] = set()
 
 
 def register_secret(value: str) -> None:
-    """Have a value cut out of texts from now on, wherever it came from."""
+    """Redact a value in texts from now on, wherever it came from."""
     _registered.add(value)
 
 
 def secret_redactor() -> Redactor:
-    """Return what cuts out the keys that are known now, and whatever looks like one.
+    """Return a function that redacts all known secrets, and whatever looks like a key.
 
-    Known are the values of environment variables that are named like secrets, and the keys that models were
-    given.
+    Known secrets are the values of environment variables that are named like secrets, and the keys that
+    models were given.
     """
     named = {os.environ.get(name, "") for name in os.environ if name.upper().endswith(_SECRET_NAMES)}
     long = [value for value in named | _registered if len(value) >= SHORTEST_SECRET]

@@ -1,4 +1,4 @@
-"""Python code that a file names, looked for without running any of it."""
+"""Find the Python code that a file names, without importing or running any of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a call is that takes too long: the frames in which it waits or works, as a traceback."""
+"""Locate a call that takes too long: the frames in which it waits or works, as a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WAITING: Final = (("cr_frame", "cr_await"), ("ag_frame", "ag_await"), ("gi_fram
 
 
 def locate_waiting_coroutine(coroutine: object) -> TracebackType | None:
-    """Return where a suspended coroutine waits, as the traceback of an exception raised there."""
+    """Return the traceback of where a suspended coroutine waits, as of an exception raised there."""
     frames: list[FrameType] = []
     while coroutine is not None and len(frames) < _DEEPEST:
         kind = next((kind for kind in _WAITING if getattr(coroutine, kind[0], None) is not None), None)

@@ -1,4 +1,4 @@
-"""Limits on the time of a call, which waiting for an endpoint before it is asked is no part of."""
+"""Time limits of calls, which do not count the time that a call waits before it is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling the functions that users give, sync or async."""
+"""Call users' functions, sync or async."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ async def call_user_function(function: Callable[..., Any], /, *args: Any, **kwar
 
 
 async def await_value(value: Any) -> Any:
-    """Await what users' code gave until it is a value: an awaitable, or a future of a thread or process."""
+    """Await the result of users' code until it is a value: a coroutine, or a thread's or process's future."""
     while is_awaitable(value):
         value = await (asyncio.wrap_future(value) if isinstance(value, Future) else value)
     return value
 
 
 def is_awaitable(value: object) -> bool:
-    """Say whether a value has to be awaited first."""
+    """Say whether a value has to be awaited."""
     return isinstance(value, Future) or inspect.isawaitable(value)

@@ -158,7 +158,7 @@ def reciprocal(log: float) -> float:
 
 
 def finite(name: str, number: object) -> float:
-    """Return a number as a float. Raises `TypeError` or `ValueError` if it is none, or not finite."""
+    """Return a number as a float. Raises `TypeError` or `ValueError` if it is not a number, or not finite."""
     if not hasattr(number, "__float__"):  # numpy's truth values, and numbers of other libraries, have it
         raise TypeError(f"{name} must be a number, not {number!r:.80}.")
     try:

@@ -54,7 +54,7 @@ def test_what_has_a_length_of_nothing_is_behind_an_error_all_the_same():
     error, cause, down = ValueError("error"), Falsy(), EndpointDownError("down")
     error.__cause__, cause.__cause__ = cause, down
     assert list(error_chain(error)) == [error, cause, down]
-    assert EndpointDownError.behind(error) is down
+    assert EndpointDownError.find_in_chain(error) is down
     detail = ErrorDetail.of(error)
     assert "Falsy" in detail.traceback
 

@@ -264,7 +264,7 @@ def test_output_can_be_named_as_the_recorded_one():
 
 
 def test_a_mapped_column_that_is_not_there_is_refused():
-    assert "names 'quest', which is no column" in str(error_of("input\nq", columns={"quest": "input"}))
+    assert "names 'quest', which is not a column" in str(error_of("input\nq", columns={"quest": "input"}))
 
 
 def test_a_whole_map_is_read_as_json():

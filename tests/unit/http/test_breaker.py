@@ -252,5 +252,5 @@ def test_an_error_is_found_behind_others():
     mine, around = ValueError("mine"), KeyError("around")
     mine.__cause__, around.__context__ = down, mine
 
-    assert EndpointDownError.behind(around) is down
-    assert EndpointDownError.behind(ValueError("other")) is None
+    assert EndpointDownError.find_in_chain(around) is down
+    assert EndpointDownError.find_in_chain(ValueError("other")) is None
