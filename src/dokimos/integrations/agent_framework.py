@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
@@ -44,7 +44,7 @@ class AgentFramework(Framework):
     """The Microsoft Agent Framework."""
 
     name = "agent-framework"
-    agent_methods = ("get_response", "run")  # a chat client, an agent
+    agent_methods: ClassVar[tuple[str, ...]] = ("get_response", "run")  # a chat client, an agent
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what an `AgentResponse` or `ChatResponse` has: its calls, their results and its last text.

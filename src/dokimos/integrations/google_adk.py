@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
@@ -54,7 +54,7 @@ class GoogleADK(Framework):
     """Google's Agent Development Kit."""
 
     name = "google-adk"
-    agent_methods = _AGENT_METHODS
+    agent_methods: ClassVar[tuple[str, ...]] = _AGENT_METHODS
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what the events of a run say, or those of a session: calls, their responses, the final text.

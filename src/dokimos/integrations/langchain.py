@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolCall, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
@@ -53,7 +53,7 @@ class LangChain(Framework):
     """LangChain and LangGraph."""
 
     name = "langchain"
-    agent_methods = ("ainvoke",)
+    agent_methods: ClassVar[tuple[str, ...]] = ("ainvoke",)
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what a run did: from the state of a graph, a list of messages, or the output of a chain or

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
@@ -58,7 +58,7 @@ class LlamaIndex(Framework):
 
     name = "llama-index"
     # Of a query engine, an LLM, a chat engine, an agent; an object that has several is run by the first.
-    agent_methods = ("aquery", "acomplete", "achat", "run")
+    agent_methods: ClassVar[tuple[str, ...]] = ("aquery", "acomplete", "achat", "run")
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what a run did.

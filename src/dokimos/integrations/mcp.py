@@ -59,7 +59,7 @@ class TracedSession:
     def __init__(self, session: FrameworkObject, collector: TraceCollector | None = None) -> None:
         """Record into `collector`, or into a new one."""
         self.session = session
-        self.collector = TraceCollector() if collector is None else collector
+        self.collector: TraceCollector = TraceCollector() if collector is None else collector
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Call a tool; an error of the protocol is recorded and raised."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from dokimos.core.agent import AgentTrace
 from dokimos.core.conversation import MessageFormat
@@ -49,7 +49,7 @@ class OpenAI(ModelSDK):
 
     name = "openai"
     client_attribute = "chat"
-    loop_type = ToolLoop
+    loop_type: ClassVar[type[BaseLoop]] = ToolLoop
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what a run did: from a `ChatCompletion`, a `Response`, or a list of these and of messages.

@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
@@ -44,7 +44,7 @@ class OpenAIAgents(Framework):
     """The OpenAI Agents SDK."""
 
     name = "openai-agents"
-    agent_methods = ("instructions",)
+    agent_methods: ClassVar[tuple[str, ...]] = ("instructions",)
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what a run did: the calls among its new items with their outputs, and its final output.

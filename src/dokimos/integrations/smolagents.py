@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory, Message, Role
@@ -55,7 +55,7 @@ class Smolagents(Framework):
     """Hugging Face smolagents."""
 
     name = "smolagents"
-    agent_methods = ("generate", "run")  # a model, an agent
+    agent_methods: ClassVar[tuple[str, ...]] = ("generate", "run")  # a model, an agent
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what a run did.

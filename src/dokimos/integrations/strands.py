@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dokimos.core.agent import AgentTrace, ToolDefinition
 from dokimos.core.conversation import ConversationTrajectory
@@ -46,7 +46,7 @@ class Strands(Framework):
     """The Strands Agents SDK."""
 
     name = "strands"
-    agent_methods = ("invoke_async",)
+    agent_methods: ClassVar[tuple[str, ...]] = ("invoke_async",)
 
     def to_agent_trace(self, result: object) -> AgentTrace:
         """Return what an `AgentResult` did, from its traces, or what an agent or a list of messages says.

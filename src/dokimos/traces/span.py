@@ -113,7 +113,7 @@ class SpanTree:
     """
 
     def __init__(self, spans: Iterable[Span]) -> None:
-        self.spans = tuple(spans)
+        self.spans: tuple[Span, ...] = tuple(spans)
         self._parents = _parents(self.spans)
         self._children: dict[str, list[Span]] = {}
         for span in self.spans:
