@@ -375,10 +375,10 @@ class FrameworkContract:
         assert [(call.name, call.arguments, call.result) for call in second] == [
             ("get_weather", {"city": "Oslo"}, "3 degrees")
         ]
-        told = json.dumps(server.received[self.calls].body)
-        assert ANSWER in told
-        assert "21 degrees" in told
-        assert SECOND_QUESTION in told
+        request_body = json.dumps(server.received[self.calls].body)
+        assert ANSWER in request_body
+        assert "21 degrees" in request_body
+        assert SECOND_QUESTION in request_body
 
     @pytest.mark.parametrize("from_factory", [False, True])
     def test_it_is_a_judge(self, server, from_factory):

@@ -1,4 +1,4 @@
-"""What every framework is told to do: two calls at once, one that fails, an answer; then another turn."""
+"""What every framework is asked to do: two calls at once, one that fails, an answer; then another turn."""
 
 from tool_calling import Turn
 

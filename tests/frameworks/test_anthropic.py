@@ -31,15 +31,15 @@ def own_loop(client, question):
     """Call tools as applications do that use nothing but the SDK."""
     messages = [{"role": "user", "content": question}]
     tools = [tool.to_anthropic() for tool in anthropic.to_tool_definitions(TOOLS)]
-    told = []
+    history = []
     while True:
         response = client.messages.create(model="scripted", max_tokens=100, messages=messages, tools=tools)
-        told.append(response)
+        history.append(response)
         calls = [block for block in response.content if block.type == "tool_use"]
         if not calls:
-            return told
+            return history
         results = {"role": "user", "content": [answered(block) for block in calls]}
-        told.append(results)
+        history.append(results)
         messages += [{"role": "assistant", "content": response.content}, results]
 
 

@@ -178,7 +178,7 @@ def test_a_pipeline_that_breaks_off_keeps_what_its_components_did():
     assert result.metrics.tokens_in == 20
 
 
-def test_a_run_after_earlier_messages_tells_only_of_itself():
+def test_a_run_after_earlier_messages_has_only_its_own_calls():
     contract = TestHaystack()
     with ToolCallingServer([*story.first_turn(), *story.second_turn()]) as server:
         agent = contract.agent(server.base_url)

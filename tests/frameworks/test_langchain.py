@@ -194,7 +194,7 @@ def test_a_thread_that_goes_on_gives_each_run_its_own_calls():
     contract.check_first(AgentTrace(conversation.tool_calls_by_turn()[0], ANSWER))
 
 
-def test_ids_that_repeat_from_turn_to_turn_are_told_apart():
+def test_ids_that_repeat_from_turn_to_turn_are_distinguished():
     script = [
         Turn(calls=(("get_weather", {"city": "Paris"}),), ids=("1",)),
         Turn(calls=(("get_weather", {"city": "Rome"}),), ids=("1",)),
@@ -294,12 +294,12 @@ def test_a_model_alone_is_a_task_and_a_judge():
     assert (reply.text, reply.metrics.tokens_out) == ("Yes.", 8)
 
 
-def test_what_is_no_runnable_is_refused():
+def test_what_is_not_a_runnable_is_refused():
     with pytest.raises(IntegrationError, match="ainvoke"):
         langchain.run_and_trace("gpt", QUESTION)
 
 
-def test_their_string_evaluator_is_one_of_ours():
+def test_their_string_evaluator_becomes_one_of_dokimos():
     evaluator = langchain_evaluators.as_evaluator(load_evaluator("exact_match"))
 
     result = evaluate(
@@ -311,7 +311,7 @@ def test_their_string_evaluator_is_one_of_ours():
     assert result.pass_rate == 0.5
 
 
-def test_an_evaluator_of_openevals_is_one_of_ours():
+def test_an_evaluator_of_openevals_becomes_one_of_dokimos():
     evaluator = langchain_evaluators.as_evaluator(exact_match)
 
     right = evaluator.evaluate(Example.of("Italy", "Rome").to_test_case("Rome"))
@@ -321,7 +321,7 @@ def test_an_evaluator_of_openevals_is_one_of_ours():
     assert (wrong.score, wrong.success) == (0.0, False)
 
 
-def test_a_judge_of_openevals_is_one_of_ours():
+def test_a_judge_of_openevals_becomes_one_of_dokimos():
     script = [Turn('{"reasoning": "It is the capital.", "score": true}')]
     with ToolCallingServer(script) as server:
         theirs = create_llm_as_judge(prompt="Right? {inputs} {outputs}", judge=model(server.base_url))
@@ -334,7 +334,7 @@ def test_a_judge_of_openevals_is_one_of_ours():
     assert result.reason == "It is the capital."
 
 
-def test_a_score_of_theirs_outside_0_to_1_is_an_error():
+def test_a_foreign_score_outside_0_to_1_is_an_error():
     result = langchain_evaluators.as_evaluator(lambda outputs: {"key": "stars", "score": 4}).evaluate(
         Example.of("x").to_test_case("y")
     )
@@ -343,7 +343,7 @@ def test_a_score_of_theirs_outside_0_to_1_is_an_error():
     assert "It gave 4 as a score" in result.error
 
 
-def test_our_evaluator_is_one_of_theirs():
+def test_our_evaluator_becomes_one_of_theirs():
     function = langchain_evaluators.from_evaluator(ExactMatch())
     strings = langchain_evaluators.as_string_evaluator(ExactMatch())
 

@@ -141,7 +141,7 @@ class TestWorkflow(TestLlamaIndex):
         """The results of the other one are recorded."""
 
 
-def test_the_output_alone_tells_the_calls_too():
+def test_the_output_alone_has_the_calls_too():
     contract = TestLlamaIndex()
     with ToolCallingServer(story.first_turn()) as server:
         agent = contract.agent(server.base_url)
@@ -209,7 +209,7 @@ def test_a_model_is_a_task_and_counted():
     )  # fmt: skip
 
 
-def test_their_evaluators_are_ours():
+def test_their_evaluators_become_evaluators_of_dokimos():
     with ToolCallingServer([Turn("NO"), Turn("4.0\nAlmost.")]) as server:
         model = llm(server.base_url)
         faithful = llama_index.as_evaluator(FaithfulnessEvaluator(llm=model)).evaluate(CASE)
@@ -232,7 +232,7 @@ def test_their_evaluators_are_ours():
         (EvaluationResult(), "not a number in 0..1"),
     ],
 )
-def test_what_is_no_score_is_an_error(given, said):
+def test_what_is_not_a_score_is_an_error(given, said):
     class Theirs:
         async def aevaluate(self, **kwargs):
             return given
@@ -253,7 +253,7 @@ def test_a_verdict_without_a_score_decides():
     assert (result.score, result.success, result.reason) == (1.0, True, "Fine.")
 
 
-async def test_our_evaluators_are_theirs():
+async def test_our_evaluators_become_theirs():
     exact = llama_index.from_evaluator(ExactMatch())
 
     right = await exact.aevaluate(query="Capital?", response="Rome", contexts=["c"], reference="Rome")
@@ -267,7 +267,7 @@ async def test_our_evaluators_are_theirs():
     assert "expected output" in error.invalid_reason
 
 
-def test_what_they_evaluate_is_a_case_of_ours():
+def test_what_they_evaluate_is_a_case_of_dokimos():
     request = EvaluationResult(query="q", response="r", contexts=["c"])
     case = llama_index.to_test_case(request, expected="e")
 

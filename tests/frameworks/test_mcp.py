@@ -121,9 +121,9 @@ def test_what_is_recorded_reads_like_the_result():
             "modelCalls": 0, "finalResponse": False, "result": recorded,
         }  # fmt: skip
         folder = ROOT / "tests" / "data" / "frameworks"
-        for path, told in ((folder / "mcp.json", tree), (folder / "correct" / "mcp.json", correct)):
+        for path, content in ((folder / "mcp.json", tree), (folder / "correct" / "mcp.json", correct)):
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def test_a_correct_run_is_valid_by_the_servers_own_tools():
@@ -221,7 +221,7 @@ def test_a_tool_is_an_application_and_a_judge():
     assert result.error is None
 
 
-def test_an_input_that_is_no_map_needs_the_name_of_its_argument():
+def test_an_input_that_is_not_a_map_needs_the_name_of_its_argument():
     with pytest.raises(IntegrationError, match="argument="):
         run_sync(mcp.as_task(make_server(), "get_weather")(Example.of("Rome")))
 

@@ -31,17 +31,17 @@ def own_loop(client, question):
     """Call tools as applications do that use nothing but the SDK."""
     messages = [{"role": "user", "content": question}]
     tools = [tool.to_openai() for tool in openai.to_tool_definitions(TOOLS)]
-    told = []
+    history = []
     while True:
         response = client.chat.completions.create(model="scripted", messages=messages, tools=tools)
         message = response.choices[0].message
-        told.append(response)
+        history.append(response)
         if not message.tool_calls:
-            return told
+            return history
         results = [
             answered(call.id, call.function.name, call.function.arguments) for call in message.tool_calls
         ]
-        told += results
+        history += results
         messages += [message, *results]
 
 
@@ -87,27 +87,27 @@ class TestResponses(TestOpenAI):
         """Ask with `previous items` by hand, as the documentation of the API does."""
         client = OpenAI(base_url=str(agent.client.base_url), api_key="none")
         items = [{"role": "user", "content": question}]
-        told = []
+        history = []
         tools = [tool.to_openai("responses") for tool in openai.to_tool_definitions(TOOLS)]
         while True:
             response = client.responses.create(model="scripted", input=items, tools=tools)
-            told.append(response)
+            history.append(response)
             calls = [item for item in response.output if item.type == "function_call"]
             if not calls:
-                return told
+                return history
             results = [answered(call.call_id, call.name, call.arguments) for call in calls]
             results = [
                 {"type": "function_call_output", "call_id": each["tool_call_id"], "output": each["content"]}
                 for each in results
             ]
-            told += results
+            history += results
             items += [*response.output, *results]
 
     def write_record(self, result):
         """The results of the other one are recorded."""
 
 
-def test_a_loop_of_ours_says_which_results_are_failures():
+def test_a_loop_of_dokimos_says_which_results_are_failures():
     contract = TestOpenAI()
     with ToolCallingServer(story.first_turn()) as server:
         trace = openai.run_and_trace(contract.agent(server.base_url), QUESTION)
@@ -140,7 +140,7 @@ def test_a_client_and_a_model_are_a_task(kind):
     assert result.runs[0].item_results[0].metrics.cost_usd == 1.0
 
 
-def test_a_call_that_nobody_answers_is_no_blank_reply():
+def test_a_call_that_nobody_answers_is_not_a_blank_reply():
     script = [Turn(calls=(("get_weather", {"city": "Paris"}),))]
     with ToolCallingServer(script) as server:
         loop = openai.ToolLoop(client=OpenAI(base_url=server.base_url, api_key="none"), model="scripted")
@@ -177,7 +177,7 @@ def test_a_model_that_never_stops_calling_is_an_error():
     assert trace.final_response is None
 
 
-def test_what_a_model_calls_wrongly_it_is_told():
+def test_a_model_gets_the_error_of_a_wrong_call():
     script = [
         Turn(calls=(("fly", {}), ("get_weather", "no json"), ("get_weather", {"town": "x"}))),
         Turn("Sorry."),

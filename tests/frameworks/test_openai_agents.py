@@ -117,7 +117,7 @@ def test_a_handoff_is_a_call_of_its_own(tmp_path):
     assert [tool.name for tool in openai_agents.to_tool_definitions(greeter)] == ["transfer_to_booker"]
 
 
-def test_a_tool_that_raises_and_arguments_that_are_no_json_are_failed_calls():
+def test_a_tool_that_raises_and_arguments_that_are_not_json_are_failed_calls():
     script = [Turn(calls=(("get_weather", '{"city": '), ("book_flight", {"to": "Rome"}))), Turn(ANSWER)]
     with ToolCallingServer(script) as server:
         trace = openai_agents.run_and_trace(TestOpenAIAgents().agent(server.base_url), QUESTION)
@@ -127,7 +127,7 @@ def test_a_tool_that_raises_and_arguments_that_are_no_json_are_failed_calls():
     assert ToolErrors().evaluate(trace.to_test_case(QUESTION)).score == 0.0
 
 
-def test_arguments_that_are_no_json_fail_whatever_the_tool_says_of_failures():
+def test_arguments_that_are_not_json_fail_whatever_the_tool_says_of_failures():
     def tell(context, error):
         return "Never mind."
 
@@ -153,19 +153,19 @@ def test_a_tool_that_is_let_raise_breaks_the_run_off_after_what_was_done():
     assert trace.error == f"UserError: Error running tool book_flight: {story.NO_SEATS}"
 
 
-def test_hooks_of_the_user_are_told_what_happens():
-    told = []
+def test_hooks_of_the_user_are_called():
+    hook_calls = []
 
     class Hooks(RunHooks):
         async def on_tool_end(self, context, agent, tool, result):
-            told.append((tool.name, result))
+            hook_calls.append((tool.name, result))
 
     contract = TestOpenAIAgents()
     with ToolCallingServer(story.first_turn()) as server:
         trace = openai_agents.run_and_trace(contract.agent(server.base_url), QUESTION, hooks=Hooks())
 
     contract.check_first(trace)
-    assert told[:2] == [("get_weather", "21 degrees"), ("get_weather", "25 degrees")]
+    assert hook_calls[:2] == [("get_weather", "21 degrees"), ("get_weather", "25 degrees")]
 
 
 def test_a_streamed_run_is_read_when_it_has_ended():

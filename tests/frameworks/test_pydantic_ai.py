@@ -132,7 +132,7 @@ class Kind(Evaluator):
         return {"right": ctx.output == ctx.expected_output, "long": EvaluationReason(0.5, "It is short.")}
 
 
-def test_their_evaluator_is_one_of_ours():
+def test_their_evaluator_becomes_one_of_dokimos():
     equals = pydantic_evals.as_evaluator(EqualsExpected())
 
     result = evaluate(
@@ -145,7 +145,7 @@ def test_their_evaluator_is_one_of_ours():
     assert result.average_score("EqualsExpected") == 0.5
 
 
-def test_several_values_of_theirs_are_their_mean():
+def test_several_foreign_values_are_their_mean():
     result = pydantic_evals.as_evaluator(Kind(), name="Kind").evaluate(a_case())
 
     assert (result.name, result.score, result.success) == ("Kind", 0.75, True)
@@ -172,7 +172,7 @@ def test_their_context_and_our_case_hold_the_same():
     assert pydantic_evals.to_test_case(context) == a_case()
 
 
-async def test_our_evaluator_is_one_of_theirs():
+async def test_our_evaluator_becomes_one_of_theirs():
     from pydantic_evals import Case
     from pydantic_evals import Dataset as TheirDataset
 
@@ -193,7 +193,7 @@ async def test_our_evaluator_is_one_of_theirs():
     assert "Rome" in report.cases[1].scores["Exact"].reason
 
 
-async def test_an_error_of_our_evaluator_is_a_failure_of_theirs_and_no_score():
+async def test_an_error_of_our_evaluator_is_an_evaluator_failure_of_theirs():
     from pydantic_evals import Case
     from pydantic_evals import Dataset as TheirDataset
 

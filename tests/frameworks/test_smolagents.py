@@ -114,7 +114,7 @@ class TestSmolagents(FrameworkContract):
         return {"steps": steps, "output": result.output, "token_usage": result.token_usage}
 
 
-def test_a_stream_tells_calls_of_one_step_apart_whatever_they_return():
+def test_a_stream_distinguishes_calls_of_one_step_whatever_they_return():
     contract = TestSmolagents()
 
     @tool
@@ -165,7 +165,7 @@ def test_code_is_the_call_of_the_interpreter():
     assert trace.reasoning_steps[0].startswith("Thought: I look it up.")
 
 
-def test_an_answer_that_is_no_text_is_the_output():
+def test_an_answer_that_is_not_text_is_the_output():
     with ToolCallingServer([answer({"degrees": 25})]) as server:
         agent = ToolCallingAgent(tools=[], model=model(server.base_url), verbosity_level=0)
         result = run_sync(smolagents.as_task(agent)(Example.of(QUESTION)))

@@ -31,10 +31,10 @@ def agent_on(base_url, **more):
     )
 
 
-def told(trace):
+def to_plain_trace(trace):
     """Return the parts of a trace that are read."""
     message = trace.message and {key: trace.message[key] for key in ("role", "content")}
-    return {"message": message, "children": [told(child) for child in trace.children]}
+    return {"message": message, "children": [to_plain_trace(child) for child in trace.children]}
 
 
 class TestStrands(FrameworkContract):
@@ -70,14 +70,14 @@ class TestStrands(FrameworkContract):
         last = result.metrics.agent_invocations[-1]
         return {
             "metrics": {
-                "traces": [told(trace) for trace in result.metrics.traces],
+                "traces": [to_plain_trace(trace) for trace in result.metrics.traces],
                 "agent_invocations": [{"usage": last.usage, "cycles": [{} for _ in last.cycles]}],
             },
             **({} if result.structured_output is None else {"structured_output": result.structured_output}),
         }
 
 
-def test_a_result_tells_only_of_its_own_input_and_the_agent_of_all():
+def test_a_result_has_only_its_own_input_and_the_agent_of_all():
     with ToolCallingServer([*story.first_turn(), *story.second_turn()]) as server:
         agent = agent_on(server.base_url)
         agent(QUESTION)

@@ -77,14 +77,14 @@ def test_an_object_is_the_output_where_the_agent_gives_one():
     assert outputs_of(AgentRun(trace=TRACE, output={"n": 1}))["output"] == {"n": 1}
 
 
-@pytest.mark.parametrize("said", [None, "", " \n"])
-def test_a_blank_reply_is_an_error_unless_it_is_allowed(said):
-    run = AgentRun(trace=AgentTrace((ToolCall("a", result="r"),), said))
+@pytest.mark.parametrize("reply", [None, "", " \n"])
+def test_a_blank_reply_is_an_error_unless_it_is_allowed(reply):
+    run = AgentRun(trace=AgentTrace((ToolCall("a", result="r"),), reply))
 
     result = AgentTask(runner(run)).result_of(run)
     assert result.error.startswith("IntegrationError: The agent gave a blank reply")
     assert [call.name for call in result.outputs["toolCalls"]] == ["a"]
-    assert outputs_of(run, allow_blank=True)["output"] == (said or "")
+    assert outputs_of(run, allow_blank=True)["output"] == (reply or "")
 
 
 def test_a_reply_that_leaves_a_call_to_the_caller_is_not_blank():
@@ -124,7 +124,7 @@ def test_a_failing_agent_is_an_error_of_the_item():
     assert result.average_score("Contains") is None
 
 
-def test_a_run_that_broke_off_is_an_error_beside_what_was_done():
+def test_a_run_that_was_cut_off_is_an_error_beside_what_was_done():
     error = RuntimeError("out of order")
     run = AgentRun.of_failure(error, TRACE, CallMetrics(10, 5, model="m"))
     task = AgentTask(runner(run), price_table=lambda *_: 0.5)
@@ -138,7 +138,7 @@ def test_a_run_that_broke_off_is_an_error_beside_what_was_done():
 
 
 @pytest.mark.parametrize("raised", [IntegrationError("no agent"), EndpointDownError("gone")])
-def test_an_error_of_ours_is_raised_and_no_end_of_the_agents(raised):
+def test_an_error_of_dokimos_is_raised_and_not_an_error_of_the_agent(raised):
     with pytest.raises(type(raised)):
         run_sync(AgentTask(runner(raised))(Example.of("x")))
     behind = RuntimeError("it failed")
@@ -198,10 +198,10 @@ def test_a_judge_gives_text_and_what_it_cost():
 
 
 def test_a_judge_is_asked_in_the_schema_where_it_can_be_held_to_one():
-    asked = []
+    requests = []
 
     async def judge(prompt, schema):
-        asked.append((prompt, schema))
+        requests.append((prompt, schema))
         return AgentRun(trace=AgentTrace((), '{"reason": "So.", "score": 5}'))
 
     result = Correctness(judge=AgentJudge(runner(judge=judge))).evaluate(
@@ -209,7 +209,7 @@ def test_a_judge_is_asked_in_the_schema_where_it_can_be_held_to_one():
     )
 
     assert result.score == 1.0
-    assert asked[0][1]["type"] == "object"
+    assert requests[0][1]["type"] == "object"
 
 
 def test_a_judge_that_fails_is_unavailable_and_says_why():
@@ -217,12 +217,12 @@ def test_a_judge_that_fails_is_unavailable_and_says_why():
         run_sync(AgentJudge(runner(RuntimeError("out of order"))).complete("?"))
 
 
-def test_an_error_of_ours_passes_a_judge_as_it_is():
+def test_an_error_of_dokimos_passes_a_judge_as_it_is():
     with pytest.raises(IntegrationError, match="no agent"):
         run_sync(AgentJudge(runner(IntegrationError("no agent"))).complete("?"))
 
 
-def test_long_parts_of_an_identity_are_marked_and_not_told():
+def test_long_parts_of_an_identity_are_hashed():
     short = build_identity("x", "agent", None, "Help.")
     long = build_identity("x", "agent", "Help. " * 50)
 
@@ -242,7 +242,7 @@ def test_an_evaluator_of_others_scores_and_errs_like_ours():
 
 
 @pytest.mark.parametrize("value", [None, "good", 4, -0.1, float("nan")])
-def test_what_is_no_score_is_an_error(value):
+def test_what_is_not_a_score_is_an_error(value):
     with pytest.raises(EvaluationError, match=r"not a number in 0\.\.1: why"):
         parse_score(value, "why")
 
@@ -257,7 +257,7 @@ def test_several_scores_are_their_mean_and_none_is_an_error():
         average_scores({})
 
 
-def test_judges_that_hold_something_else_are_told_apart_and_the_same_ones_are_not():
+def test_judges_that_hold_something_else_are_distinguished_and_the_same_ones_are_not():
     def judge_of(text):
         async def run(prompt):
             return AgentRun(trace=AgentTrace((), text))

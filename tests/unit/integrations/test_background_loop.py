@@ -44,16 +44,16 @@ async def test_a_sync_call_inside_a_running_loop_uses_the_lasting_one():
 def test_an_evaluator_of_another_framework_keeps_its_loop(bridge, monkeypatch):
     seen = []
 
-    async def theirs(outputs):
+    async def judge_outputs(outputs):
         seen.append(asyncio.get_running_loop())
         return True
 
     if bridge == "langchain":
-        ours = langchain_evaluators.as_evaluator(theirs)
+        evaluator = langchain_evaluators.as_evaluator(judge_outputs)
     else:
         monkeypatch.setattr(pydantic_evals, "to_context", lambda case: case.actual_outputs)
-        ours = pydantic_evals.as_evaluator(SimpleNamespace(evaluate_async=theirs))
-    results = [ours.evaluate(EvalTestCase({}, {"output": "x"})) for _ in range(2)]
+        evaluator = pydantic_evals.as_evaluator(SimpleNamespace(evaluate_async=judge_outputs))
+    results = [evaluator.evaluate(EvalTestCase({}, {"output": "x"})) for _ in range(2)]
 
     assert [result.score for result in results] == [1.0, 1.0]
     assert seen[0] is seen[1] is run_sync(running_loop())

@@ -57,7 +57,7 @@ def test_a_call_written_as_text_is_read_with_what_it_gave():
     assert call.metadata == {"error": True}
 
 
-def test_arguments_that_are_no_json_are_kept():
+def test_arguments_that_are_not_json_are_kept():
     output = {"messages": [asks("1", "pay", "three"), answers("1", "what?")], "raw": "."}
 
     assert crewai.to_agent_trace(output).tool_calls[0].invalid_arguments == "three"
@@ -153,7 +153,7 @@ def test_a_run_that_fails_leaves_nothing_behind(bus):
     assert meter_run(agent, lambda: None).usage is None
 
 
-def test_a_run_that_fails_tells_what_its_tasks_were_told_last_whatever_the_order_of_events(bus):
+def test_a_run_that_fails_has_the_last_messages_of_its_tasks_whatever_the_order_of_events(bus):
     crew = SimpleNamespace(agents=[SimpleNamespace(id="a")], tasks=[SimpleNamespace(id="t")])
     printed = {**asks("1", "'get'", "'{\"n\": 1}'"), "content": None}
     long, short = [printed, answers("1", "one")], []

@@ -15,12 +15,12 @@ def call(identity, **args):
     return {"function_call": {"id": identity, "name": "get", "args": args}}
 
 
-def response(identity, told):
-    return {"function_response": {"id": identity, "name": "get", "response": told}}
+def response(identity, value):
+    return {"function_response": {"id": identity, "name": "get", "response": value}}
 
 
 @pytest.mark.parametrize(
-    ("told", "result", "error"),
+    ("value", "result", "error"),
     [
         ({"result": "warm"}, "warm", None),
         ({"result": {"n": 1}}, '{"n":1}', None),
@@ -29,8 +29,8 @@ def response(identity, told):
         ({"a": 1, "result": 2}, '{"a":1,"result":2}', None),
     ],
 )
-def test_responses_are_read_in_every_form(told, result, error):
-    (made,) = google_adk.to_agent_trace([event(call("1")), event(response("1", told))]).tool_calls
+def test_responses_are_read_in_every_form(value, result, error):
+    (made,) = google_adk.to_agent_trace([event(call("1")), event(response("1", value))]).tool_calls
 
     assert (made.result, made.metadata.get("error")) == (result, error)
 
@@ -66,8 +66,8 @@ def test_thoughts_are_written_tokens_whether_or_not_they_are_counted_apart():
 
 def test_schemas_of_gemini_become_json_schema():
     schema = {"type": "OBJECT", "properties": {"days": {"type": "ARRAY", "items": {"type": "INTEGER"}}}}
-    told = SimpleNamespace(model_dump=lambda **options: {"name": "get", "parameters": schema})
-    tool = SimpleNamespace(name="get", description="Get.", _get_declaration=lambda: told)
+    value = SimpleNamespace(model_dump=lambda **options: {"name": "get", "parameters": schema})
+    tool = SimpleNamespace(name="get", description="Get.", _get_declaration=lambda: value)
     hosted = SimpleNamespace(name="search", description="Find.", _get_declaration=lambda: None)
 
     (get, search) = google_adk.to_tool_definitions([tool, hosted])

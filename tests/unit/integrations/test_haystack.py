@@ -13,7 +13,7 @@ from dokimos.runtime.concurrency import run_sync
 USAGE = {"prompt_tokens": 20, "completion_tokens": 8, "prompt_tokens_details": {"cached_tokens": 4}}
 
 
-def said(text, **more):
+def reply(text, **more):
     return {"role": "assistant", "texts": [text], "meta": {"model": "m", "usage": USAGE}, **more}
 
 
@@ -22,7 +22,7 @@ class Pipeline:
 
     def __init__(self, result):
         self.result = result
-        self.asked = []
+        self.requests = []
 
     def connect(self):
         """Connect."""
@@ -34,21 +34,21 @@ class Pipeline:
         return {"retriever": {"documents": {}}, "ranker": {"documents": {}}, "llm": {"replies": {}}}
 
     def run(self, data, include_outputs_from):
-        self.asked.append((data, include_outputs_from))
+        self.requests.append((data, include_outputs_from))
         return self.result
 
 
 def test_the_documents_of_what_was_added_last_are_the_context():
     pipeline = Pipeline(
         {
-            "llm": {"replies": [said("Yes.")]},
+            "llm": {"replies": [reply("Yes.")]},
             "ranker": {"documents": [{"content": "a"}]},
             "retriever": {"documents": [{"content": "b"}, {"content": "a"}]},
         }
     )
     result = run_sync(haystack.as_task(pipeline, pipeline_input="question")(Example.of("Is it?")))
 
-    assert pipeline.asked == [({"question": "Is it?"}, {"retriever", "ranker"})]
+    assert pipeline.requests == [({"question": "Is it?"}, {"retriever", "ranker"})]
     assert (result.outputs["output"], result.outputs["contexts"]) == ("Yes.", ["a"])
     assert (result.metrics.tokens_in, result.metrics.cached_tokens_in, result.metrics.model) == (20, 4, "m")
 
@@ -76,7 +76,7 @@ def test_the_text_of_a_plain_generator_is_an_answer():
 
 
 def test_a_pipeline_that_gives_no_documents_says_where_they_could_be():
-    pipeline = Pipeline({"llm": {"replies": [said("Yes.")]}})
+    pipeline = Pipeline({"llm": {"replies": [reply("Yes.")]}})
     task = haystack.as_task(pipeline, needs_context=True)
 
     assert 'as the "documents" of a retriever' in run_sync(task(Example.of("Is it?"))).error
@@ -84,14 +84,14 @@ def test_a_pipeline_that_gives_no_documents_says_where_they_could_be():
 
 def test_a_run_that_reached_its_limit_of_steps_has_no_answer_but_an_error():
     call = {"tool_name": "get", "arguments": {}, "id": "1"}
-    asked = {"role": "assistant", "tool_calls": [call]}
-    result = {"messages": [asked], "exit_reason": "max_agent_steps"}
+    requests = {"role": "assistant", "tool_calls": [call]}
+    result = {"messages": [requests], "exit_reason": "max_agent_steps"}
 
     trace = haystack.to_agent_trace(result)
 
     assert trace.error.startswith("max_agent_steps: ")
     assert trace.tool_calls[0].metadata == {"id": "1"}
-    assert haystack.to_agent_trace({**result, "messages": [asked, said("Yes.")]}).error is None
+    assert haystack.to_agent_trace({**result, "messages": [requests, reply("Yes.")]}).error is None
 
 
 def test_tools_in_toolsets_are_tools():
@@ -113,7 +113,7 @@ def test_what_runs_without_a_loop_is_called_in_a_thread():
         def run(self, messages):
             with pytest.raises(RuntimeError):
                 asyncio.get_running_loop()
-            return {"replies": [said("Here.")]}
+            return {"replies": [reply("Here.")]}
 
     task = haystack.as_task(Generator())
     result = evaluate(Dataset([Example({"input": []})]), task, [ToolErrors()])

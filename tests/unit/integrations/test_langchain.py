@@ -69,7 +69,7 @@ def test_steps_of_an_older_agent_are_calls():
     assert trace.final_response == "Done."
 
 
-def test_arguments_that_could_not_be_read_are_kept():
+def test_arguments_that_could_not_be_parsed_stay_as_text():
     message = {**ai(), "invalid_tool_calls": [{"name": "a", "args": "{no", "id": "1", "error": None}]}
 
     assert langchain.to_agent_trace([message]).tool_calls[0].invalid_arguments == "{no"
@@ -156,7 +156,7 @@ def test_a_mode_that_cannot_be_read_is_refused_before_anything_runs():
         langchain.as_task(lambda: None, run_options={"stream_mode": ["messages", "custom"]})
 
 
-def test_lists_of_messages_are_no_streams():
+def test_lists_of_messages_are_not_streams():
     assert langchain.to_agent_trace(ANSWERED["messages"]).tool_names == ("weather", "Answer")
     assert langchain.to_agent_trace([]).tool_calls == ()
 
@@ -183,7 +183,7 @@ def test_tools_are_found_in_graphs_within_graphs_and_with_models_that_they_are_b
         ({"inputs": {"input": "q"}, "outputs": {"output": "a"}}, ("q", "a", None)),
     ],
 )
-def test_requests_of_theirs_are_cases(request_, expected):
+def test_requests_of_other_frameworks_are_cases(request_, expected):
     case = langchain_evaluators.to_test_case(request_)
 
     assert (case.input, case.actual_output, case.expected_output) == expected
@@ -204,7 +204,7 @@ def test_a_function_is_given_what_it_names():
     assert "Good." in result.reason
 
 
-def test_a_result_of_ours_is_one_of_theirs_and_an_error_is_none():
+def test_a_result_of_dokimos_becomes_one_of_theirs_and_an_error_is_refused():
     passed = ExactMatch().evaluate(Example.of("q", "a").to_test_case("a"))
     errored = ExactMatch().evaluate(Example.of("q").to_test_case("a"))
 

@@ -19,20 +19,20 @@ def output(text, *calls, **more):
     return {"current_agent_name": "helper", "response": response, "tool_calls": list(calls), **more}
 
 
-def asked(identity):
+def call_event(identity):
     return {"tool_name": "get", "tool_kwargs": {}, "tool_id": identity}
 
 
 def answered(identity, text, raw=None):
-    told = {"blocks": [{"text": text}], "is_error": False, "raw_output": raw}
-    return {**asked(identity), "tool_output": told}
+    tool_output = {"blocks": [{"text": text}], "is_error": False, "raw_output": raw}
+    return {**call_event(identity), "tool_output": tool_output}
 
 
 def test_results_come_in_any_order_and_pieces_of_a_stream_are_left_out():
-    piece = {**output("", asked("a")), "delta": ""}
+    piece = {**output("", call_event("a")), "delta": ""}
     events = [
         piece,
-        output("", asked("a"), asked("b")),
+        output("", call_event("a"), call_event("b")),
         answered("b", "second"),
         answered("a", "first"),
         output("Done."),
@@ -45,19 +45,19 @@ def test_results_come_in_any_order_and_pieces_of_a_stream_are_left_out():
 
 def test_an_output_that_was_given_all_results_in_the_end_made_none_of_the_calls():
     done = answered("a", "first")
-    events = [output("", asked("a")), done, output("Done.", done)]
+    events = [output("", call_event("a")), done, output("Done.", done)]
 
     assert len(llama_index.to_agent_trace(events).tool_calls) == 1
     assert llama_index.to_agent_trace(events[-1]).tool_calls == llama_index.to_agent_trace(events).tool_calls
 
 
 def test_what_stops_a_handler_has_the_final_answer():
-    events = [output("", asked("a")), answered("a", "direct"), {"result": output("direct")}]
+    events = [output("", call_event("a")), answered("a", "direct"), {"result": output("direct")}]
 
     assert llama_index.to_agent_trace(events).final_response == "direct"
 
 
-def test_what_a_chat_engine_itself_retrieved_is_no_call():
+def test_what_a_chat_engine_itself_retrieved_is_not_a_call():
     sources = [
         {"tool_name": "retriever", "raw_input": {}, "raw_output": [NODE], "content": "a"},
         {"tool_name": "get", "raw_input": {"kwargs": {"n": 1}}, "raw_output": "x", "content": "x"},
@@ -90,7 +90,7 @@ def test_tokens_of_all_models_are_read():
     assert llama_index.to_call_metrics(output("x", raw={"usage": None})) is None
 
 
-def test_a_chat_message_of_ours_needs_no_query():
+def test_a_chat_message_of_dokimos_needs_no_query():
     case = llama_index.to_test_case({"response": "r", "contexts": ["c"]}, query="q")
 
     assert (case.input, case.actual_output, case.contexts) == ("q", "r", ("c",))
@@ -119,12 +119,12 @@ def test_their_evaluator_is_given_what_the_case_has():
         (EvalResult("x", skipped="nothing to do"), None, None, "nothing to do"),
     ],
 )
-def test_our_results_are_theirs(monkeypatch, ours, passing, score, fault):
+def test_our_results_become_theirs(monkeypatch, ours, passing, score, fault):
     evaluation = SimpleNamespace(EvaluationResult=lambda **fields: fields)
     monkeypatch.setattr(llama_index, "require", lambda module, extra: evaluation)
 
-    theirs = llama_index.from_eval_result(ours, CASE)
+    converted = llama_index.from_eval_result(ours, CASE)
 
-    assert (theirs["passing"], theirs["score"]) == (passing, score)
-    assert (theirs["invalid_result"], theirs["invalid_reason"]) == (fault is not None, fault)
-    assert (theirs["query"], theirs["response"], theirs["contexts"]) == ("q", "r", ("c",))
+    assert (converted["passing"], converted["score"]) == (passing, score)
+    assert (converted["invalid_result"], converted["invalid_reason"]) == (fault is not None, fault)
+    assert (converted["query"], converted["response"], converted["contexts"]) == ("q", "r", ("c",))

@@ -17,10 +17,10 @@ class Answers:
 
     def __init__(self, *responses):
         self.responses = list(responses)
-        self.asked = []
+        self.requests = []
 
     async def create(self, **request):
-        self.asked.append(request)
+        self.requests.append(request)
         response = self.responses.pop(0)
         if isinstance(response, Exception):
             raise response
@@ -33,8 +33,10 @@ class Plain(SimpleNamespace):
 
 
 def chat(text=None, *calls):
-    told = [Plain(id=i, function=Plain(name=name, arguments=arguments)) for i, name, arguments in calls]
-    message = Plain(role="assistant", content=text, tool_calls=told or None)
+    requested_calls = [
+        Plain(id=i, function=Plain(name=name, arguments=arguments)) for i, name, arguments in calls
+    ]
+    message = Plain(role="assistant", content=text, tool_calls=requested_calls or None)
     return Plain(
         choices=[Plain(message=message)], usage=Plain(prompt_tokens=2, completion_tokens=1), model="m"
     )
@@ -64,10 +66,10 @@ def test_a_loop_runs_what_is_called_and_asks_again():
     assert [call.result for call in trace.tool_calls] == ["3", "ValueError: broken"]
     assert [call.metadata.get("error") for call in trace.tool_calls] == [None, True]
     assert trace.final_response == "3"
-    sent = answers.asked[1]["messages"]
+    sent = answers.requests[1]["messages"]
     assert [message.get("role") for message in sent] == ["system", "user", "assistant", "tool", "tool"]
     assert sent[-1] == {"role": "tool", "tool_call_id": "2", "content": "ValueError: broken"}
-    assert [tool["function"]["name"] for tool in answers.asked[0]["tools"]] == ["add", "broken"]
+    assert [tool["function"]["name"] for tool in answers.requests[0]["tools"]] == ["add", "broken"]
 
 
 def test_a_parameter_of_a_tool_may_be_called_function():
@@ -108,8 +110,8 @@ def test_settings_go_into_each_request():
 
     openai.run_and_trace(openai.ToolLoop(client=fake, model="m", settings={"temperature": 0.5}), "?")
 
-    assert answers.asked[0]["temperature"] == 0.5
-    assert "tools" not in answers.asked[0]
+    assert answers.requests[0]["temperature"] == 0.5
+    assert "tools" not in answers.requests[0]
 
 
 def test_a_model_that_never_stops_calling_is_an_error_beside_its_calls():
@@ -172,7 +174,7 @@ def test_a_judge_without_a_schema_is_asked_where_the_schema_is_refused():
     reply = run_sync(openai.as_judge(fake, model="m").complete("?", schema={"type": "object"}))
 
     assert reply.text == "Yes."
-    assert ["response_format" in each for each in answers.asked] == [True, False]
+    assert ["response_format" in each for each in answers.requests] == [True, False]
 
 
 def blocks(*content):
@@ -196,9 +198,9 @@ def test_a_loop_of_anthropic_marks_what_failed():
     assert result.average_score("Tool Error") == 0.0
     assert item.actual_outputs["reasoningSteps"] == ["Hm."]
     assert (item.metrics.tokens_in, item.metrics.cached_tokens_in, item.metrics.tokens_out) == (14, 8, 6)
-    sent = answers.asked[1]["messages"][-1]["content"][0]
+    sent = answers.requests[1]["messages"][-1]["content"][0]
     assert (sent["is_error"], sent["content"]) == (True, "ValueError: broken")
-    assert (answers.asked[0]["system"], answers.asked[0]["max_tokens"]) == ("Be.", 4096)
+    assert (answers.requests[0]["system"], answers.requests[0]["max_tokens"]) == ("Be.", 4096)
 
 
 def test_tools_are_described_as_they_are_given():
@@ -215,7 +217,7 @@ def test_options_of_a_run_are_settings_of_each_request_and_arguments_of_a_functi
     openai.run_and_trace(fake, "Hello", model="m", temperature=0)
     run_sync(openai.as_task(loop, run_options={"temperature": 0})(Example.of("Hello")))
 
-    assert [(each["model"], each["temperature"], each.get("seed")) for each in answers.asked] == [
+    assert [(each["model"], each["temperature"], each.get("seed")) for each in answers.requests] == [
         ("m", 0, None),
         ("m", 0, 1),
     ]

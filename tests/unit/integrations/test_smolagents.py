@@ -22,7 +22,7 @@ def test_lines_belong_to_calls_in_the_order_of_their_ids():
     assert results(step(call("b"), call("a"), observations="of a\nof b")) == ["of b", "of a"]
 
 
-def test_where_lines_cannot_be_told_apart_all_calls_have_all():
+def test_where_lines_cannot_be_distinguished_all_calls_have_all():
     assert results(step(call("a"), call("b"), observations="1\n2\n3")) == ["1\n2\n3"] * 2
 
 
@@ -65,7 +65,7 @@ def test_plans_and_thoughts_are_reasoning():
     )  # fmt: skip
 
 
-def test_an_answer_that_is_no_text_is_told_as_json():
+def test_an_answer_that_is_not_text_is_rendered_as_json():
     assert smolagents.to_agent_trace({"steps": [], "output": {"n": 1}}).final_response == '{"n":1}'
 
 
@@ -75,13 +75,13 @@ def test_optional_inputs_of_a_tool_are_not_required():
         "day": {"type": "any", "description": "When.", "nullable": True},
     }
     tool = SimpleNamespace(name="get", description="Get.", inputs=inputs)
-    (told,) = smolagents.to_tool_definitions([tool, SimpleNamespace(name="final_answer")])
+    (definition,) = smolagents.to_tool_definitions([tool, SimpleNamespace(name="final_answer")])
 
-    assert (told.parameters, told.required) == (("city", "day"), ("city",))
-    assert told.schema_of("day") == {"description": "When."}
+    assert (definition.parameters, definition.required) == (("city", "day"), ("city",))
+    assert definition.schema_of("day") == {"description": "When."}
 
 
-def test_a_step_that_a_stream_tells_twice_is_one():
+def test_a_step_that_a_stream_repeats_is_one():
     last = step(call("a", n=1), observations="one", token_usage={"input_tokens": 20, "output_tokens": 8})
     steps = [last, last, {"output": "Stopped."}]
 

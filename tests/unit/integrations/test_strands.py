@@ -18,9 +18,9 @@ class Agent:
 
     async def invoke_async(self, prompt, **options):
         before = len(self.messages)
-        said = prompt if isinstance(prompt, str) else prompt[0]["text"]
-        self.messages.append({"role": "user", "content": [{"text": said}]})
-        answer = {"role": "assistant", "content": [{"text": f"{said} after {before}"}]}
+        text = prompt if isinstance(prompt, str) else prompt[0]["text"]
+        self.messages.append({"role": "user", "content": [{"text": text}]})
+        answer = {"role": "assistant", "content": [{"text": f"{text} after {before}"}]}
         self.messages.append(answer)
         return {"metrics": {"traces": [{"message": answer}]}}
 
@@ -43,7 +43,7 @@ def test_a_conversation_is_its_history():
     assert reply(run_sync(strands.as_application(Agent)(conversation))) == "So? after 2"
 
 
-def test_agents_are_told_apart_by_name_and_instructions_and_factories_by_their_name():
+def test_agents_are_distinguished_by_name_and_instructions_and_factories_by_their_name():
     assert strands.as_task(Agent()).runner.identity == "strands:counter:Count."
     assert strands.as_task(Agent).runner.identity == "strands:Agent"
 

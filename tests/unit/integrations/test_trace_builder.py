@@ -216,7 +216,7 @@ def test_usage_that_is_zero_throughout_was_not_measured():
     assert add_cost(None) is None
 
 
-def test_counts_that_are_no_counts_are_not_known():
+def test_counts_that_are_not_counts_are_unknown():
     assert make_usage("12", -1, cached=True, reasoning=3) == CallMetrics(reasoning_tokens_out=3)
 
 

@@ -206,7 +206,7 @@ class TestMetrics:
         collector.add_usage(CallMetrics(0, 0, cost_usd=0))
         assert collector.call_metrics("gpt") is None
 
-    def test_an_unknown_price_is_no_price(self, collector):
+    def test_an_unknown_price_is_not_a_price(self, collector):
         collector.add_usage(CallMetrics(10, 5, cost_usd=0))
         assert collector.call_metrics("gpt", lambda *_: None).cost_usd is None
 

@@ -1,4 +1,4 @@
-"""The same run, told in each dialect, is the same trace."""
+"""The same run, recorded in each dialect, is the same trace."""
 
 import json
 
@@ -84,7 +84,7 @@ EXPECTED = AgentTrace(
 
 
 @pytest.fixture(params=DIALECTS)
-def told(request, story):
+def spans(request, story):
     batch = read_otlp(json.dumps(story.otlp(request.param)))
     return with_logs(batch.spans, batch.logs)
 
@@ -93,19 +93,19 @@ def test_every_dialect_of_the_story_is_tested(story):
     assert list(story.DIALECTS) == DIALECTS
 
 
-def test_every_dialect_gives_the_same_agent_trace(told):
-    assert to_agent_trace(told) == EXPECTED
+def test_every_dialect_gives_the_same_agent_trace(spans):
+    assert to_agent_trace(spans) == EXPECTED
 
 
-def test_what_was_read_before_changes_nothing_in_how_a_span_is_read(told):
+def test_what_was_read_before_changes_nothing_in_how_a_span_is_read(spans):
     cache = MessageCache()
 
-    for span in sorted(told, key=lambda span: span.start_ns):
+    for span in sorted(spans, key=lambda span: span.start_ns):
         assert parse_span(span, cache) == parse_span(span)
 
 
-def test_every_dialect_gives_the_same_conversation(told):
-    assert to_conversation(told) == ConversationTrajectory(
+def test_every_dialect_gives_the_same_conversation(spans):
+    assert to_conversation(spans) == ConversationTrajectory(
         (
             Message.system("You plan journeys."),
             Message.user("What shall I pack for Paris and Rome?"),
@@ -118,24 +118,24 @@ def test_every_dialect_gives_the_same_conversation(told):
     )
 
 
-def test_tokens_are_added_up_once_although_the_agent_repeats_them(told, story):
+def test_tokens_are_added_up_once_although_the_agent_repeats_them(spans, story):
     numbers = [span.id for span in story.spans(story.GenAI()) if span.name == "chat"]
 
-    metrics = call_metrics(told)
+    metrics = call_metrics(spans)
 
     assert metrics == CallMetrics(10 * sum(numbers), sum(numbers), latency_ms=100_000.0, model="scripted-1")
 
 
-def test_every_dialect_names_the_tools_that_were_there(told, story):
+def test_every_dialect_names_the_tools_that_were_there(spans, story):
     tool = story.TOOL
 
-    assert to_test_case(told).metadata["tools"] == [
+    assert to_test_case(spans).metadata["tools"] == [
         ToolDefinition(tool["name"], tool["description"], input_schema=tool["parameters"])
     ]
 
 
-def test_a_row_of_a_data_set_has_all_that_evaluators_need(told, story):
-    (example,) = to_examples(told)
+def test_a_row_of_a_data_set_has_all_that_evaluators_need(spans, story):
+    (example,) = to_examples(spans)
 
     assert example.id == story.TRACE
     assert example.input == "Book a taxi for eight and tell Ana."
@@ -144,7 +144,7 @@ def test_a_row_of_a_data_set_has_all_that_evaluators_need(told, story):
     assert example.actual_outputs["contexts"] == ["Pack light.", "Bring an umbrella."]
     assert example.actual_outputs["retrieved"] == ["guide-0", "guide-1"]
     assert example.metadata["spanId"] == story.span_id(1)
-    assert example.metrics.tokens_in == call_metrics(told).tokens_in
+    assert example.metrics.tokens_in == call_metrics(spans).tokens_in
 
 
 @pytest.fixture(params=RECORDINGS)

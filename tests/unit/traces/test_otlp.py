@@ -276,7 +276,7 @@ def test_what_the_protobuf_exporter_sends_is_what_the_json_exporter_sends(record
         {"eventName": "a"},
     ],
 )
-def test_each_field_of_a_log_record_tells_it_from_a_span(record):
+def test_each_field_of_a_log_record_distinguishes_it_from_a_span(record):
     tree = {
         "resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {"name": "a"}, "logRecords": [record]}]}]
     }
@@ -297,7 +297,7 @@ def test_exports_of_protobuf_without_records_are_empty():
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_protobuf_are_refused_or_empty(data):
+def test_bytes_that_are_not_protobuf_are_refused_or_empty(data):
     for start in (b"", b"\n", b"\0", b"\n\x05"):
         try:
             read_otlp(start + data)
@@ -321,7 +321,7 @@ def test_protobuf_without_ids_is_rejected():
 
 
 @pytest.mark.parametrize("size", range(80, 140))
-def test_protobuf_is_told_from_json_whatever_its_second_byte_is(size):
+def test_protobuf_is_distinguished_from_json_whatever_its_second_byte_is(size):
     # The length of the first message stands there; it may be a bracket.
     request = ParseDict(
         {
@@ -357,7 +357,7 @@ def test_gzip_that_was_appended_to_is_unpacked_to_its_end():
         read_otlp(packed, max_bytes=300)
 
 
-def test_a_mark_of_the_byte_order_is_no_part_of_json():
+def test_a_mark_of_the_byte_order_is_not_part_of_json():
     assert only(b"\xef\xbb\xbf" + json.dumps(export(one())).encode()).name == "llm.generate"
 
 
@@ -386,7 +386,7 @@ def test_what_is_too_large_unpacked_is_refused():
         (gzip.compress(b"{}" * 100, mtime=0)[:-9], "cut off"),
     ],
 )
-def test_what_is_no_export_is_an_error(body, message):
+def test_what_is_not_an_export_is_an_error(body, message):
     with pytest.raises(TraceError, match=message):
         read_otlp(body)
 

@@ -63,9 +63,9 @@ def chat(span):
     """Make the span of a call of a model; without an answer where `gave` is None."""
 
     def make(given, gave=None, **options):
-        told = {} if gave is None else {"gen_ai__output__messages": json.dumps([gave])}
+        recorded = {} if gave is None else {"gen_ai__output__messages": json.dumps([gave])}
         return span(
-            **options, **told, gen_ai__operation__name="chat", gen_ai__input__messages=json.dumps(given)
+            **options, **recorded, gen_ai__operation__name="chat", gen_ai__input__messages=json.dumps(given)
         )
 
     return make
@@ -166,7 +166,7 @@ def test_a_model_that_failed_without_an_answer_ends_the_run_also_below_a_root_th
     assert to_test_case(spans).error == "TimeoutError: too slow"
 
 
-def test_a_failed_call_beside_a_good_answer_is_told_in_the_trace(span, chat):
+def test_a_failed_call_beside_a_good_answer_is_in_the_trace(span, chat):
     root = span("app")
     spans = [
         root,
@@ -185,7 +185,7 @@ def test_a_failed_call_beside_a_good_answer_is_told_in_the_trace(span, chat):
     assert (result.pass_rate, result.error_count) == (1.0, 0)
 
 
-def test_a_failure_that_was_passed_on_is_told_once(span, agent, chat):
+def test_a_failure_that_was_passed_on_counts_once(span, agent, chat):
     root, first = span("app"), agent()
     first = replace(first, parent_id=root.span_id)
     retried, last = chat([user("x")], parent=first), chat([user("x")], parent=first)
@@ -202,16 +202,16 @@ def broken(chat):
     """Make the span of a model whose answer broke off: by its status, or by its finish reason alone."""
 
     def make(how, given, text, **options):
-        told = {"finish_reason": "error", **answer(text)} if how == "message" else answer(text)
+        recorded = {"finish_reason": "error", **answer(text)} if how == "message" else answer(text)
         reasons = {"gen_ai__response__finish_reasons": ["error"]} if how == "attribute" else {}
-        span = chat(given, told, **options, **reasons)
+        span = chat(given, recorded, **options, **reasons)
         return failed(span, "APIConnectionError: reset") if how == "status" else span
 
     return make
 
 
 @pytest.mark.parametrize("how", ["status", "message", "attribute"])
-def test_an_answer_that_broke_off_is_an_error_that_keeps_what_was_said(span, broken, how):
+def test_an_answer_that_was_cut_off_is_an_error_that_keeps_what_was_said(span, broken, how):
     root = span("POST /chat", http__request__method="POST")
     spans = [root, broken(how, [user("x")], "The capital of Fra", parent=root)]
 
@@ -231,14 +231,14 @@ def test_an_answer_that_broke_off_is_an_error_that_keeps_what_was_said(span, bro
     assert to_conversation(spans).messages[-1].content == "The capital of Fra"
 
 
-def test_an_application_that_passes_on_an_answer_that_broke_off_has_none(span, broken):
+def test_an_application_that_passes_on_an_answer_that_was_cut_off_has_none(span, broken):
     root = span("app", output="The capital of Fra\n")
     spans = [root, broken("status", [user("x")], "The capital of Fra", parent=root)]
 
     assert to_agent_trace(spans).error == "APIConnectionError: reset"
 
 
-def test_an_application_that_answers_otherwise_after_its_model_broke_off_has_answered(span, broken):
+def test_an_application_that_answers_otherwise_after_its_model_was_cut_off_has_answered(span, broken):
     root = span("app", output="Paris, as the cache says.")
     spans = [root, broken("status", [user("x")], "The capital of Fra", parent=root)]
 
@@ -248,7 +248,7 @@ def test_an_application_that_answers_otherwise_after_its_model_broke_off_has_ans
     assert trace.errors == ("APIConnectionError: reset",)
 
 
-def test_an_answer_that_broke_off_and_was_asked_for_again_is_no_matter(broken, chat):
+def test_an_answer_that_was_cut_off_and_was_asked_for_again_does_no_harm(broken, chat):
     spans = [broken("status", [user("x")], "The cap"), chat([user("x")], answer("Paris."))]
 
     trace = to_agent_trace(spans)
@@ -289,7 +289,7 @@ def test_an_answer_cut_at_the_limit_of_tokens_is_an_answer(chat):
     assert to_agent_trace([cut]).final_response == "The capital"
 
 
-def test_what_was_answered_in_an_earlier_turn_is_no_answer_to_this_one(chat):
+def test_what_was_answered_in_an_earlier_turn_is_not_an_answer_to_this_one(chat):
     history = [user("one"), answer("done one"), user("two")]
 
     crashed, silent = failed(chat(history)), chat(history)
@@ -332,7 +332,7 @@ def test_an_agent_that_takes_over_from_one_that_failed_answers(agent, chat):
     assert (trace.final_response, trace.error, trace.errors) == ("y", None, ("TimeoutError: too slow",))
 
 
-def test_an_intermediate_step_of_a_run_that_failed_is_no_answer(span, chat):
+def test_an_intermediate_step_of_a_run_that_failed_is_not_an_answer(span, chat):
     root = span("app")
     query = chat([user("x")], answer("select 1"), parent=root)
     ran = span(
@@ -403,7 +403,7 @@ def test_an_answer_that_was_recorded_as_empty_is_empty(chat):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "recorded",
     [
         {"role": "assistant"},
         {"role": "assistant", "parts": [{"type": "text"}], "finish_reason": "stop"},
@@ -411,13 +411,13 @@ def test_an_answer_that_was_recorded_as_empty_is_empty(chat):
         {"role": "assistant", "content": None},
     ],
 )
-def test_a_message_without_its_content_is_no_answer(chat, told):
-    case = to_test_case([chat([user("x")], told)])
+def test_a_message_without_its_content_is_not_an_answer(chat, recorded):
+    case = to_test_case([chat([user("x")], recorded)])
 
     assert "output" not in case.actual_outputs
 
 
-def test_a_trace_that_only_makes_an_agent_is_no_row(span):
+def test_a_trace_that_only_makes_an_agent_is_not_a_row(span):
     made = span(
         "create_agent helper",
         gen_ai__operation__name="create_agent",
@@ -456,7 +456,7 @@ def test_a_run_that_failed_before_it_asked_anything_is_a_row(span):
         ("internal", {"db.system": "postgresql"}),
     ],
 )
-def test_a_request_that_failed_with_no_model_or_agent_below_it_is_no_run(span, chat, kind, attributes):
+def test_a_request_that_failed_with_no_model_or_agent_below_it_is_not_a_run(span, chat, kind, attributes):
     health = replace(failed(span("GET /health")), kind=kind, attributes=attributes)
     below = failed(span("check", parent=health))
 
@@ -466,16 +466,16 @@ def test_a_request_that_failed_with_no_model_or_agent_below_it_is_no_run(span, c
     assert row.actual_error == "TimeoutError: too slow"
 
 
-def test_what_was_only_sent_to_langfuse_is_no_run(span):
+def test_what_was_only_sent_to_langfuse_is_not_a_run(span):
     assert to_examples([span("GET /health", langfuse__environment="prod", langfuse__release="7")]) == []
 
 
 def test_an_error_of_langfuse_needs_no_status(span):
-    told = {
+    recorded = {
         "langfuse__observation__level": "ERROR",
         "langfuse__observation__status_message": "RateLimitError: slow down",
     }
-    run = span("answer", langfuse__observation__type="agent", langfuse__observation__input="x", **told)
+    run = span("answer", langfuse__observation__type="agent", langfuse__observation__input="x", **recorded)
     warned = span("answer", langfuse__observation__output="y", langfuse__observation__level="WARNING")
 
     assert to_test_case([run]).error == "RateLimitError: slow down"
@@ -483,7 +483,7 @@ def test_an_error_of_langfuse_needs_no_status(span):
     assert to_test_case([warned]).actual_output == "y"
 
 
-def test_an_ai_sdk_run_whose_stream_broke_off_is_an_error(span):
+def test_an_ai_sdk_run_whose_stream_was_cut_off_is_an_error(span):
     root = span(
         "ai.streamText",
         ai__operationId="ai.streamText",
@@ -511,7 +511,7 @@ def test_a_conversation_whose_last_turn_failed_is_not_evaluated(chat):
     assert (broken.metadata["endReason"], broken.metadata["error"]) == ("error", "TimeoutError: too slow")
 
 
-def test_times_that_are_missing_are_no_obstacle(span, chat):
+def test_times_that_are_missing_do_no_harm(span, chat):
     spans = [failed(span("app")), chat([user("x")], answer("y")), failed(chat([user("x")]))]
     spans = [replace(each, start_ns=None, end_ns=None) for each in spans]
 
@@ -547,7 +547,7 @@ def test_a_run_has_an_answer_or_an_error_or_none_of_both(drawn):
 
 def _drawn_span(place, operation, parent, fails, said, start, length):
     message = {"text": [answer("y")], "calls": [LOOK], "": [answer("")]}.get(said)
-    told = {} if message is None else {"gen_ai.output.messages": json.dumps(message)}
+    recorded = {} if message is None else {"gen_ai.output.messages": json.dumps(message)}
     return Span(
         "a" * 32,
         f"{place + 1:016x}",
@@ -556,5 +556,5 @@ def _drawn_span(place, operation, parent, fails, said, start, length):
         start_ns=start or None,
         end_ns=start + length or None,
         status="error" if fails else "unset",
-        attributes={"gen_ai.operation.name": operation, **told},
+        attributes={"gen_ai.operation.name": operation, **recorded},
     )

@@ -172,13 +172,13 @@ def test_a_text_that_looks_like_json_stays_a_text(text):
 
 
 def test_json_that_somebody_said_stays_what_was_said():
-    said = {"role": "assistant", "content": '[{"city": "Paris"}]'}
+    message = {"role": "assistant", "content": '[{"city": "Paris"}]'}
 
-    assert parse_messages([said]) == (NeutralMessage("assistant", '[{"city": "Paris"}]'),)
+    assert parse_messages([message]) == (NeutralMessage("assistant", '[{"city": "Paris"}]'),)
 
 
 @pytest.mark.parametrize("nothing", [None, "", " ", [], {}, 3, [None, 3], [{"role": "user"}], b"bytes"])
-def test_nothing_is_no_message(nothing):
+def test_an_empty_value_is_not_a_message(nothing):
     assert parse_messages(nothing) == ()
 
 
@@ -208,5 +208,5 @@ def test_unknown_parts_and_calls_without_a_name_are_left_out():
         (True, "true"),
     ],
 )
-def test_a_result_has_one_text_whether_it_was_told_as_structure_or_as_json(value, expected):
+def test_a_result_has_one_text_whether_it_was_recorded_as_structure_or_as_json(value, expected):
     assert render_result(value) == expected

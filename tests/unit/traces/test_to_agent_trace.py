@@ -40,7 +40,7 @@ def calling(*calls):
     return {"role": "assistant", "parts": parts}
 
 
-def told(key, response, **more):
+def tool_result(key, response, **more):
     return {
         "role": "tool",
         "parts": [{"type": "tool_call_response", "id": key, "response": response, **more}],
@@ -86,7 +86,7 @@ def results(trace):
 
 def test_ids_that_repeat_in_the_next_turn_keep_to_their_turn(chat):
     first, second = calling(("c0", "look", {"at": "a"})), calling(("c0", "look", {"at": "b"}))
-    talk = [user("one"), first, told("c0", "A"), answer("done one"), user("two"), second]
+    talk = [user("one"), first, tool_result("c0", "A"), answer("done one"), user("two"), second]
     spans = [
         chat(talk[:1], first),
         chat(talk[:3], answer("done one")),
@@ -102,15 +102,21 @@ def test_ids_that_repeat_within_a_turn_answer_the_last_call_before(chat):
     first, second = calling(("c0", "look", {"at": "a"})), calling(("c0", "look", {"at": "b"}))
     spans = [
         chat([user("one")], first),
-        chat([user("one"), first, told("c0", "A")], second),
-        chat([user("one"), first, told("c0", "A"), second, told("c0", "B")], answer("done")),
+        chat([user("one"), first, tool_result("c0", "A")], second),
+        chat([user("one"), first, tool_result("c0", "A"), second, tool_result("c0", "B")], answer("done")),
     ]
 
     assert results(to_agent_trace(spans)) == ["A", "B"]
 
 
 def test_calls_in_the_history_of_an_earlier_trace_are_not_of_this_one(chat):
-    history = [user("one"), calling(("c0", "look", {})), told("c0", "A"), answer("done one"), user("two")]
+    history = [
+        user("one"),
+        calling(("c0", "look", {})),
+        tool_result("c0", "A"),
+        answer("done one"),
+        user("two"),
+    ]
     spans = [
         chat(history, calling(("c1", "act", {}))),
         chat([*history, calling(("c1", "act", {}))], answer("ok")),
@@ -125,7 +131,7 @@ def test_calls_in_the_history_of_an_earlier_trace_are_not_of_this_one(chat):
 def test_a_call_whose_model_span_is_lost_is_found_in_the_history(chat):
     made = calling(("c0", "look", {"at": "a"}))
 
-    trace = to_agent_trace([chat([user("one"), made, told("c0", "A")], answer("done"))])
+    trace = to_agent_trace([chat([user("one"), made, tool_result("c0", "A")], answer("done"))])
 
     assert trace.tool_calls == (ToolCall("look", {"at": "a"}, result="A", metadata={"id": "c0"}),)
 
@@ -134,8 +140,8 @@ def test_history_that_was_cut_off_at_its_start_is_still_recognised(chat):
     first, second = calling(("c0", "look", {"at": "a"})), calling(("c1", "look", {"at": "b"}))
     spans = [
         chat([user("one")], first),
-        chat([user("one"), first, told("c0", "A")], second),
-        chat([second, told("c1", "B")], answer("done")),
+        chat([user("one"), first, tool_result("c0", "A")], second),
+        chat([second, tool_result("c1", "B")], answer("done")),
     ]
 
     assert results(to_agent_trace(spans)) == ["A", "B"]
@@ -159,7 +165,7 @@ def test_results_without_an_id_that_several_calls_could_have_go_to_none(chat):
     assert results(trace) == [None, None]
 
 
-def test_results_are_those_of_the_tools_where_no_model_was_told_them(chat, tool):
+def test_results_are_those_of_the_tools_where_no_model_was_sent_them(chat, tool):
     made = calling(("c0", "look", {"at": "a"}), ("c1", "look", {"at": "b"}))
     spans = [
         chat([user("x")], made),
@@ -193,20 +199,20 @@ def test_tools_that_no_model_asked_for_are_calls_too(tool):
     assert trace.final_response is None
 
 
-def test_a_tool_told_by_an_agent_and_by_a_protocol_below_it_is_one_call(tool, span):
+def test_a_tool_recorded_by_an_agent_and_by_a_protocol_below_it_is_one_call(tool, span):
     outer = tool("look", {"at": "a"}, "A", key="c0")
     inner = span("tools/call look", parent=outer, mcp__method__name="tools/call", gen_ai__tool__name="look")
 
     assert len(to_agent_trace([outer, inner]).tool_calls) == 1
 
 
-def test_arguments_that_are_no_json_are_kept_for_the_evaluators(chat):
+def test_arguments_that_are_not_json_are_kept_for_the_evaluators(chat):
     (call,) = to_agent_trace([chat([user("x")], calling(("c0", "look", '{"at": ')))]).tool_calls
 
     assert (call.arguments, call.invalid_arguments) == ({}, '{"at": ')
 
 
-def test_arguments_that_are_no_map_have_a_name(chat):
+def test_arguments_that_are_not_a_map_have_a_name(chat):
     (call,) = to_agent_trace([chat([user("x")], calling(("c0", "look", [1, 2])))]).tool_calls
 
     assert call.arguments == {"input": [1, 2]}
@@ -219,7 +225,7 @@ def test_a_tool_that_failed_says_why(chat, tool):
     spans = [
         chat([user("x")], made, at=0),
         replace(failed, events=(raised,)),
-        chat([user("x"), made, told("c1", "no", is_error=True)], answer("y")),
+        chat([user("x"), made, tool_result("c1", "no", is_error=True)], answer("y")),
     ]
 
     assert [call.metadata.get("error") for call in to_agent_trace(spans).tool_calls] == ["it is dark", True]
@@ -232,9 +238,9 @@ def test_the_calls_of_an_agent_that_is_a_tool_are_there_but_not_in_the_conversat
     dig = calling(("c7", "search", {"q": "rain"}))
     inner = [
         chat([user("about rain")], dig, parent=agent, at=1.2),
-        chat([user("about rain"), dig, told("c7", "wet")], answer("it rains"), parent=agent, at=1.3),
+        chat([user("about rain"), dig, tool_result("c7", "wet")], answer("it rains"), parent=agent, at=1.3),
     ]
-    last = chat([user("pack?"), ask, told("c0", "it rains")], answer("an umbrella"), at=5)
+    last = chat([user("pack?"), ask, tool_result("c0", "it rains")], answer("an umbrella"), at=5)
     spans = [*inner, agent, outer, last]
 
     trace = to_agent_trace(spans)
@@ -245,7 +251,7 @@ def test_the_calls_of_an_agent_that_is_a_tool_are_there_but_not_in_the_conversat
     assert to_agent_trace(SpanTree(spans).subtree(agent.span_id)).tool_calls[-1].name == "search"
 
 
-def test_a_model_span_around_another_is_told_once(chat):
+def test_a_model_span_around_another_counts_once(chat):
     outer = chat([user("x")], calling(("c0", "look", {})))
     inner = replace(chat([user("x")], calling(("c0", "look", {})), parent=outer), start_ns=outer.start_ns)
 
@@ -296,7 +302,7 @@ def test_an_agent_says_itself_what_it_answers(chat, span):
     assert to_agent_trace([agent_text, model]).final_response == "Paris"
 
 
-def test_the_state_of_a_program_is_no_answer_but_what_the_model_said_is(chat, span):
+def test_the_state_of_a_program_is_not_an_answer_but_what_the_model_said_is(chat, span):
     root = span("graph", openinference__span__kind="CHAIN", output__value='{"messages": ["..."]}')
 
     assert to_agent_trace([root, chat([user("x")], answer("ok"), parent=root)]).final_response == "ok"
@@ -304,7 +310,7 @@ def test_the_state_of_a_program_is_no_answer_but_what_the_model_said_is(chat, sp
 
 
 def test_agents_that_tell_all_messages_themselves_need_no_spans_of_models(span):
-    talk = [user("one"), calling(("c0", "look", {})), told("c0", "A"), answer("done")]
+    talk = [user("one"), calling(("c0", "look", {})), tool_result("c0", "A"), answer("done")]
     agent = span("run", gen_ai__operation__name="invoke_agent", pydantic_ai__all_messages=json.dumps(talk))
 
     trace = to_agent_trace([agent])
@@ -366,7 +372,7 @@ def test_the_text_of_a_span_is_under_the_first_name_that_has_one(span, attribute
         ({"http.method": "GET"}, SpanRole.OTHER),
     ],
 )
-def test_what_a_span_stands_for_is_told_by_its_attributes(span, attributes, role):
+def test_what_a_span_stands_for_is_named_by_its_attributes(span, attributes, role):
     assert parse_span(replace(span(), attributes=attributes)).role is role
 
 
@@ -429,7 +435,7 @@ def test_usage_of_an_agent_counts_where_its_models_say_nothing(span):
     assert call_metrics([agent, silent, wrapped, inner]).tokens_in == 5
 
 
-def test_documents_are_told_once_although_retrievers_are_nested(span):
+def test_documents_count_once_although_retrievers_are_nested(span):
     found = json.dumps([{"id": 1, "content": "a"}, {"id": 2, "text": "b"}, "c", {"score": 1}])
     outer = span(gen_ai__operation__name="retrieval", gen_ai__retrieval__documents=found)
     inner = span(parent=outer, gen_ai__operation__name="retrieval", gen_ai__retrieval__documents='["raw"]')
@@ -487,8 +493,8 @@ def test_traces_are_evaluated_like_any_recorded_data(story):
     ],
 )
 def test_no_attribute_keeps_the_others_from_being_read(span, attributes):
-    told = {"gen_ai.output.messages": json.dumps([answer("ok")]), "gen_ai.usage.output_tokens": 5}
-    spans = [replace(span("execute_tool "), attributes=attributes), replace(span(), attributes=told)]
+    tool_result = {"gen_ai.output.messages": json.dumps([answer("ok")]), "gen_ai.usage.output_tokens": 5}
+    spans = [replace(span("execute_tool "), attributes=attributes), replace(span(), attributes=tool_result)]
 
     (example,) = to_examples(spans)
 
@@ -505,14 +511,14 @@ def test_a_tool_without_any_name_is_a_call_without_one():
 
 def test_messages_with_half_a_surrogate_pair_are_read(span):
     for half in ("\\ud83d", "\ud83d"):
-        told = f'[{{"role": "assistant", "content": "ok {half}"}}]'
+        tool_result = f'[{{"role": "assistant", "content": "ok {half}"}}]'
 
-        trace = to_agent_trace([span(gen_ai__operation__name="chat", gen_ai__output__messages=told)])
+        trace = to_agent_trace([span(gen_ai__operation__name="chat", gen_ai__output__messages=tool_result)])
 
         assert trace.final_response == "ok \ud83d"
 
 
-def test_an_answer_that_nobody_recorded_is_no_empty_answer(chat, span):
+def test_an_answer_that_nobody_recorded_is_not_an_empty_answer(chat, span):
     made = calling(("c0", "look", {}))
     asked, silent = chat([user("x")], made), span(gen_ai__operation__name="chat")
 
@@ -537,7 +543,7 @@ def test_arguments_that_nobody_recorded_are_not_known(chat, tool):
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))
 def test_results_go_to_their_calls_whatever_their_order(order, missing):
     made = calling(*((f"c{n}", "look", {"at": n}) for n in range(4)))
-    given_back = [told(f"c{n}", f"result {n}") for n in order if n not in missing]
+    given_back = [tool_result(f"c{n}", f"result {n}") for n in order if n not in missing]
 
     def model(number, given, gave):
         attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": given}
@@ -551,7 +557,7 @@ def test_results_go_to_their_calls_whatever_their_order(order, missing):
     assert results(trace) == [None if n in missing else f"result {n}" for n in range(4)]
 
 
-def test_a_span_that_tells_several_results_again_is_no_call(span):
+def test_a_span_that_repeats_several_results_is_not_a_call(span):
     """As ADK writes one below the calls of a turn."""
     spans = [
         span(gen_ai__operation__name="execute_tool", gen_ai__tool__name=name, gen_ai__tool__call__id=key)

@@ -34,7 +34,7 @@ def tools_of(*spans):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "recorded",
     [
         {"tool__parameters": json.dumps(SCHEMA), "tool__description": "Look."},
         {"tool__json_schema": json.dumps(SCHEMA), "tool__description": "Look."},
@@ -52,12 +52,12 @@ def tools_of(*spans):
         {"gen_ai__tool__json_schema": json.dumps(SCHEMA), "gen_ai__tool__description": "Look."},
     ],
 )
-def test_a_tool_tells_its_own_schema(tool, told):
-    (described,) = tools_of(tool(**told))
+def test_a_tool_has_its_own_schema(tool, recorded):
+    (described,) = tools_of(tool(**recorded))
 
     assert (described.name, described.description) == ("look", "Look.")
     assert described.required == ("city",)
-    assert ToolCallValidity().evaluate(to_test_case([tool(**told)])).score == 0.0
+    assert ToolCallValidity().evaluate(to_test_case([tool(**recorded)])).score == 0.0
 
 
 def test_the_inputs_of_a_tool_of_smolagents_are_its_schema(tool):
@@ -77,7 +77,7 @@ def test_the_inputs_of_a_tool_of_smolagents_are_its_schema(tool):
     "arguments",
     [{"city": "Paris"}, {}, {"filter": {"type": "recent"}}, "text", [1], {"properties": ["a"]}, None],
 )
-def test_arguments_are_no_schema(tool, span, arguments):
+def test_arguments_are_not_a_schema(tool, span, arguments):
     one = span(openinference__span__kind="TOOL", tool__name="look", tool__parameters=json.dumps(arguments))
 
     assert find_schema(arguments) is None
