@@ -220,7 +220,7 @@ def test_noise_tells_what_errors_do_to_the_gate(run, project, capsys):
 
     printed = unwrapped(capsys.readouterr().out)
     assert "! 1 of 20 items errored in some run: to guard 2 that is a drop" in printed
-    assert " for an error; scores alone need a margin of 0.00 for 5.0 %" in printed
+    assert " for an error; scores alone need a margin of 0.00 for 5" in printed
     assert "No margin helps against errors" in printed
     assert "The margin in use is enough for the scores." in printed
 

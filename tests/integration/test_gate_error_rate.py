@@ -28,7 +28,7 @@ def false_alarms(config, *, pairs, items, repeats, evaluators, spread=(3, 1)):
     for _ in range(pairs):
         chances = [draw.betavariate(*spread) for _ in range(items)]
         sides = [draw_runs(draw, chances, repeats=side, evaluators=evaluators) for side in repeats]
-        fired += decide(*sides, config).failed
+        fired += decide(*sides, config).is_failing
     return fired / pairs
 
 
@@ -106,6 +106,6 @@ def test_the_default_gate_holds_its_rate_where_few_items_vary_or_all_together(de
     config = GateConfig(permutation_iterations=199)
     for _ in range(pairs):
         run = system(draw, **design)
-        failed += decide(run(repeats), run(repeats), config).failed
+        failed += decide(run(repeats), run(repeats), config).is_failing
 
     assert failed / pairs <= 0.05 + 3 * (0.05 * 0.95 / pairs) ** 0.5

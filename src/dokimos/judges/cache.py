@@ -1,4 +1,4 @@
-"""Replies of judges kept across runs, in one SQLite file of limited size."""
+"""The cache of judge replies across runs: one SQLite file of limited size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 LIMIT_VARIABLE: Final = "DOKIMOS_CACHE_MB"
 DEFAULT_MB: Final = 512
 SHRUNK_SHARE: Final = 0.9
-"""How full the cache is after it was made smaller."""
+"""The share of the limit to which the cache shrinks when it is full."""
 BUSY_SECONDS: Final = 10.0
 _EVICTED_AT_ONCE: Final = 256
 
@@ -46,12 +46,12 @@ CREATE INDEX IF NOT EXISTS by_use ON reply (used);
 
 
 def default_cache_path() -> Path:
-    """Return where replies are kept unless a file is named."""
+    """Return the cache file that is used unless one is named."""
     return Path(".dokimos") / "cache" / "judges.sqlite"
 
 
 def size_limit_bytes() -> int:
-    """Return how large the cache may grow: 512 MB, or what the environment says."""
+    """Return how large the cache may grow: 512 MB unless the environment variable says otherwise."""
     given = os.environ.get(LIMIT_VARIABLE)
     try:
         limit = float(given) if given else DEFAULT_MB
@@ -64,7 +64,7 @@ def size_limit_bytes() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheState:
-    """What is in a cache."""
+    """The contents of a cache, in numbers."""
 
     path: Path
     replies: int
@@ -72,13 +72,13 @@ class CacheState:
     limit_bytes: int
     hits: int
     saved_usd: float
-    """What the calls that it answered would have cost, as far as that is known."""
+    """The cost of the calls that it saved, as far as known."""
     judges: tuple[tuple[str, int], ...]
     """Replies by judge, most first."""
 
 
 class ReplyCache:
-    """Replies by key; the ones that were not used for longest go when it is full. Never fails a run."""
+    """Replies by key. The least recently used ones are evicted when it is full. It never fails a run."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class ReplyCache:
         await call_in_thread(self._with_database, lambda database: self._insert(database, row))
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
-        """Forget the reply: other runs ask anew."""
+        """Delete the reply, so that other runs ask again."""
         await call_in_thread(self._with_database, lambda database: _delete(database, key))
 
     def state(self) -> CacheState:
-        """Look at what is there. Raises `sqlite3.Error` where it cannot be read."""
+        """Return what is in the cache. Raises `sqlite3.Error` if it cannot be read."""
         with self._mutex:
             database = self._open_database()
             query = "SELECT count(*), coalesce(sum(hits), 0), coalesce(sum(hits * cost_usd), 0) FROM reply"
@@ -128,7 +128,7 @@ class ReplyCache:
             )
 
     def clear(self) -> int:
-        """Delete all replies; return how many there were."""
+        """Delete all replies and return how many there were."""
         with self._mutex:
             database = self._open_database()
             with database:
@@ -205,7 +205,7 @@ def _delete(database: sqlite3.Connection, key: str) -> None:
 
 
 def _size(database: sqlite3.Connection) -> int:
-    """Bytes in use, also by what has not been written through yet."""
+    """Return the bytes in use, including those that are only in the write-ahead log."""
     (pages,), (free,), (page_size,) = (
         database.execute(f"PRAGMA {name}").fetchone()
         for name in ("page_count", "freelist_count", "page_size")

@@ -1,4 +1,8 @@
-"""What an endpoint and model have been found to refuse, remembered for the rest of the process."""
+"""What an endpoint and model were found to refuse, remembered for the rest of the process.
+
+A request that is refused is sent again with a fallback: another way to enforce the shape, or without the
+parameter that the endpoint does not support.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ T = TypeVar("T")
 
 
 class Mode(IntEnum):
-    """How a model is held to the shape of its reply, the strictest first."""
+    """How the shape of a reply is enforced, the strictest way first."""
 
     SCHEMA = 0
     SIMPLE_SCHEMA = 1
@@ -57,33 +61,33 @@ _LOOK_SECONDS: Final = 0.5
 _SAYS_NOTHING: Final = frozenset({"", "bad request", "invalid request", "unprocessable entity", "no message"})
 _REFUSALS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 _FORBIDDEN: Final = 403
-"""Also of models that give no token probabilities; teaches nothing unless it names a parameter."""
+"""Also the status of models without token probabilities; it counts only if it names a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a request asked for beyond its prompt."""
+    """What a request contained besides its prompt."""
 
     mode: Mode
     optional: Sequence[str]
-    """Names of the parameters in it that can be left out."""
+    """Names of its parameters that can be left out."""
     schema: JsonSchemaDict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Concession:
-    """What a refusal has taught; `parameter` is what is newly left out, if anything."""
+    """The fallback after a refusal; `parameter` names what is left out from now on, if anything."""
 
     parameter: str = ""
 
     @property
     def is_a_loss(self) -> bool:
-        """The user asked for something that is now left out."""
+        """Whether something that the user asked for is left out from now on."""
         return bool(self.parameter) and self.parameter not in _TOKEN_LIMITS
 
 
 class Capabilities:
-    """What one model at one endpoint takes."""
+    """What one model at one endpoint supports."""
 
     def __init__(self) -> None:
         self.refused: frozenset[str] = frozenset()
@@ -93,7 +97,7 @@ class Capabilities:
         self._probe: asyncio.Future[None] | None = None
 
     def mode(self, modes: Sequence[Mode], schema: JsonSchemaDict | None) -> Mode:
-        """Return the strictest of a provider's modes that this model has not refused."""
+        """Return the strictest of a provider's modes that the model has not refused."""
         if schema is None:
             return Mode.TEXT
         floor = self._floor
@@ -102,11 +106,11 @@ class Capabilities:
         return next(mode for mode in modes if mode >= floor)
 
     def is_known_to_work(self, structured: bool) -> bool:
-        """Say whether a call of this kind has had its reply."""
+        """Say whether a call of this kind has been answered."""
         return structured in self._answered_kinds
 
     async def probe_first(self, structured: bool, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call; while the very first one finds out what works, the others wait for it, once."""
+        """Make a call. While the very first call finds out what works, the others wait for it, once."""
         probe = self._probe
         loop = asyncio.get_running_loop()
         if probe is not None and not probe.done() and probe.get_loop() is loop:
@@ -123,7 +127,7 @@ class Capabilities:
             probe.set_result(None)
 
     def learn(self, refusal: RequestRefused, attempt: Attempt) -> Concession | None:
-        """Remember what a refusal teaches; None where it teaches nothing and stands."""
+        """Remember what a refusal is about and return the fallback, None if there is none."""
         if refusal.status not in (*_REFUSALS, _FORBIDDEN):
             return None
         complaint = refusal.complaint
@@ -153,7 +157,7 @@ _capabilities: dict[tuple[str, str], Capabilities] = {}
 
 
 def capabilities_of(endpoint: str, model: str) -> Capabilities:
-    """Return what is known of a model at an endpoint, in this process."""
+    """Return what this process knows about a model at an endpoint."""
     found = _capabilities.get((endpoint, model))
     if found is None:
         found = _capabilities.setdefault((endpoint, model), Capabilities())
@@ -161,7 +165,7 @@ def capabilities_of(endpoint: str, model: str) -> Capabilities:
 
 
 def forget_capabilities() -> None:
-    """Forget what was found out, as if the process had just started."""
+    """Forget the capabilities of all models, as if the process had just started."""
     _capabilities.clear()
 
 

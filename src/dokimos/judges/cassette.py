@@ -1,4 +1,4 @@
-"""Cassettes: replies of judges in a file that is kept with the code, so that a run needs no judge."""
+"""Cassettes: judge replies recorded in a file beside the code, to replay a run without a judge."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 SHOWN_MARKER: Final = "{marker}"
 MOST_DIFFS: Final = 20
-"""So many misses show the nearest recording: to find it takes a look at all of them."""
+"""How many misses show the nearest recording; finding it compares all recordings."""
 MOST_DIFF_LINES: Final = 30
 LONGEST_DIFF: Final = 1500
 SAVE_SECONDS: Final = 1.0
-"""How often a cassette that belongs to a judge is written while it grows."""
+"""How often the cassette of a judge is saved while it grows."""
 
 
 class Cassette:
-    """A file of recordings, one a line, sorted by key, with nothing that changes between recordings."""
+    """A file of recordings, one per line, sorted by key, without anything that changes between recordings."""
 
     def __init__(
         self, path: str | Path, mode: CassetteMode = "auto", *, clean: Redactor | None = None
@@ -45,10 +45,10 @@ class Cassette:
         self.mode = mode
         self._clean = secret_redactor() if clean is None else clean
         self._last_state = _file_state(self.path)
-        """What the file was like when it was last read or written here."""
+        """The file's state when it was last read or written by this process."""
         self._recorded = self._load()
         self._new: dict[str, Recording] = {}
-        """What was asked since."""
+        """Recordings made since."""
         self._mutex = threading.Lock()
         self._dirty = False
         self._misses = 0
@@ -66,27 +66,27 @@ class Cassette:
         return None
 
     async def put(self, key: str, request: CallRequest, reply: JudgeReply) -> None:
-        # Without metrics: who replays the reply has paid nothing for it.
+        # Without metrics, since a replayed reply costs nothing.
         unpaid = replace(reply, metrics=None)
         self._add(Recording.of(request, unpaid, self._clean))
 
     async def reject(self, key: str, request: CallRequest, unusable: JudgeReplyError) -> None:
-        """Keep the reply all the same: a replay tells of the same error."""
+        """Keep the reply, so that a replay fails in the same way."""
 
     def adopt(self, recordings: Iterable[Recording]) -> None:
-        """Take over what an earlier process of the same run has asked."""
+        """Add the recordings of an earlier process of the same run."""
         if self.mode != "replay":
             for recording in recordings:
                 if self.mode == "record" or recording.key not in self._recorded:
                     self._add(recording)
 
     def save(self, *, whole: bool = False) -> None:
-        """Write the file whole or not at all; a `whole` recording drops what it did not ask for.
+        """Write the file atomically; a `whole` recording drops what this run did not ask for.
 
-        What other processes have written meanwhile is kept: then nothing is dropped.
+        If another process has written the file meanwhile, its recordings are kept and nothing is dropped.
 
         Raises:
-            OSError: when the file cannot be written.
+            OSError: if the file cannot be written.
         """
         whole = whole and self.mode == "record"
         with self._mutex:
@@ -132,7 +132,7 @@ class Cassette:
 
 
 class _OwnCassette(Cassette):
-    """The cassette of a judge: nobody says when it is complete, so it is written while it grows."""
+    """The cassette of a judge, saved while it grows, since nothing says when it is complete."""
 
     def __init__(self, path: Path, mode: CassetteMode) -> None:
         super().__init__(path, mode)
@@ -149,7 +149,7 @@ class _OwnCassette(Cassette):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CassetteJudge:
-    """A judge with a cassette of its own; made by `with_cassette`."""
+    """A judge with its own cassette; created by `with_cassette`."""
 
     judge: JudgeLM
     cassette: Cassette
@@ -163,7 +163,7 @@ class CassetteJudge:
 
     @property
     def call_stores(self) -> tuple[CallStore, ...]:
-        """Asked before the judge is, and before the stores of the run."""
+        """The stores that are looked up before the run's stores and before the judge is asked."""
         return (self.cassette,)
 
     async def complete(self, prompt: str, *, schema: JsonSchemaDict | None = None) -> JudgeReply:
@@ -174,12 +174,12 @@ class CassetteJudge:
         return await complete(self, prompt, schema=schema)
 
     def with_logprobs(self, top: int = 5) -> CassetteJudge:
-        """Return this judge asking for token probabilities, where it can."""
+        """Return this judge asking for token probabilities, if it supports them."""
         switch = getattr(self.judge, "with_logprobs", None)
         return self if switch is None else replace(self, judge=switch(top))
 
     def save(self) -> None:
-        """Write the cassette now; it is also written once a second while it grows, and at the end."""
+        """Save the cassette now; it is also saved once a second while it grows, and at exit."""
         self.cassette.save()
 
 
@@ -187,13 +187,13 @@ _open: Final[dict[tuple[Path, str], _OwnCassette]] = {}
 
 
 def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto") -> CassetteJudge:
-    """Give a judge a cassette of its own, whatever the run that asks it does.
+    """Return a judge with its own cassette, independent of the run that asks it.
 
-    Judges that name the same file share it. `record` replaces what is asked and keeps the rest of the file,
-    since a judge cannot tell when all has been asked.
+    Judges that name the same file share it. `record` replaces the replies to what is asked and keeps the rest
+    of the file, since a judge cannot know when everything has been asked.
 
     Raises:
-        ConfigurationError: when there is nothing to replay, or the file cannot be read.
+        ConfigurationError: if there is nothing to replay, or the file cannot be read.
     """
     key = (Path(path).resolve(), mode)
     if key not in _open:
@@ -202,7 +202,7 @@ def with_cassette(judge: JudgeLike, path: str | Path, mode: CassetteMode = "auto
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes whenever a file is written, None where there is none."""
+    """Return a value that changes whenever the file is written, None if there is no file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -237,7 +237,7 @@ def _write(path: Path, recordings: dict[str, Recording]) -> None:
 
 
 def _nearest(requested: Recording, recordings: Iterable[Recording]) -> Recording | None:
-    """The recording that shares the most words of the prompt, of the same judge where there is one."""
+    """Return the recording with the most words of the prompt, preferably of the same judge."""
     words = set(requested.prompt.split())
 
     def likeness(other: Recording) -> tuple[bool, float, bool]:

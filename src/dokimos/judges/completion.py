@@ -1,4 +1,4 @@
-"""What a model answered, whichever protocol it speaks."""
+"""A model's answer in a common form for all provider protocols, and how to read provider JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenCounts(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A model's answer and why it ended."""
+    """A model's answer and why the model stopped."""
 
     text: str
     finish: Finish
@@ -31,12 +31,12 @@ class Completion(NamedTuple):
 
 
 def count(value: object) -> int | None:
-    """Return a number of tokens, None for what is none."""
+    """Return a number of tokens, None if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def part(tree: object, *keys: str) -> Any:
-    """Return what is under a path of keys in JSON, None where it leads nowhere."""
+    """Return the value under a path of keys in JSON, None if there is none."""
     for key in keys:
         if type(tree) is not dict:
             return None
@@ -51,7 +51,7 @@ def parts(tree: object, *keys: str) -> list[Mapping[str, Any]]:
 
 
 def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, ...] | None:
-    """Read token probabilities; OpenAI, Ollama and the servers like them write them alike."""
+    """Parse token probabilities, in the form of OpenAI, Ollama and compatible servers."""
     found = [
         TokenLogprob(str(entry["token"]), float(entry["logprob"]), _alternatives(entry))
         for entry in entries
@@ -61,7 +61,7 @@ def token_logprobs(entries: Iterable[Mapping[str, Any]]) -> tuple[TokenLogprob, 
 
 
 def explain_incomplete(completion: Completion, max_tokens: int | None) -> str | None:
-    """Say how a model did not answer, or not to the end; None where it did."""
+    """Return why an answer is missing or incomplete, None if it is complete."""
     if completion.finish == "stop":
         return None
     shown = f" It was: {shorten(completion.text, SHOWN)!r}" if completion.text else ""

@@ -1,4 +1,4 @@
-"""Texts as vectors: what an embedder is, and the one way to ask it, which pays for no text twice."""
+"""Texts as vectors: the embedder protocol, and `embed`, which caches, deduplicates and batches texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BATCH_SIZE: Final = 128
 MOST_CHARACTERS: Final = 200_000
 """Characters in one request, unless a single text has more."""
 _FORM: Final = "f32:"
-"""The start of a vector as text: 32-bit numbers in hexadecimal digits, which no key looks like."""
+"""The prefix of a vector as text: 32-bit numbers in hexadecimal digits, which do not look like a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Embeddings:
 class Embedder(Protocol):
     """A model that turns texts into vectors.
 
-    An implementation may also have `identity`, a text that tells endpoint, model and parameters apart:
-    vectors are kept under it. `batch_size` says how many texts it takes at once, `concurrency` how many
-    requests may go on at once (1 unless given).
+    An implementation may also have an `identity`, a string that names endpoint, model and parameters: vectors
+    are cached under it. `batch_size` is how many texts it takes per request, `concurrency` how many requests
+    may run at once (1 unless given).
     """
 
     async def embed(self, texts: Sequence[str]) -> Embeddings | Sequence[Sequence[float]]:
@@ -68,11 +68,11 @@ EmbedderLike: TypeAlias = Embedder | Callable[[list[str]], Any] | Callable[[list
 
 @dataclass(frozen=True, slots=True)
 class FunctionEmbedder:
-    """A plain function as an embedder; a sync one is called in a thread."""
+    """A plain function as an embedder; a sync function is called in a thread."""
 
     function: Callable[[list[str]], Any]
     name: str = ""
-    """Under which vectors are kept; the function's own identity unless given."""
+    """The name under which vectors are cached; the function's identity unless given."""
 
     @property
     def identity(self) -> str:
@@ -85,10 +85,10 @@ class FunctionEmbedder:
 
 
 def as_embedder(embedder: EmbedderLike) -> Embedder:
-    """Turn whatever people give as an embedder into one.
+    """Return an embedder for a model name, a function or an embedder.
 
     Raises:
-        ConfigurationError: for anything that cannot be asked.
+        ConfigurationError: for anything else.
     """
     if isinstance(embedder, str):
         from dokimos.judges.embedding_models import embedder as from_name
@@ -109,20 +109,20 @@ def as_embedder(embedder: EmbedderLike) -> Embedder:
 async def embed(
     embedder: Embedder, texts: Sequence[str], *, stores: Sequence[CallStore] | None = None
 ) -> list[Vector]:
-    """Return the vectors of texts, asking only for those that no store knows and nobody is asking for.
+    """Return the vectors of texts, requesting only those that are in no store.
 
-    Equal texts are asked for once. A request that has been sent goes on when the one who waits for it is
-    cancelled, so that its answer is kept.
+    Equal texts are deduplicated, and requests for texts that are already in flight are coalesced. A request
+    that has been sent continues if the caller that waits for it is cancelled, so that its vectors are stored.
 
     Args:
-        embedder: Whom to ask.
-        texts: What to embed; a blank text has no meaning, and most models refuse it.
-        stores: Where to look first and keep what is answered; the run's own stores unless given.
+        embedder: The embedder to ask.
+        texts: The texts to embed; a blank text has no meaning, and most models refuse it.
+        stores: The caches to look up and to store in; the run's own stores unless given.
 
     Raises:
-        JudgeReplyError: when vectors are missing, of different lengths, not finite or zero.
-        JudgeUnavailableError: when it cannot be reached, or the cassette that is replayed lacks a text.
-        BudgetExceededError: when the run's budget does not allow the call.
+        JudgeReplyError: if vectors are missing, of different lengths, not finite or zero.
+        JudgeUnavailableError: if the embedder cannot be reached, or a replayed cassette lacks a text.
+        BudgetExceededError: if the run's budget does not allow the call.
     """
     scope = current_scope()
     calls = _Calls(embedder, tuple(scope.call_stores if stores is None else stores), scope)
@@ -156,7 +156,7 @@ def pack_vector(vector: Vector) -> bytes:
 
 
 def unpack_vector(data: bytes) -> Vector:
-    """Return what was packed. Raises `ValueError` where it is no row of 32-bit numbers."""
+    """Return a packed vector. Raises `ValueError` if the data are not 32-bit numbers."""
     vector = array("f")
     vector.frombytes(data)
     if sys.byteorder != "little":
@@ -165,7 +165,7 @@ def unpack_vector(data: bytes) -> Vector:
 
 
 class _Calls:
-    """The way to the vectors of some texts: the stores first, then requests of several texts each."""
+    """One call of `embed`: the stores first, then requests in batches."""
 
     def __init__(self, embedder: Embedder, stores: tuple[CallStore, ...], scope: RunScope) -> None:
         self._embedder = embedder
@@ -267,7 +267,7 @@ class _Calls:
 
 
 def format_vector(vector: Vector) -> str:
-    """Return a vector as it is kept in call stores."""
+    """Return a vector as text, as call stores hold it."""
     return f"{_FORM}{pack_vector(vector).hex()}"
 
 
@@ -287,7 +287,7 @@ def _batches(requests: Sequence[CallRequest], most: int) -> Iterator[list[CallRe
 def _forget_batch(
     in_flight: dict[str, asyncio.Future[Any]], batch: Iterable[CallRequest], task: asyncio.Task[Any]
 ) -> None:
-    """Let these texts be asked for anew, and take notice of an error for which nobody waits any more."""
+    """Remove a batch from the requests in flight, and retrieve an error for which nobody waits any more."""
     for request in batch:
         in_flight.pop(request.key, None)
     if not task.cancelled():

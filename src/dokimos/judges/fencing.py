@@ -1,9 +1,9 @@
-"""Keeping the text that is judged apart from the orders that the judge gets.
+"""Fencing judged text off from the instructions to the judge, against prompt injection.
 
-Judged text goes between two lines that carry a marker drawn at random for each call, so that no text can
-know how to end its fence, and a bar before each of its lines, so that none of them passes for one of the
-prompt's. A prompt is written with a placeholder in the marker's place: it is the same text
-from run to run, so that replies can be found again by it, and only what is sent has the marker.
+Judged text goes between two lines with a marker that is drawn at random for each call, so that no text can
+know how to close its fence, and each of its lines starts with a bar, so that none passes for a line of the
+prompt. A prompt is written with a placeholder for the marker: it stays the same from run to run, so that its
+reply is found in a cache. Only the prompt that is sent has the marker.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from contextvars import ContextVar
 from typing import Final
 
 MARKER: Final = "\ue000marker\ue000"
-"""Stands for the random marker until the prompt is sent."""
-MARKER_BYTES: Final = 4  # a text has one guess, and long markers distract small models
+"""The placeholder for the random marker until the prompt is sent."""
+MARKER_BYTES: Final = 4  # an attacker has one guess, and long markers distract small models
 
 _FENCED: Final = re.compile(rf'<material {MARKER} name="[^\n]*">\n(.*?)\n</material {MARKER}>', re.DOTALL)
 _FORGED: Final = re.compile(
@@ -47,15 +47,15 @@ def fence(label: str, text: str) -> str:
 
 
 def find_fenced_texts(prompt: str) -> tuple[str, ...]:
-    """Return the texts that stand in the fences of a prompt that has not been sent yet."""
+    """Return the fenced texts of a prompt that has not been sent yet."""
     return tuple(found.removeprefix("| ").replace("\n| ", "\n") for found in _FENCED.findall(prompt))
 
 
 def fence_rule() -> str:
     """Return the sentences that tell the judge how to treat fenced text.
 
-    They hold no marker, so that all that stands before the material stays the same from call to call, and
-    servers need not read it anew.
+    They do not contain the marker, so that everything before the material is the same in every call and the
+    server can cache that prefix.
     """
     if _fencing_is_off.get():
         return ""
@@ -68,7 +68,7 @@ def fence_rule() -> str:
 
 @contextlib.contextmanager
 def without_fencing() -> Iterator[None]:
-    """Quote judged text plainly inside the block: only to measure what the defences are worth."""
+    """Quote judged text plainly inside the block; only to measure what the fences are worth."""
     token = _fencing_is_off.set(True)
     try:
         yield
@@ -77,11 +77,11 @@ def without_fencing() -> Iterator[None]:
 
 
 def neutralize(text: str) -> str:
-    r"""Return `text` without anything that could pass for our markers, or that a reader would not see.
+    r"""Return `text` without anything that could pass for our markers, or that a human would not see.
 
-    Tags that look like ours and the control tokens of chat templates lose their bracket; control and format
-    characters (hidden text, direction changes, tag characters) are written as `\u{...}`, or only counted
-    where there are many in a row.
+    Tags that look like ours and control tokens of chat templates lose their bracket. Control and format
+    characters (hidden text, direction changes, tag characters) are written as `\u{...}`, or only counted if
+    there are many in a row.
     """
     text = _FORGED.sub("‹", text)
     if _PLAIN.fullmatch(text):
@@ -91,7 +91,7 @@ def neutralize(text: str) -> str:
 
 
 def with_marker(prompt: str) -> str:
-    """Return the prompt as it is sent, with a marker of its own."""
+    """Return the prompt as it is sent, with a new random marker."""
     return prompt.replace(MARKER, os.urandom(MARKER_BYTES).hex()) if MARKER in prompt else prompt
 
 

@@ -1,4 +1,4 @@
-"""The text under which the replies of a judge are kept, whether it names itself or not."""
+"""The identity of a judge, under which its replies are cached, whether it has an `identity` or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 DEEPEST: Final = 3
-"""How far into what a judge holds it is looked."""
+"""How many levels of the values that a judge holds are hashed."""
 _SECRET: Final = re.compile("key|token|secret|passw", re.IGNORECASE)
 _PLAIN: Final = str | int | float | bool | bytes | None
 
@@ -21,15 +21,15 @@ _identities: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def identity_of(judge: object) -> str:
-    """Return the judge's own `identity`; else its class or function, and a hash of what it holds.
+    """Return the judge's own `identity`, else its class or function with a hash of the values it holds.
 
-    What it holds is looked at when it is first seen: a judge that counts its calls stays the same one. Values
-    that look different in every process (open files, locks, connections) cannot tell two judges apart.
+    The hash is computed when the judge is first seen: a judge that counts its calls keeps its identity.
+    Values that differ in every process (open files, locks, connections) are not hashed.
     """
     own = getattr(judge, "identity", None)
     if isinstance(own, str):
         return own
-    with contextlib.suppress(TypeError):  # what cannot be referred to weakly is looked at anew
+    with contextlib.suppress(TypeError):  # an object without weak references is hashed each time
         if judge in _identities:
             return _identities[judge]
     identity = _identity(judge, 0)
@@ -47,7 +47,7 @@ def _identity(thing: object, depth: int) -> str:
 
 
 def _function_identity(function: object, code: CodeType, depth: int) -> str:
-    """Module and name, and a hash of what tells functions of one name apart: constants, defaults, closure."""
+    """Return module and name, with a hash of what distinguishes functions: constants, defaults, closure."""
     inner = _unwrap(function)
     parts = [
         *sorted(_constants(code)),
@@ -62,7 +62,7 @@ def _function_identity(function: object, code: CodeType, depth: int) -> str:
 
 
 def _object_identity(thing: object, depth: int) -> str:
-    """Class and a hash of the values that the object was made with."""
+    """Return the class, with a hash of the values that the object holds."""
     kind = type(thing)
     if isinstance(thing, functools.partial):
         values = {"func": thing.func, "args": thing.args, **thing.keywords}

@@ -1,4 +1,4 @@
-"""What a judge was shown as material, to tell its own verdict from one that it quotes."""
+"""The material that a judge was shown, to tell its own verdict from one that it quotes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dokimos.judges.lenient_json import TooEntangled, readable_values
 from dokimos.judges.reasoning import closes_reasoning
 
 Canonical: TypeAlias = Any
-"""A value in a form that can be compared: a number, a text, a set of members ..."""
+"""A value normalized for comparison: a number, a text, a set of members ..."""
 
 _NEUTRALIZED: Final = re.compile(r"\\?u\{[0-9a-f]+\}|\[\d+ hidden characters\]")
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _DEEPEST_QUOTATION: Final = 3
-"""How often JSON in a string of JSON in ... is looked into."""
+"""How many levels of JSON inside strings of JSON are parsed."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class JudgedText:
     """The material of a prompt."""
 
     prompt: str = ""
-    """As it is before its marker is put in."""
+    """The prompt before its random marker is inserted."""
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """What is fenced in the prompt, or all of it where nothing is."""
+        """The fenced texts of the prompt, or the whole prompt if nothing is fenced."""
         return find_fenced_texts(self.prompt) or (self.prompt,)
 
     @cached_property
@@ -41,15 +41,14 @@ class JudgedText:
         return any(map(closes_reasoning, self.texts))
 
     def holds(self, value: object) -> bool:
-        """Say whether a value stands in the text."""
+        """Say whether a value occurs in the text."""
         return self._values is not None and _exact(value) in self._values
 
     def resembles(self, value: object) -> bool:
-        """Say whether a value may be quoted from the text though it is not in it to the letter.
+        """Say whether a value may be quoted from the text although it does not occur in it literally.
 
-        So it is where only spelling and punctuation differ, and where members are missing: to quote a verdict
-        without its reason is to quote it. What a text holds is not known where it has more brackets than can
-        be looked through: then it may hold anything.
+        That is so if only spelling and punctuation differ, or if members are missing: a verdict quoted
+        without its reason is still quoted. A text with more brackets than can be parsed may hold any value.
         """
         if self._loose_values is None:
             return True
@@ -61,7 +60,7 @@ class JudgedText:
         return wanted in self._loose_values
 
     def quotes(self, text: str) -> bool:
-        """Say whether the text has these words, however they are spaced."""
+        """Say whether the text has these words, with any spacing."""
         return _words(text) in self._words
 
     @cached_property
@@ -85,7 +84,7 @@ class JudgedText:
 
 
 def _exact(value: Any) -> Canonical:
-    """Return a value so that it equals others that are the same in JSON."""
+    """Normalize a value so that it equals values that are the same in JSON."""
     if isinstance(value, dict):
         return frozenset((key, _exact(each)) for key, each in value.items())
     if isinstance(value, list):
@@ -96,7 +95,7 @@ def _exact(value: Any) -> Canonical:
 
 
 def _loose(value: object) -> Canonical:
-    """Return a value so that it equals others that say the same; empty members of objects are left out."""
+    """Normalize a value so that it equals values that say the same; empty members are dropped."""
     if isinstance(value, dict):
         members = ((str(key).casefold(), _loose(each)) for key, each in value.items())
         return frozenset(member for member in members if member[1] not in ("", None))
@@ -127,7 +126,7 @@ def _words(text: str) -> str:
 
 
 def _values_in(text: str, depth: int) -> Iterator[Any]:
-    """Yield all objects and arrays of a text, those inside others too, and those in quoted JSON."""
+    """Yield all objects and arrays of a text, including nested ones and those in JSON inside strings."""
     for spelling in _spellings(text):
         for value in readable_values(spelling):
             yield from _parts_of(value, depth)
@@ -144,7 +143,7 @@ def _parts_of(value: object, depth: int) -> Iterator[Any]:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """Yield a text, and what it says where it is JSON inside a string, or HTML."""
+    """Yield a text, and the text with the escapes of a JSON string or of HTML resolved."""
     yield text
     if "\\" in text:
         yield text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'").replace("\\\\", "\\")

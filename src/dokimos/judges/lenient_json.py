@@ -1,4 +1,9 @@
-"""Reading JSON as models write it: with fences, prose, trailing commas, single quotes, bare keys ..."""
+"""A lenient JSON parser, which repairs JSON as models write it.
+
+It accepts code fences and prose around the JSON, comments, trailing commas, single quotes, bare keys, and the
+constants of Python. It never guesses at what is cut off or has quotes that are not escaped: such a value is
+unreadable (`Group.is_readable`), and the judge is asked to repair it (`ask`).
+"""
 
 from __future__ import annotations
 
@@ -34,21 +39,21 @@ _CHARACTERS_PER_STEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What stands in a pair of brackets in a text."""
+    """A pair of brackets in a text, with the value between them."""
 
     start: int
     end: int
     value: Any = None
     is_readable: bool = True
-    """False where it is not JSON, not even as models write it: `{x}`, or cut off, or with open quotes."""
+    """False if it is not JSON, not even as models write it: `{x}`, or cut off, or with open quotes."""
     has_duplicates: bool = False
-    """Whether a key is in one of its objects twice."""
+    """Whether one of its objects has a key twice."""
 
 
 def whole_value(text: str) -> Group | None:
-    """Return the object or array that a text is, None where it is none or has anything beside it.
+    """Return the object or array that makes up a whole text, None if there is none or anything else.
 
-    White space, a byte order mark and one surrounding code fence do not count.
+    White space, a byte order mark and one surrounding code fence are ignored.
     """
     start, end = (0, len(text)) if text[:1] == "{" and text[-1] == "}" else _without_fence(text)
     if start >= end or text[start] not in "{[":
@@ -66,10 +71,10 @@ def whole_value(text: str) -> Group | None:
 
 
 def groups(text: str) -> Iterator[Group]:
-    """Yield the outermost bracket groups of a text, from left to right; stray brackets are left out.
+    """Yield the outermost bracket groups of a text, from left to right, without stray brackets.
 
-    A group that begins like JSON and has no end reaches to the end of the text. Takes time in proportion to
-    the length of the text, whatever brackets are in it.
+    A group that begins like JSON and has no end extends to the end of the text. The time is proportional to
+    the length of the text, whatever brackets are in it: judged text must not be able to stall the parser.
     """
     ends = _matching_brackets(text)
     position = 0
@@ -93,7 +98,7 @@ def groups(text: str) -> Iterator[Group]:
 
 
 def member_start(text: str, start: int, key: str) -> int | None:
-    """Return where the value of a key begins in the object at a place, None where it has no such key."""
+    """Return where the value of a key begins in the object at `start`, None if it has no such key."""
     reader = _Reader(text, start)
     try:
         reader.value(0)
@@ -103,13 +108,13 @@ def member_start(text: str, start: int, key: str) -> int | None:
 
 
 class TooEntangled(Exception):
-    """A text has more brackets than can be looked through."""
+    """A text has more nested brackets than can be parsed in reasonable time."""
 
 
 def readable_values(text: str) -> Iterator[Any]:
-    """Yield all objects and arrays of a text that are in no other readable one.
+    """Yield all objects and arrays of a text that are not inside another readable one.
 
-    Unlike `groups`, it looks into what is broken as well. Raises `TooEntangled` where that takes too long.
+    Unlike `groups`, it looks inside unreadable groups too. Raises `TooEntangled` if that takes too long.
     """
     steps = _LEAST_STEPS + len(text)
     position = 0
@@ -129,7 +134,7 @@ def readable_values(text: str) -> Iterator[Any]:
 
 
 def _without_fence(text: str) -> tuple[int, int]:
-    """Return where a text begins and ends, apart from white space and one code fence around it."""
+    """Return where a text begins and ends without surrounding white space and one code fence."""
     start, end = _without_blanks(text, 0, len(text))
     opening = _FENCE_LINE.match(text, start, end)
     if opening is not None and end - opening.end() >= len(_FENCE) and text.endswith(_FENCE, start, end):
@@ -143,17 +148,17 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _strict(text: str) -> tuple[Any, bool] | None:
-    """Return a text as JSON, and whether a key is twice in an object; None where it is not JSON."""
+    """Parse strict JSON, and say whether an object has a key twice; None if it is not strict JSON."""
     try:
         with contextlib.suppress(_DuplicateKey):
             return _UNIQUE_KEYS.decode(text), False
-        return json.loads(text), True  # or it is no JSON after the object with the key
+        return json.loads(text), True  # raises if there is no JSON after the object with the duplicate key
     except (ValueError, RecursionError):
         return None
 
 
 class _DuplicateKey(Exception):
-    """A key is in an object twice."""
+    """An object has a key twice."""
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -167,7 +172,7 @@ _UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_members)
 
 
 def _matching_brackets(text: str) -> dict[int, int]:
-    """Return the ends of all brackets that have one, by their starts; what is in quotes counts too."""
+    """Return the ends of all matched brackets by their starts; brackets in quotes count too."""
     ends: dict[int, int] = {}
     open_brackets: list[int] = []
     waiting = {"{": 0, "[": 0}
@@ -188,10 +193,10 @@ def _matching_brackets(text: str) -> dict[int, int]:
 
 
 def _end_of_broken(text: str, start: int) -> int:
-    """Return where a group ends that begins like JSON and is not: at the end of the text where none can tell.
+    """Return where a group ends that begins like JSON and is not; the end of the text if nobody can tell.
 
-    None can where a string in it is not followed by what follows strings: then some quote is not escaped, and
-    brackets may be inside strings or outside.
+    Nobody can tell if a string in it is not followed by what follows strings: then some quote is not escaped,
+    and any bracket may be inside a string or outside.
     """
     depth = 0
     position = start
@@ -216,25 +221,25 @@ def _end_of_broken(text: str, start: int) -> int:
 
 
 def _opens_string(text: str, place: int) -> bool:
-    """Tell a single quote before a string from an apostrophe."""
+    """Say whether a single quote opens a string, rather than being an apostrophe."""
     return text[max(place - 100, 0) : place].rstrip().endswith(("{", "[", ",", ":"))
 
 
 class _Unreadable(Exception):
-    """No value can be read here."""
+    """No value can be parsed here."""
 
 
 class _Reader:
-    """A recursive reader of JSON as models write it."""
+    """A recursive descent parser of JSON as models write it."""
 
     def __init__(self, text: str, position: int, steps: int | None = None) -> None:
         self.text = text
         self.position = position
         self.steps = len(text) + _LEAST_STEPS if steps is None else steps
-        """How many values and pieces of text may still be read."""
+        """How many more values and pieces of text may be parsed."""
         self.has_duplicates = False
         self.members: dict[str, int] = {}
-        """Where the values of the outermost object begin."""
+        """Where the values of the outermost object begin, by key."""
 
     def value(self, depth: int) -> Any:
         self.steps -= 1

@@ -1,4 +1,4 @@
-"""What is asked of a model, whichever protocol carries it."""
+"""A request to a model in a common form for all provider protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dokimos.judges.protocol import JsonSchemaDict
 
 
 class ModelRequest(NamedTuple):
-    """A prompt, and how it is to be answered."""
+    """A prompt, and how the model is to answer it."""
 
     prompt: str
     system: str | None
@@ -37,7 +37,7 @@ def omit_none(**settings: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """Where a provider's own API is, and which variables of the environment are about it."""
+    """The address of a provider's own API, and the environment variables for it."""
 
     url: str
     domain: str
@@ -45,7 +45,7 @@ class Home:
     key_variable: str
 
     def root(self) -> str:
-        """Return the root of the API that the environment names, the provider's own by default."""
+        """Return the root URL of the API: from the environment variable, else the provider's own."""
         return os.environ.get(self.url_variable) or self.url
 
     def owns(self, url: str) -> bool:
@@ -53,9 +53,9 @@ class Home:
         return f".{host_of(url)}".endswith(f".{self.domain}")
 
     def key_for(self, url: str) -> str | None:
-        """Name the variable with the key, for the provider itself and the endpoint that stands in for it.
+        """Return the environment variable with the key for a URL, None if the URL must not get a key.
 
-        No other endpoint gets a key from the environment.
+        Only the provider itself, and the endpoint that the environment names instead, get a key from there.
         """
         if self.owns(url):
             return self.key_variable
@@ -65,7 +65,7 @@ class Home:
 
 @cache
 def host_of(url: str) -> str:
-    """Return the host that a URL names, "" where it is none that can be called."""
+    """Return the host of a URL, "" if the URL cannot be called."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "" if parts.port != 0 else ""

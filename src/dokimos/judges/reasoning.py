@@ -1,4 +1,4 @@
-"""Where a model reasons aloud in its reply: nothing there is its answer."""
+"""Blanking out the reasoning in a model's reply, such as `<think>`: nothing in it is the answer."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _TAG: Final = re.compile(
     re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(rf"/\s*{_NAMES}\b", re.IGNORECASE)
-"""A closing tag, also where its brackets are spelled in another way."""
+"""A closing tag, even if its brackets are written in another way."""
 
 
 class Spoken(NamedTuple):
-    """What a model says beside its reasoning."""
+    """A reply without its reasoning."""
 
     text: str
-    """The reply with blanks in the place of its reasoning, so that all else stays where it is."""
+    """The reply with blanks instead of its reasoning, so that positions in the rest stay the same."""
     ends_reasoning: bool = True
-    """False where the reply ends in the middle of a block of reasoning."""
+    """False if the reply ends in the middle of a block of reasoning."""
 
 
 def closes_reasoning(text: str) -> bool:
-    """Say whether a text has what could be a closing tag of reasoning."""
+    """Say whether a text may have a closing tag of reasoning."""
     return "/" in text and _CLOSING.search(text) is not None
 
 
 def without_reasoning(text: str, *, may_begin_inside: bool = True) -> Spoken:
     """Blank out the reasoning in a reply.
 
-    A block that is not closed goes on to the end. A closing tag without an opening one closes a block that
-    began with the reply, since many chat templates put the opening tag into the prompt, unless
-    `may_begin_inside` is false.
+    A block that is not closed extends to the end. A closing tag without an opening one closes a block that
+    began with the reply, unless `may_begin_inside` is false: many chat templates put the opening tag into the
+    prompt.
     """
     if "<" not in text:
         return Spoken(text)

@@ -22,7 +22,7 @@ _encoded_sorted: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, se
 
 
 class Request(Protocol):
-    """What a recording keeps of a call."""
+    """The parts of a call that a recording keeps."""
 
     @property
     def key(self) -> str: ...
@@ -106,7 +106,7 @@ class Recording:
 
     @classmethod
     def from_line(cls, line: bytes) -> Recording:
-        """Read a line. Raises `ValueError` where it is none of ours."""
+        """Parse a line. Raises `ValueError` if it is not a recording."""
         try:
             tree: dict[str, Any] = json.loads(line)
             recording = cls(
@@ -134,12 +134,12 @@ class Recording:
 
 @lru_cache(maxsize=256)
 def schema_hash(schema_text: str) -> str | None:
-    """Return eight hex digits that tell schemas apart, None for none."""
+    """Return a hash of eight hex digits, None for no schema."""
     return None if schema_text == "null" else hashlib.sha256(schema_text.encode()).hexdigest()[:8]
 
 
 def redact_reply(reply: JudgeReply, clean: Redactor) -> JudgeReply:
-    """Return a reply with a clean text; one that is JSON stays so. Token by token it could not be cleaned."""
+    """Return a reply with secrets redacted; JSON stays JSON. A redaction drops the token probabilities."""
     text = _redact_text(reply.text, clean)
     if text == reply.text:
         return reply

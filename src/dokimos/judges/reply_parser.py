@@ -1,9 +1,9 @@
-"""Which of the JSON in a reply is the judge's own verdict.
+"""Parsing a judge's reply: which of the JSON in it is the judge's own verdict.
 
-A judge may quote what it judges, and what it judges may be written to be quoted. So a reply that is one JSON
-value and nothing else is the verdict, whatever the judged text holds. In any other reply, what stands in the
-judged text is set aside, and what is left must be readable, fit the shape that was asked for and say the same
-thing throughout. Otherwise there is no verdict: an earlier or a quoted one never takes its place.
+A judge may quote what it judges, and an attacker may write text that is meant to be quoted. So a reply that
+is one JSON value and nothing else is the verdict, whatever the judged text holds. In any other reply, values
+that occur in the judged text are ignored, and the rest must be readable, fit the requested shape and agree.
+Otherwise there is no verdict: an earlier or a quoted one never takes its place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHER_JSON: Final = "the JSON in it has none of the keys that were asked for"
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply(Generic[T]):
-    """What a judge answered, and where in its reply."""
+    """A judge's answer, and where it is in the reply."""
 
     answer: T
     start: int
@@ -43,7 +43,7 @@ class ParsedReply(Generic[T]):
 
 
 class UnusableReply(ValueError):
-    """A reply has no verdict that is certainly the judge's; the message says why, for the judge to repair."""
+    """A reply without a verdict that is certainly the judge's; the message says why, for the repair."""
 
     def __init__(self, message: str, kind: ErrorKind) -> None:
         self.kind = kind
@@ -58,23 +58,23 @@ def parse_reply(
     judged: JudgedText | None = None,
     enforced: bool = False,
 ) -> ParsedReply[T]:
-    """Read a reply as `shape`.
+    """Parse a reply as `shape`.
 
     Args:
         text: The reply.
-        shape: The dataclass that was asked for.
-        check: Looks at what the types cannot say, and raises `ValueError`.
+        shape: The requested dataclass.
+        check: Validates what the types cannot express, and raises `ValueError`.
         judged: What the judge was shown, and may quote.
-        enforced: Whether the server holds replies to the shape's schema: then anything else is a fault.
+        enforced: Whether the server enforces the shape's schema: then text around the JSON is an error.
 
     Raises:
-        UnusableReply: saying what is wrong with it.
+        UnusableReply: with what is wrong with the reply.
     """
     form: _Form[T] = _Form(shape, check)
     judged = judged or JudgedText()
     plain, ends_reasoning = text, True
     if "<" in text:
-        # A closing tag that the judge may have quoted must not make all that it said before it disappear.
+        # A closing tag that the judge may have quoted must not blank out everything before it.
         plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
     for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
         with contextlib.suppress(ValueError):
@@ -86,7 +86,7 @@ def parse_reply(
 
 
 def _select_verdict(found: _Candidates, form: _Form[T], *, enforced: bool) -> ParsedReply[T]:
-    """Return the answer that all of the judge's own values give."""
+    """Return the answer on which all of the judge's own values agree."""
     kind = CONTESTED if found.has_values else UNREADABLE
     if found.broken:
         raise UnusableReply(_BROKEN, kind)
@@ -105,7 +105,7 @@ def _select_verdict(found: _Candidates, form: _Form[T], *, enforced: bool) -> Pa
 
 
 def _verdict_in(answer: Any) -> Any:
-    """Return an answer without its reasons, which are no part of what it decides."""
+    """Return an answer without its reasons, which may differ between equal verdicts."""
     return _without_reasons(asdict(answer))
 
 
@@ -117,18 +117,18 @@ def _without_reasons(tree: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The bracket groups of a reply that have to do with what was asked for."""
+    """The bracket groups of a reply that may be the answer."""
 
     own: tuple[Group, ...]
-    """Values that do not stand in the judged text."""
+    """Values that do not occur in the judged text."""
     doubtful: tuple[Group, ...]
-    """Values that resemble one of the judged text: no verdict, but none may contradict them either."""
+    """Values that resemble one in the judged text: not a verdict, but no verdict may contradict them."""
     quoted: bool
-    """Whether there are values that stand in the judged text."""
+    """Whether there are values that occur in the judged text."""
     broken: bool
-    """Whether there are groups that begin like an answer and cannot be read."""
+    """Whether there are unreadable groups that begin like an answer."""
     hides_values: bool
-    """Whether there is a whole value inside one of those."""
+    """Whether there is a readable value inside one of those."""
 
     @property
     def has_values(self) -> bool:
@@ -162,7 +162,7 @@ def _collect_candidates(text: str, form: _Form[Any], judged: JudgedText) -> _Can
                 doubtful.append(value)
             else:
                 own.append(value)
-    # The end of a value that was torn apart by quotes in it: `", "score": 0}`.
+    # The rest of a value that unescaped quotes have split: `", "score": 0}`.
     broken = broken or form.has_quoted_keys(" ".join([*rest, text[position:]]))
     return _Candidates(tuple(own), tuple(doubtful), quoted, broken, hides_values)
 
@@ -172,7 +172,7 @@ def _has_values(text: str, form: _Form[Any]) -> bool:
 
 
 class _Form(Generic[T]):
-    """The shape that was asked for, and how to find it in a reply."""
+    """The requested shape, and how to find it in a reply."""
 
     def __init__(self, shape: Any, check: Callable[[T], None] | None) -> None:
         self._shape = shape
@@ -180,13 +180,13 @@ class _Form(Generic[T]):
         self._keys = _keys_of(shape)
 
     def parse(self, group: Group) -> ParsedReply[T]:
-        """Read a value as the shape. Raises `ValueError` where it does not fit."""
+        """Parse a value as the shape. Raises `ValueError` if it does not fit."""
         if group.has_duplicates:
             raise ValueError(_TWICE)
         return ParsedReply(self._validate(self._as_object(group.value)), group.start)
 
     def parse_bare(self, text: str) -> ParsedReply[T]:
-        """Read a reply without JSON, such as `yes`: it can stand for the only field of a shape."""
+        """Parse a reply without JSON, such as `yes`, as the value of a shape's only field."""
         if len(fields(self._shape)) == 1:
             with contextlib.suppress(ValueError):
                 return ParsedReply(self._validate({fields(self._shape)[0].name: text.strip()}), 0)
@@ -194,7 +194,7 @@ class _Form(Generic[T]):
         raise UnusableReply(_OTHER_JSON if has_object else _NO_JSON, UNREADABLE)
 
     def values_in(self, group: Group) -> Iterator[Group]:
-        """Yield what could be meant as the answer in a readable group; what has none of its keys is prose."""
+        """Yield the possible answers in a readable group; a value with none of the shape's keys is prose."""
         if isinstance(group.value, list) and not self._takes(group.value):
             for element in group.value:
                 part = Group(group.start, group.end, element, has_duplicates=group.has_duplicates)
@@ -203,7 +203,7 @@ class _Form(Generic[T]):
             yield group
 
     def has_keys(self, text: str) -> bool:
-        """Say whether a text that cannot be read has a key of the shape."""
+        """Say whether an unreadable text has a key of the shape."""
         return self._keys.unquoted.search(text) is not None
 
     def has_quoted_keys(self, text: str) -> bool:
@@ -211,7 +211,7 @@ class _Form(Generic[T]):
         return self._keys.in_quotes.search(text) is not None
 
     def _takes(self, value: list[Any]) -> bool:
-        """Say whether a bare list may be the answer: the only field of the shape is one. `[1]` is prose."""
+        """Say whether a bare list may be the answer: the shape's only field is a list. `[1]` is prose."""
         if not self._keys.list_alone:
             return False
         return any(isinstance(each, str) or self._mentions(each) for each in value)
@@ -224,7 +224,7 @@ class _Form(Generic[T]):
         return isinstance(value, list) and any(self._mentions(each) for each in value)
 
     def _as_object(self, value: Any) -> Any:
-        """A bare list stands for an object whose only field is that list."""
+        """Return a bare list as an object whose only field is that list."""
         if isinstance(value, list) and self._keys.list_alone:
             return {fields(self._shape)[0].name: value}
         return value

@@ -1,4 +1,4 @@
-"""The shape of a reply as pydantic and as a JSON Schema know it."""
+"""The shape of a reply as a pydantic adapter and as a JSON Schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def schema_of(shape: object) -> dict[str, Any]:
 
 
 def _inline_references(node: object, definitions: Mapping[str, Any]) -> Any:
-    """Put definitions in the place of their references: small models and some servers do not follow them."""
+    """Replace references by their definitions: small models and some servers do not follow references."""
     if isinstance(node, list):
         return [_inline_references(element, definitions) for element in node]
     if not isinstance(node, dict):
@@ -43,14 +43,14 @@ def _inline_references(node: object, definitions: Mapping[str, Any]) -> Any:
 
 @cache
 def adapter_of(shape: Any) -> TypeAdapter[Any]:
-    """Return what reads a shape."""
+    """Return the pydantic adapter that validates a shape."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(shape)
 
 
 def explain(problem: ValueError) -> str:
-    """Say what is wrong with a value, and where in it."""
+    """Return what is wrong with a value, and where in it."""
     errors = getattr(problem, "errors", None)
     if not callable(errors):
         return str(problem)
