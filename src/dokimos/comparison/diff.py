@@ -111,7 +111,7 @@ class MetricChange:
 
     @cached_property
     def interval(self) -> Interval | None:
-        """95 % interval of the mean change, None where it cannot be told.
+        """95 % interval of the mean change, None where it cannot be estimated.
 
         Tango's where every item changed by all of its score or not at all, as verdicts do: it has a width
         also where nothing changed. Else a percentile bootstrap, which is too narrow for few items: below

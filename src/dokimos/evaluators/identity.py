@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HIGHER_IS_BETTER: Final = "higher_is_better"
 LOWER_IS_BETTER: Final = "lower_is_better"
 _NOT_MEASURED: Final = ("name", "threshold", "thresholds", "fail_on_error", "blocking", "serial")
-"""Fields that are not part of what an evaluator measures, or are told apart from its parameters."""
+"""Fields that do not change what an evaluator measures, or are recorded beside its parameters."""
 
 
 def describe_evaluator(evaluator: Evaluator) -> EvaluatorInfo:

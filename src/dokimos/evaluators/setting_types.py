@@ -76,11 +76,11 @@ def _rules_of(kind: Any) -> tuple[_Rule, ...]:
 def _rule(setting: str, annotation: str) -> _Rule | None:
     """Return the rule of an annotation, None for one that has a part of another kind."""
     parts = [_part(text) for text in _UNION.split(annotation)]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    supported = [part for part in parts if part is not None]
+    if len(supported) < len(parts):
         return None
-    accepts = tuple(accepts for accepts, _ in known)
-    words = " or ".join(words for _, words in known)
+    accepts = tuple(accepts for accepts, _ in supported)
+    words = " or ".join(words for _, words in supported)
     return _Rule(setting, accepts, words, _is_number in accepts or _is_whole in accepts)
 
 

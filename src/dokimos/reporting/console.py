@@ -219,8 +219,8 @@ class _View:
         head, body = line.divide([indent])
         for number, part in enumerate(body.wrap(self.console, width - indent)):
             part.rstrip()
-            shown = Text.assemble(head if number == 0 else " " * indent, part)
-            self.console.print(shown, no_wrap=True, overflow="ellipsis", crop=True)
+            fitted = Text.assemble(head if number == 0 else " " * indent, part)
+            self.console.print(fitted, no_wrap=True, overflow="ellipsis", crop=True)
 
     def _shorten_reason(self, reason: str, indent: int, lines: int) -> str:
         """Return a reason that takes so few lines, with its end, which often says most."""
@@ -246,9 +246,9 @@ class _View:
             self.line()
 
     def _notices(self) -> list[str]:
-        """Return the warnings, without those that tell again what the rows of a broken run tell."""
-        told = len(worst_entries(self.result))
-        if self.result.status is not RunStatus.BROKEN or not 0 < told <= LOOK_FIRST:
+        """Return the warnings, without those that repeat the rows of a broken run."""
+        entry_count = len(worst_entries(self.result))
+        if self.result.status is not RunStatus.BROKEN or not 0 < entry_count <= LOOK_FIRST:
             return list(self.result.notices)
         repeated = (EVERYTHING_ERRORED, *(f"{name} errored on " for name in self.result.evaluator_names))
         return [notice for notice in self.result.notices if not notice.startswith(repeated)]

@@ -1,4 +1,4 @@
-"""A reporter that remembers what it was told, for tests."""
+"""A reporter that keeps what it receives in memory, for tests."""
 
 from __future__ import annotations
 

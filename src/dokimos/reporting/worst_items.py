@@ -1,4 +1,4 @@
-"""The items to look at first; those that errored in one way are told in one line."""
+"""The items to look at first; those with the same error share one line."""
 
 from __future__ import annotations
 

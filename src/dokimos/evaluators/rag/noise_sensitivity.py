@@ -54,7 +54,7 @@ class NoiseSensitivity(RetrieverEvaluator):
 
     Lower is better. A claim is wrong if the expected output contradicts it or does not say it; it comes
     from the context if a chunk states it. Two calls; a third where claims are wrong, a fourth where chunks
-    must be told apart. The claims are shared with other evaluators of the item. After Ru et al.,
+    must be distinguished. The claims are shared with other evaluators of the item. After Ru et al.,
     "RAGChecker" (2024), as in Ragas.
 
     Example:
