@@ -82,6 +82,7 @@ class AgentRunner:
     """Answers a judge's prompt in JSON of a schema; None where the framework cannot enforce a schema."""
 
     def __post_init__(self) -> None:
+        # A judge may raise: `AgentJudge` reports that as a judge that is unavailable.
         for name in ("run", "converse"):
             object.__setattr__(self, name, run_on_background_loop(_catch_errors(getattr(self, name))))
         if self.judge is not None:

@@ -17,7 +17,7 @@ from dokimos.core.task_result import TaskResult
 from dokimos.core.text import error_text
 from dokimos.errors import DokimosError, EvaluationError, IntegrationError, JudgeUnavailableError
 from dokimos.integrations.agent_runs import AgentRun, AgentRunner, hash_text, report_runs_as
-from dokimos.integrations.retrieved_documents import (
+from dokimos.integrations.document_texts import (
     extract_texts,
     extract_texts_with_metadata,
     find_tool_documents,

@@ -111,6 +111,7 @@ class Framework(ABC):
         """Return the runner of an agent; `model` is for frameworks whose client needs one."""
         options = run_options or {}
         is_agent = self.is_agent(agent)
+        # Now, not with the first input: the user may go on using the agent in between.
         state = self.save_state(agent) if is_agent else None
         must_wait = is_agent and self.is_stateful(agent)
         turn: AbstractAsyncContextManager[None] = TurnLock() if must_wait else nullcontext()

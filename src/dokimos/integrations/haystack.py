@@ -250,6 +250,7 @@ class _StateRecorder:
         hooks = get(runner, "hooks")
         if not isinstance(hooks, Mapping):
             return runner
+        # A copy, since several inputs run with one agent and each needs a recorder of its own.
         copied = copy.copy(runner)
         copied.hooks = {**hooks, _FIRST: [*hooks.get(_FIRST, ()), self]}
         return copied

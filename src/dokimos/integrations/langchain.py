@@ -126,6 +126,7 @@ class LangChain(Framework):
     ) -> AgentRun:
         """Run a graph on messages; the id of the last one marks where new messages of its state begin."""
         converted = require("langchain_core.messages", EXTRA).convert_to_messages(messages)
+        # The state of a graph repeats its input; ids survive that, positions and object identity do not.
         request_id = converted[-1].id = converted[-1].id or str(uuid.uuid4())
         return await self._invoke(agent, {"messages": converted}, options, request_id)
 

@@ -14,9 +14,9 @@ from dokimos.core.results import EvalResult, Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.errors import EvaluationError
 from dokimos.evaluators.base import Evaluator
+from dokimos.integrations.document_texts import extract_texts
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, average_scores, parse_score
 from dokimos.integrations.framework_objects import FrameworkObject, get
-from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.runtime.user_calls import call_user_function
 
 EXTRA: Final = "langchain"

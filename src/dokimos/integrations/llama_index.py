@@ -27,11 +27,11 @@ from dokimos.evaluators.base import Evaluator, ScoreLike
 from dokimos.integrations.agent_runs import AgentRun, finish_run
 from dokimos.integrations.agent_task import AgentApplication, AgentTask, ResultOptions, TaskOptions
 from dokimos.integrations.background_loop import run_on_background_loop
+from dokimos.integrations.document_texts import extract_texts
 from dokimos.integrations.foreign_evaluators import ForeignEvaluator, parse_score
 from dokimos.integrations.framework import Framework, RunOptions, find_method, resolve_agent
 from dokimos.integrations.framework_objects import FrameworkObject, get
 from dokimos.integrations.llama_index_results import find_documents, find_text, parse_trace, parse_usage
-from dokimos.integrations.retrieved_documents import extract_texts
 from dokimos.integrations.tool_lists import merge_tools
 from dokimos.runtime.concurrency import run_sync
 

@@ -117,6 +117,7 @@ class Strands(Framework):
     def start_agent(self, agent: FrameworkObject, state: Any) -> Any:
         if state is None:
             return resolve_agent(agent, self.agent_methods)
+        # In place, since others may hold the agent's list.
         agent.messages[:] = copy.deepcopy(state)
         return agent
 

@@ -198,6 +198,7 @@ class ModelSDK(Framework):
         if schema is not None and not loop.tools:
             settings = self.select_api(loop).schema_settings(without_bounds(schema))
             run = await self._run_loop(_with_settings(loop, settings), messages)
+            # Models that cannot enforce a schema refuse the request with one of these status codes.
             if getattr(run.cause, "status_code", None) not in (400, 422):
                 return run
         return await self._run_loop(loop, messages)
@@ -246,6 +247,7 @@ async def _exchange(loop: ToolLoop, api: ModelApi, messages: Sequence[Any], hist
         requests = api.parse_requests(response)
         if not requests or not loop.functions:
             return True
+        # Calls of one response are independent of each other: providers call them parallel tool calls.
         outcomes = await asyncio.gather(*(_call_function(loop, request) for request in requests))
         history += api.record_outcomes(outcomes)
         sent += [*api.to_messages(response), *api.render_outcomes(outcomes)]

@@ -73,6 +73,7 @@ class TraceBuilder:
 
     def add_result(self, call_id: str | None, content: object, *, error: bool | str = False) -> None:
         """Add the result of a call; a result whose id belongs to no call of the turn is ignored."""
+        # Calls of one turn that share an id get their results in order: nothing else distinguishes them.
         open_calls = self._open_calls.get(call_id or "")
         if not open_calls:
             return

@@ -52,6 +52,7 @@ def find_ending(transcript: Transcript) -> Ending:
     last_entry, last = _find_last_entry(transcript.main), _find_last_model(transcript)
     partial = _find_partial_answer(transcript, last_entry)
     declared, unsure = _find_declared_answers(transcript, partial)
+    # A declared answer comes first: what agents and roots return is what the application used.
     if declared is not None:
         return Ending(declared, errors=_describe_failures(transcript, failures))
     complete = last_entry if last_entry is not None and partial is None and _is_answer(last_entry) else None

@@ -48,6 +48,7 @@ class SpanSource:
                 attributes = {**body, **event.attributes, **attributes}
         if "openinference.span.kind" in attributes and REDACTED in attributes.values():
             attributes = {key: value for key, value in attributes.items() if value != REDACTED}
+        # A span of the AI SDK that was sent to Langfuse has attributes of both; the SDK's come first.
         if adk_attributes.EVENT_ID in attributes:
             attributes = adk_attributes.normalize_attributes(attributes)
         if vercel_attributes.OPERATION in attributes:

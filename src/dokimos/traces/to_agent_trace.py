@@ -210,6 +210,7 @@ def _sum_metrics(transcript: Transcript, prices: PriceTable | None) -> CallMetri
         total += _add_cost(each, prices)
     starts = [span.start_ns for span in transcript.tree.spans if span.start_ns is not None]
     ends = [span.end_ns for span in transcript.tree.spans if span.end_ns is not None]
+    # Spans of several machines: their clocks may differ, but a run never takes negative time.
     latency = max(0, max(ends) - min(starts)) / 1e6 if starts and ends else None
     chunks = [content.usage.first_chunk_ms for content in transcript.contents.values()]
     first = min((each for each in chunks if each is not None), default=None)

@@ -159,7 +159,8 @@ class Transcript:
         models = [span for span in self.spans_of(SpanRole.MODEL) if self._has_messages(span)]
         spans = [s for s in models if not any(map(self._has_messages, self.ancestors_of(s, SpanRole.MODEL)))]
         covered = {agent.span_id for span in spans for agent in self.ancestors_of(span, SpanRole.AGENT)}
-        for agent in reversed(self.spans_of(SpanRole.AGENT)):  # the innermost first
+        # The innermost agent first: agents around it repeat its messages.
+        for agent in reversed(self.spans_of(SpanRole.AGENT)):
             if agent.span_id not in covered and self._has_messages(agent):
                 spans.append(agent)
                 covered.update(each.span_id for each in self.ancestors_of(agent, SpanRole.AGENT))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from dokimos.core.agent import AgentTrace, ToolCall
 from dokimos.core.metrics import CallMetrics
-from dokimos.integrations.framework_objects import get, join_text
-from dokimos.integrations.retrieved_documents import (
+from dokimos.integrations.document_texts import (
     extract_texts,
     extract_texts_with_metadata,
     find_tool_documents,
 )
+from dokimos.integrations.framework_objects import get, join_text
 from dokimos.integrations.token_usage import add_cost, make_usage, sum_usage
 from dokimos.integrations.trace_builder import TraceBuilder, render_result
 
