@@ -32,6 +32,7 @@ _COUNTERS: Final = (
 
 def backoff(failures: int) -> float:
     """Return the seconds to wait after so many failures: doubled each time, half of it jitter."""
+    # Half fixed, half random: it always waits a while, and clients that failed together part.
     longest = min(FIRST_BACKOFF * 2 ** (failures - 1), LONGEST_BACKOFF)
     return random.uniform(longest / 2, longest)
 

@@ -135,7 +135,7 @@ class Breaker:
 
     def record_success(self) -> None:
         """Record that a call was answered."""
-        if self.has_answered and not self.is_failing:
+        if self.has_answered and not self.is_failing:  # the usual case, without the lock
             return
         self.has_answered = True
         self.record_contact()
@@ -159,6 +159,7 @@ class Breaker:
             if not self.is_failing:
                 self._start_outage(cause, now if self.has_answered else started, started)
             self._failure = kind
+            # A call sent before the last try had failed reports the same outage, not a further try.
             if started >= self._last_try:
                 self._tries += 1
                 self._last_try = now

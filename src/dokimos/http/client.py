@@ -200,6 +200,7 @@ class _Sending:
                 self._url, self._content, self._headers, self._target.timeout, most=self._target.most_bytes
             )
             latency_ms = (time.perf_counter() - start) * 1000
+            # Before anything parses it or quotes it in an error: some servers echo the request's key.
             answer = answer._replace(content=redact_credentials(answer.content, self._secrets))
             return self._read_answer(answer, latency_ms, round_sent)
         except Unsendable as fault:
@@ -229,7 +230,7 @@ class _Sending:
                 return self._retry_delay(
                     f"the answer is not JSON: {content_excerpt}", FailureKind.SERVER_ERROR
                 )
-            status = find_status(data)
+            status = find_status(data)  # gateways send errors with status 200
             if status is None:
                 throttle.on_success(round_sent)
                 self._breaker.record_success()
@@ -258,6 +259,7 @@ class _Sending:
             raise RequestRefused(
                 self._message(reason), status=status, complaint=complaint, sent_at=self._retries.sent_at
             )
+        # Of an application under test, a 500 is an answer to this request, and a retry would hide its bug.
         if status == _FAILED and self._target.is_application:
             self._breaker.record_contact()
             raise JudgeUnavailableError(self._message(reason))

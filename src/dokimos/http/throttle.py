@@ -93,17 +93,21 @@ class Throttle:
 
     def on_success(self, round_sent: int) -> None:
         """Raise the concurrency after a reply; call it before `release`."""
+        # A limit that is not in use says nothing about what the endpoint can take, so it does not grow.
         if self.in_flight >= self.limit - 1:
+            # Slow start, then additive increase: one more call at once per round of replies (AIMD).
             step = 1.0 if self._is_slow_start else 1.0 / self.limit
             self.limit = min(self.limit + step, float(self.ceiling))
         self.pace.on_success(late=round_sent < self.round)
 
     def on_overload(self, round_sent: int, *, retry_after: float | None, rate_limited: bool) -> None:
         """Halve the concurrency after a 429, 503, 529 or timeout; a rate limit (429) also slows the pace."""
+        # All calls of one round meet the same overload: only the first of their refusals counts.
         if round_sent < self.round:
             return
         self.round += 1
         self._is_slow_start = False
+        # Multiplicative decrease, from what was really in flight (D.-M. Chiu, R. Jain, 1989).
         self.limit = max(1.0, min(self.limit, self.in_flight) / 2)
         self.pace.on_overload(retry_after, rate_limited=rate_limited)
 
@@ -114,7 +118,7 @@ class Throttle:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self.release()  # the place was ours already
+                self.release()  # the slot had been handed to us already, and others wait for it
             else:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(future)
@@ -147,6 +151,7 @@ class Pace:
 
     async def wait_for_turn(self, tokens: int) -> None:
         """Wait for the turn of a call, and take it."""
+        # The lock keeps the order of arrival, and only one call at a time reads the clock and sleeps.
         async with self._lock:
             while (delay := self._delay(tokens)) > 0:
                 await asyncio.sleep(delay)
@@ -183,6 +188,7 @@ class Pace:
         if wait is None:
             return
         if now < self._warned_until:
+            # One refused call waits alone; where a second one is refused meanwhile, all have to wait.
             self.pause(wait)
         self._warned_until = max(self._warned_until, now + wait)
 
@@ -208,6 +214,7 @@ class Pace:
 
     def _grow_rate(self, now: float, rate: float) -> float:
         """Creep up by 1 % a second at first and ever faster, so that a passing shortage is soon forgotten."""
+        # Convex like the growth of CUBIC (RFC 9438): careful near the last refusal, bold far from it.
         since = (now - self._refused_at) / 4
         growth = min(0.01 * (1 + since * since) * (now - self._grown_at), 0.5)
         self._grown_at = now

@@ -165,6 +165,7 @@ async def coalesce(
     that later calls are deduplicated too.
     """
     future = pending.get(key)
+    # A future of another event loop (a second `asyncio.run`) cannot be awaited here.
     if future is None or future.get_loop() is not asyncio.get_running_loop():
         future = pending[key] = asyncio.get_running_loop().create_task(make())
     if not future.done():

@@ -71,6 +71,7 @@ class ResultMatcher:
 
     def add(self, result: NeutralResult) -> None:
         """Match a result to an earlier call."""
+        # An id answers its last call only: some models repeat `call_1` in every turn.
         index = self._open.pop(result.id, None) if result.id else self._only_open(result.name)
         if index is not None:
             self.results[index] = result

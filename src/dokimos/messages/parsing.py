@@ -114,6 +114,7 @@ def _parse_value(value: object, role: str, messages: list[NeutralMessage]) -> No
 
 def _parse_map(value: Mapping[str, Any], role: str, messages: list[NeutralMessage], strict: bool) -> None:
     """Look into the wrappers that libraries put around messages."""
+    # Choices of chat completions, and some frameworks, hold the message inside `message`.
     if "role" not in value or "message" in value:
         inner = value.get("message")
         if isinstance(inner, dict):

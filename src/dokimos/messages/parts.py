@@ -82,7 +82,8 @@ class Draft:
         failed = data.get("is_error") is True or data.get("status") in _FAILED
         call_id, name = str(first_value(data, _RESULT_IDS) or ""), data.get("name")
         result = NeutralResult(value, call_id, name if isinstance(name, str) else "", failed)
-        if self.calls:  # of a tool that the provider ran
+        # Of a tool that the provider ran: its result stands in the same message, between call and answer.
+        if self.calls:
             self.finish("assistant", {})
             self.texts, self.calls, self.reasoning = [], [], []
         self.messages.append(NeutralMessage("tool", result=result))

@@ -61,6 +61,7 @@ def _try_acquire(path: Path, *, wait: bool) -> int | None:
         if error.errno in TAKEN:
             return None
         raise
+    # Whoever had the lock deletes the file on release: we may have locked the deleted one.
     if _is_same_file(file, path):
         return file
     os.close(file)  # a lock on a deleted file keeps nobody out
