@@ -1,4 +1,4 @@
-"""The files that an application is made of, with their contents' hashes: whether it is still the same later.
+"""Content hashes of the files that an application is made of, to see later whether it is still the same.
 
 What cannot be seen: services that the application calls, databases, and files that native code opens.
 """
@@ -26,46 +26,46 @@ from dokimos.version import __version__
 
 MOST_FILES: Final = 5_000
 WHOLE_BYTES: Final = 20_000_000
-"""Larger files are told apart by size and time alone."""
+"""Larger files are compared by size and time instead of content."""
 COARSE_NS: Final = 2_000_000_000
-"""How late a file system that keeps whole seconds may say that a file has changed."""
+"""The delay after which a file system with whole seconds may show that a file has changed."""
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _SHELL_VARIABLES: Final = frozenset({
     "COLUMNS", "HOME", "HOSTNAME", "LINES", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM",
     "USER", "_",
 })  # fmt: skip
-"""Variables that only count where the code names them as they are written."""
+"""Environment variables that count only if the code names them exactly."""
 _DISTRIBUTIONS: Final = (".dist-info", ".egg-info", ".egg-link")
 _SYSTEM: Final = tuple(f"/{name}/" for name in ("proc", "sys", "dev", "run", "etc", "usr", "lib", "bin"))
 _TOOL_FOLDERS: Final = frozenset({
     ".dokimos", ".git", ".hg", ".venv", ".tox", ".nox", ".cache", ".mypy_cache", ".pytest_cache",
     ".ruff_cache", "node_modules",
 })  # fmt: skip
-"""Folders whose files are neither the application's nor its evaluation's."""
+"""Folders whose files belong neither to the application nor to its evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRecord:
-    """What a run was made of."""
+    """The code and data that a run used."""
 
     code: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the project's modules and of the files that they read, by absolute path."""
     data: Mapping[str, str] = field(default_factory=dict)
     """Hashes of data sets, suites and graders."""
     environment: str = ""
-    """A hash of the packages that are installed and of the variables that the code names."""
+    """A hash of the installed packages and of the environment variables that the code names."""
     evaluation: str | None = None
-    """The file of the experiment, of which evaluators and rows do not count."""
+    """The file of the experiment, without its evaluators and rows."""
     edited: tuple[str, ...] = ()
-    """Files that changed while the run was going on, so that nobody knows what it had read of them."""
+    """Files that changed during the run, so that it is unknown which content the run has read."""
     programs: tuple[str, ...] = ()
-    """Programs that the application has started."""
+    """Programs that the application started."""
 
     __pydantic_config__ = WIRE_CONFIG
 
     @classmethod
     def now(cls, files: FilesRead = files_read) -> Self | None:
-        """Record what this process has read since it began to note it; None where it has not."""
+        """Record what this process has read since recording began, None if it has not begun."""
         if not files.started_ns:
             return None
         row_files = _find_row_files(files)
@@ -88,19 +88,19 @@ class CodeRecord:
         )
 
     def code_changes(self) -> list[str]:
-        """Name what an application is made of and has changed since, nothing if it is the same."""
+        """Return which parts of the application have changed since, empty if none has."""
         changed = [*self.edited, *_find_changed_files(self.code, self.evaluation)]
         if not changed and self.environment != _hash_environment(self.code):
             changed.append("the installed packages or variables of the environment")
         return list(dict.fromkeys(changed))
 
     def data_changes(self) -> list[str]:
-        """Name data sets and suites that have changed since."""
+        """Return the data sets and suites that have changed since."""
         return _find_changed_files(self.data)
 
 
 def project_files(files: FilesRead = files_read) -> list[str]:
-    """Return the files of the user's own that were read and not written: modules, prompts, data."""
+    """Return the project files that were read and not written: modules, prompts, data."""
     read_files = dict.fromkeys([*map(_source_of, list(files.read)), *_list_module_files(), *list(files.data)])
     unwritten = [path for path in read_files if path not in files.written]
     code = [path for path in unwritten if path.endswith(".py") and is_project_file(path)]
@@ -145,7 +145,7 @@ def _find_rewritten_files(files: FilesRead, code: Iterable[str]) -> list[str]:
 
 
 def _find_absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
-    """Return what was looked for in vain in the project: it may be there next time."""
+    """Return project paths that were looked up and do not exist: they may exist next time."""
     roots = tuple(root.rstrip(os.sep) + os.sep for root in _roots(code))
     sought = dict.fromkeys([*files.read, *files.listed, *files.missing])
     return [
@@ -160,7 +160,7 @@ def _find_absent_files(files: FilesRead, code: Iterable[str]) -> list[str]:
 
 
 def _find_listed_folders(files: FilesRead, code: Iterable[str]) -> list[str]:
-    """Return the folders of which the names were read: another file in them may change the answers."""
+    """Return the folders that were listed: another file in them may change the answers."""
     roots = {root.rstrip(os.sep) + os.sep for root in _roots(code)}
     return [
         path
@@ -181,7 +181,7 @@ def _system_folders() -> tuple[str, ...]:
 
 
 def _source_of(path: str) -> str:
-    """Return the module's source where a file is what Python made of it."""
+    """Return the source of a compiled module, any other path as it is."""
     if not path.endswith(".pyc"):
         return path
     try:
@@ -228,13 +228,13 @@ def _not_of_project() -> tuple[str, ...]:
 
 
 def _find_evaluation_file(files: FilesRead, code: Iterable[str]) -> str | None:
-    """Return the file of the experiment, unless another module imports it, and may use its rows."""
+    """Return the file of the experiment, None if another module imports it and may use its rows."""
     path = files.evaluation
     return path if path is not None and not _is_imported(path, code) else None
 
 
 def _find_graders(files: FilesRead, code: Iterable[str]) -> set[str]:
-    """Return the files that only grade: no module imports them, and the application is not in them."""
+    """Return the files that only grade: no module imports them, and they do not hold the application."""
     return {
         path
         for path, module in files.graders.items()
@@ -243,7 +243,7 @@ def _find_graders(files: FilesRead, code: Iterable[str]) -> set[str]:
 
 
 def _is_imported(path: str, code: Iterable[str]) -> bool:
-    """Say whether another module may import this one, going by its name."""
+    """Say whether another module may import this one, judging by its name."""
     name = re.escape(os.path.splitext(os.path.basename(path))[0].encode())
     importing = re.compile(rb"^\s*(from|import)\b.*\b" + name + rb"\b", re.MULTILINE)
     others = (other for other in code if other != path and other.endswith(".py"))
@@ -255,7 +255,7 @@ def _hash_files(paths: Iterable[str], evaluation: str | None = None) -> dict[str
 
 
 def _hash_file(path: str, evaluation: str | None) -> str:
-    """Return a hash of a file's content; of the experiment's own, of what bears upon the answers."""
+    """Return a hash of a file's content; of the experiment's file, only of what can affect the answers."""
     if path != evaluation:
         return hash_content(path)
     return hashlib.blake2b(extract_answering_code(_read_or_empty(path)), digest_size=8).hexdigest()
@@ -322,7 +322,7 @@ def _hash_environment(code: Iterable[str]) -> str:
 
 
 def _is_named(variable: str, words: Set[str]) -> bool:
-    """Say whether code names a variable: as it is, in small letters as settings classes do, or its prefix."""
+    """Say whether code names a variable: exactly, in lower case as settings classes do, or its prefix."""
     if variable in words:
         return True
     if variable in _SHELL_VARIABLES:

@@ -1,4 +1,4 @@
-"""The part of a module that can bear upon what an application answers: all but how it is evaluated.
+"""The part of a module that can affect what an application answers: everything but its evaluation.
 
 Whoever writes an evaluation changes criteria, thresholds and rows all the time, often in one file with the
 task. Those changes leave the outputs as they are: rows are compared one by one, and evaluators score again.
@@ -21,7 +21,7 @@ Definition: TypeAlias = ast.Assign | ast.ClassDef | ast.FunctionDef | ast.AsyncF
 
 
 def extract_answering_code(source: bytes) -> bytes:
-    """Return what of a module has to stay the same for the outputs to: all, where it evaluates nothing."""
+    """Return the part of a module that can affect its outputs: all of it if it evaluates nothing."""
     if PACKAGE.encode() not in source:
         return source
     try:
@@ -35,13 +35,13 @@ def extract_answering_code(source: bytes) -> bytes:
 
 
 def names_data_set(source: bytes) -> bool:
-    """Say whether a data set of the top level is used by more than experiments and evaluators."""
+    """Say whether anything but experiments and evaluators uses a data set of the module."""
     lines = extract_answering_code(source).splitlines()
     return any(line.startswith(b"Assign(") and b"Name(id='Dataset'" in line for line in lines)
 
 
 def _find_imports(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """Return what rows and evaluators are called here, and what experiments are."""
+    """Return the names under which rows and evaluators, and experiments, are imported."""
     names: set[str] = set()
     experiments: set[str] = set()
     for node in tree.body:
@@ -58,7 +58,7 @@ def _find_imports(tree: ast.Module) -> tuple[set[str], set[str]]:
 
 
 class _Module:
-    """One module, and what in it is of the evaluation alone."""
+    """One module, and the definitions in it that belong to the evaluation alone."""
 
     def __init__(self, tree: ast.Module, names: set[str], experiments: set[str]) -> None:
         self._tree = tree
@@ -94,14 +94,14 @@ class _Module:
         return isinstance(node, ast.Call) and _root(node.func) in self._names
 
     def arguments(self, node: ast.AST) -> list[ast.AST]:
-        """Return the arguments of an experiment that are of the evaluation, none of another call."""
+        """Return the arguments of an experiment that belong to the evaluation; none for another call."""
         if not (isinstance(node, ast.Call) and _root(node.func) in self._experiments):
             return []
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         return [argument for argument in given if self.is_evaluation(argument)]
 
     def _find_definition_name(self, node: ast.AST) -> str | None:
-        """Return the name that a statement gives to something of the evaluation."""
+        """Return the name that a statement binds to a part of the evaluation, None if it does not."""
         if isinstance(node, ast.ClassDef):
             return node.name if any(_root(base) in self._names for base in node.bases) else None
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -111,7 +111,7 @@ class _Module:
         return None
 
     def _find_names_used_elsewhere(self) -> set[str]:
-        """Return the names to which something refers that may bear upon the answers."""
+        """Return the names that code refers to which may affect the answers."""
         skipped = {id(node) for node in self._own.values()}
         return {
             node.id
@@ -128,7 +128,7 @@ class _Module:
 
 
 class _Placeholders(ast.NodeTransformer):
-    """Puts nothing where an experiment is given rows and evaluators."""
+    """Replaces the rows and evaluators of an experiment by None."""
 
     def __init__(self, module: _Module) -> None:
         self._module = module
@@ -143,7 +143,7 @@ class _Placeholders(ast.NodeTransformer):
 
 
 def _root(node: ast.AST) -> str | None:
-    """Return the name that an expression such as `a.b.c` or `a.b()` begins with."""
+    """Return the first name of an expression such as `a.b.c` or `a.b()`."""
     while isinstance(node, ast.Attribute | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else None

@@ -1,4 +1,4 @@
-"""Handing out the examples of one repeat, one at a time, to whichever worker asks."""
+"""The examples of one repeat, handed out one at a time to its workers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dokimos.experiment.run_journal import content_hash
 from dokimos.runtime.concurrency import call_in_thread
 
 ROWS_AHEAD: Final = 100
-"""Examples of a stream that are looked at before the first is run, to see what their inputs are called."""
+"""How many examples of a stream are read before the first is run, to see the names of their inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcedExample:
-    """An example with its place; the JSON and hash are there when a journal wants them."""
+    """An example with its index, and with its JSON and hash if a journal needs them."""
 
     index: int
     example: Example
@@ -34,7 +34,7 @@ class SourcedExample:
     hash: str = ""
 
     def redact_json(self, redact: Redact) -> str:
-        """Return the JSON to be written down under a `redact`; the hash stays that of the original."""
+        """Return the redacted JSON for the journal; the hash is still that of the original."""
         return canonical_json(redact_example(self.example, redact))
 
 
@@ -42,7 +42,7 @@ _new_sourced: Final = fast_factory(SourcedExample)
 
 
 class ExampleSource:
-    """Iterates a data set once, keeps to the shard and counts what it saw."""
+    """Iterates over a data set once, selects the shard and counts the examples."""
 
     def __init__(
         self, dataset: Dataset | DatasetStream, shard: tuple[int, int] | None, *, with_json: bool
@@ -54,13 +54,13 @@ class ExampleSource:
         self._with_json = with_json
         self._examples = iter(dataset)
         self._ahead: deque[Any] = deque()
-        """Examples that were looked at and are still to be handed out."""
+        """Examples that were read ahead and are still to be handed out."""
         self._waits = isinstance(dataset, DatasetStream) and dataset.waits
         self._turn = asyncio.Lock()
 
     @property
     def example_count(self) -> int | None:
-        """How many examples there will be, None if that is not known before the end."""
+        """The number of examples, None if it is not known before the end."""
         if not isinstance(self._dataset, Dataset):
             return None
         if self._shard is None:
@@ -69,7 +69,7 @@ class ExampleSource:
         return len(range(first - 1, len(self._dataset), step))
 
     async def input_keys(self) -> set[str]:
-        """Return what the inputs of the first 100 examples are called, or of the first if it is awaited."""
+        """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""
         if self._waits:
             await call_in_thread(self._look_ahead, 1)
         else:
@@ -91,7 +91,7 @@ class ExampleSource:
         return found
 
     async def take(self) -> SourcedExample | None:
-        """Return the next example, None at the end; others go on while a slow source is waited for."""
+        """Return the next example, None at the end; a slow source does not block the event loop."""
         if not self._waits:
             return next(self, None)
         async with self._turn:

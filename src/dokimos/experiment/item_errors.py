@@ -1,4 +1,4 @@
-"""Errors as values: how they read, which is the most common, and when there are too many."""
+"""Errors of items as values: their text, the most common one, and the limit on their number."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def describe_located_error(error: BaseException) -> str:
 
 
 def status_of(runs: Sequence[RunResult]) -> RunStatus:
-    """Say how repeats that went through their data set ended."""
+    """Return the status of a run whose repeats went through the whole data set."""
     broken = all(run.total_count and run.error_count == run.total_count for run in runs)
     return RunStatus.BROKEN if broken else RunStatus.COMPLETED
 
 
 class CommonErrors:
-    """Counts errors by their kind, to name the most common one at the end."""
+    """Counts errors by kind, to report the most common one at the end."""
 
     def __init__(self) -> None:
         self._counts: Counter[Hashable] = Counter()
@@ -88,7 +88,7 @@ class CommonErrors:
 
 
 class ErrorLimit:
-    """Says when a repeat has had more errors than are allowed."""
+    """The limit on the errors of a repeat (`max_errors`)."""
 
     def __init__(self, limit: int | float | None) -> None:
         self._limit = limit

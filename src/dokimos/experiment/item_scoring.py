@@ -1,4 +1,4 @@
-"""Scoring one item by its evaluators."""
+"""Scoring one item with its evaluators."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_evaluators(source: EvaluatorSource, example: Example) -> tuple[Evalua
 
 
 def build_choice_error(error: EvaluationError, sink: ResultSink | None = None) -> tuple[EvalResult, ...]:
-    """Return what an item gets whose evaluators could not be chosen."""
+    """Return the errored result of an item whose evaluators could not be chosen."""
     detail = describe_exception(error if error.__cause__ is None else error.__cause__)
     results = (EvalResult(CHOICE, error=str(error), error_detail=detail),)
     if sink is not None:
@@ -57,7 +57,7 @@ def build_choice_error(error: EvaluationError, sink: ResultSink | None = None) -
 async def evaluate_all(
     evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None = None
 ) -> tuple[EvalResult, ...]:
-    """Score a case by all evaluators; async ones run together, results come in declared order.
+    """Score a case with all evaluators; async ones run concurrently, and results keep the declared order.
 
     An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
     soon as they are there, those of one evaluator together.
@@ -90,7 +90,7 @@ def _record_with_parts(sink: ResultSink, names: frozenset[str]) -> ResultSink:
 
 
 def _with_parts(results: Sequence[EvalResult], names: frozenset[str]) -> tuple[EvalResult, ...]:
-    """Return several scores of one evaluator as results of their own, called as no evaluator is."""
+    """Return several scores of one evaluator as separate results, whose names no evaluator has."""
     if not any([result.parts for result in results]):
         return tuple(results)
     return flatten(_without_clash(result, names) for result in results)
@@ -105,7 +105,7 @@ def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
 
 
 def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:
-    """Put those together that share one call in a thread; all others stand alone."""
+    """Group the evaluators that share one call in a thread; each other evaluator is its own group."""
     together: list[Evaluator] = []
     groups = [together]
     bounded = current_scope().evaluator_timeout is not None
@@ -133,7 +133,7 @@ async def _score_group(
 def _evaluate_each(
     evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None, ended: threading.Event
 ) -> list[EvalResult]:
-    """Score a case by sync evaluators, one after another, until nobody waits for them any more."""
+    """Score a case with sync evaluators, one after another, until nobody waits for the results."""
     results = []
     for evaluator in evaluators:
         if ended.is_set():
@@ -148,14 +148,14 @@ def _evaluate_each(
 
 
 def all_inline(evaluators: Sequence[Evaluator]) -> bool:
-    """Say whether none of the evaluators waits for anything."""
+    """Say whether no evaluator is async or blocking."""
     return not any(evaluator.is_async or evaluator.blocking for evaluator in evaluators)
 
 
 def evaluate_inline(
     evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
 ) -> tuple[EvalResult, ...]:
-    """Score a case by evaluators none of which waits for anything."""
+    """Score a case with evaluators that are neither async nor blocking."""
     results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
     for result in results:
         if result.parts:

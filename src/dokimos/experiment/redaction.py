@@ -1,4 +1,4 @@
-"""Applying a user's `redact` to every string of an item before anyone else sees it."""
+"""Applying a user's `redact` to every string of an item before it is stored or reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REDACTED: Final = "[could not be redacted]"
 
 
 class Redaction:
-    """A user's `redact` that never lets a text through because it failed on it."""
+    """A user's `redact`, which hides a text completely if it fails on it."""
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact

@@ -1,4 +1,4 @@
-"""Talking to reporters without ever failing because of one."""
+"""Calling reporters, so that a failing one never fails the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Handles = list[RunHandle | None]
 
 
 class Reporters:
-    """All reporters of an experiment; what they raise is remembered for the end."""
+    """All reporters of an experiment; what they raise becomes a warning at the end."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = reporters

@@ -1,4 +1,4 @@
-"""New scores for outputs that are already there."""
+"""Rescoring: new scores for existing outputs, without calling the task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def rescore_async(
     parallelism: int = 8,
     options: RunOptions | None = None,
 ) -> ExperimentResult:
-    """Score the outputs of a result anew; see `Experiment.rescore`."""
+    """Score the outputs of a result again; see `Experiment.rescore`."""
     if any(run.total_count and not run.item_results for run in result.runs):
         raise ConfigurationError(ITEMS_MISSING)
     options = options or RunOptions()
@@ -47,7 +47,7 @@ async def rescore_async(
 
 
 class _Rescoring:
-    """One set of evaluators going over the items of a result."""
+    """Scores the items of a result with one set of evaluators."""
 
     def __init__(self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int) -> None:
         self._evaluators = evaluators

@@ -1,4 +1,4 @@
-"""Outputs of earlier runs, for items of which nothing has changed that made them."""
+"""Reusing outputs of earlier runs, for items whose row, task and code have not changed."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from dokimos.judges.run_call_store import CALLS_FILE, EarlierCallStore
 from dokimos.runtime.file_access import files_read
 
 MOST_RUNS: Final = 10
-"""So many of the last runs are looked at."""
+"""How many of the last runs are considered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """A run of the same target, with what it was made of."""
+    """A run of the same target, with the record of its code."""
 
     folder: Path
     task: str
     target: str | None
-    """What the command line was given, None for a run from Python."""
+    """The target on the command line, None for a run from Python."""
     record: CodeRecord | None
 
     @classmethod
     def of(cls, folder: Path) -> EarlierRun:
-        """Read what a run says of its code. Raises `JournalError` where it cannot be read."""
+        """Read the code record of a run. Raises `JournalError` if the run cannot be read."""
         outcome = last_record(folder / "journal.jsonl") or {}
         tree = outcome.get("code")
         record = None
@@ -47,12 +47,12 @@ class EarlierRun:
         return cls(folder=folder, task=str(manifest.get("task")), target=target, record=record)
 
     def mark_files_as_read(self) -> None:
-        """Count what it had read as read by this run, which takes its outputs and may not call the task."""
+        """Count the files it read as read by this run, which uses its outputs and may not call the task."""
         if self.record is not None:
             files_read.record_earlier(self.record.code, self.record.programs)
 
     def why_not(self, task: str, *, target: str | None = None, is_asked: bool = False) -> str | None:
-        """Say why its outputs cannot stand for those of a task now, None where they can.
+        """Return why its outputs cannot be reused for a task, None if they can.
 
         Whoever asks for them by name answers for programs that the application starts.
         """
@@ -72,7 +72,7 @@ class EarlierRun:
 
 
 def resumes_same_code(folder: Path, task: str) -> bool:
-    """Say whether a run that is resumed was made of what the files are now, and count those as read again."""
+    """Say whether the code of a resumed run is unchanged; if so, count its files as read by this process."""
     run = EarlierRun.of(folder)
     if run.why_not(task, is_asked=True) is not None:
         return False
@@ -82,23 +82,23 @@ def resumes_same_code(folder: Path, task: str) -> bool:
 
 @dataclass
 class EarlierOutputs:
-    """Hands out the outputs of earlier runs, the newest first, each once."""
+    """Hands out the outputs of earlier runs, newest first, each once."""
 
     folders: Sequence[Path]
-    """Runs whose code is that of now."""
+    """Folders of runs with the same code as now."""
     replies: Mapping[Path, bool] = field(default_factory=dict)
     """Runs whose replies of models may be used, with whether the code is that of now: else not those of
     judges that the project has written itself."""
     note: str = ""
     """Why no outputs can be used."""
     taken: dict[str, int] = field(default_factory=dict, init=False)
-    """How many were handed out, by run."""
+    """The number of outputs handed out, by run."""
     _runs: dict[str, StoredRun] = field(default_factory=dict, init=False)
     _unreadable: int = field(default=0, init=False)
     _positions: dict[tuple[int, str], deque[tuple[str, Position]]] = field(default_factory=dict, init=False)
 
     def take(self, run_index: int, mark: str) -> TaskOutcome | None:
-        """Return the output of an example in a repeat, None where the task has to be called."""
+        """Return the output of an example in a repeat, None if the task has to be called."""
         key = (run_index, mark)
         while True:
             positions = self._positions.get(key)
@@ -112,7 +112,7 @@ class EarlierOutputs:
                 return None
 
     def _open_next(self) -> bool:
-        """Index the outputs of one more run; False where there is none. One that cannot be read has none."""
+        """Index the outputs of the next run; False if there is none. An unreadable run has no outputs."""
         if len(self._runs) + self._unreadable == len(self.folders):
             return False
         folder = self.folders[len(self._runs) + self._unreadable]
@@ -127,7 +127,7 @@ class EarlierOutputs:
         return True
 
     def call_stores(self) -> list[EarlierCallStore]:
-        """Open the replies of models in those runs."""
+        """Return the call stores of those runs."""
         return [
             EarlierCallStore(
                 folder / CALLS_FILE, is_usable=(lambda _: True) if is_same else _is_library_judge
@@ -137,7 +137,7 @@ class EarlierOutputs:
         ]
 
     def sentence(self, total: int) -> str:
-        """Say how many outputs of so many were reused, "" where there is nothing to say."""
+        """Return a sentence about how many of `total` outputs were reused, "" if there is nothing to say."""
         reused = sum(self.taken.values())
         if not reused:
             return f"No output was reused: {self.note}." if self.note else ""
@@ -152,7 +152,7 @@ class EarlierOutputs:
 
 
 def _is_library_judge(identity: str) -> bool:
-    """Say whether a judge is no function or class of the project, as far as its identity tells.
+    """Say whether a judge is not a function or class of the project, as far as its identity shows.
 
     One that begins like `module:name` and is not of an installed package is taken for the project's.
     """

@@ -1,4 +1,4 @@
-"""What makes two runs the same run: data set, task and evaluator configurations."""
+"""The identity of a run, compared when it is resumed: data set, task and evaluator configurations."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MOST_DIFFERENCES: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class RunIdentity:
-    """Compared when a run is resumed."""
+    """The task and the evaluators of a run."""
 
     task: str
     evaluators: tuple[EvaluatorInfo, ...] | None
-    """None where a function gives each example its own."""
+    """None if a function chooses them for each example."""
     sources: Mapping[str, str | None] = field(default_factory=dict)
     """Hashes of the source of the task ("task") and of evaluators that are not ours, by name."""
 
@@ -71,7 +71,7 @@ class RunIdentity:
         }
 
     def has_evaluators_of(self, other: RunIdentity) -> bool:
-        """Say whether the evaluators are configured and written alike."""
+        """Say whether the evaluators have the same configuration and source."""
         mine, theirs = dict(self.sources), dict(other.sources)
         mine.pop("task", None)
         theirs.pop("task", None)
@@ -82,7 +82,7 @@ class RunIdentity:
         )
 
     def source_warnings(self, now: RunIdentity) -> list[str]:
-        """Name what is called the same but whose source has changed since."""
+        """Return warnings about tasks and evaluators with the same name and a changed source."""
         return [
             f"The source of {name if name in ('task', 'evaluators') else f'evaluator {name!r}'} has changed "
             "since the run was started; stored results were kept."
@@ -92,7 +92,7 @@ class RunIdentity:
 
 
 def check_same(before: RunIdentity, now: RunIdentity, *, run: str, force: bool) -> frozenset[str]:
-    """Compare a run with the plan that wants to go on with it.
+    """Compare a run with the plan that resumes it.
 
     Returns the names of evaluators whose stored results are void because `force` was given.
 
@@ -113,7 +113,7 @@ def check_same(before: RunIdentity, now: RunIdentity, *, run: str, force: bool) 
 
 
 def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> None:
-    """Refuse to go on with a data set whose examples are not those of the journal.
+    """Refuse to resume with a data set whose examples are not those of the journal.
 
     Raises:
         JournalError: naming the examples that differ.

@@ -65,7 +65,7 @@ class PreparedTask:
     is_async: bool
 
     async def run(self, example: Example, returned: Callable[[TaskResult], T]) -> T:
-        """Call the task once and hand its result to `returned` where and as soon as the task returns.
+        """Call the task once and pass its result to `returned` in the thread and as soon as it returns.
 
         Its latency is measured where the task did not measure it itself.
         """

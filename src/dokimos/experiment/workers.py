@@ -1,4 +1,4 @@
-"""The end of a pool of workers: awaited, hurried or cut short."""
+"""Ending a pool of workers: waiting for them, with a limit after a stop, or abandoning them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def wait_for_workers(workers: Sequence[asyncio.Task[None]], stop: asyncio.
 
 
 async def abandon(workers: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel what is in flight; what does not end soon is left behind."""
+    """Cancel the workers and wait briefly; those that do not end are left behind."""
     for worker in workers:
         worker.cancel()
     await asyncio.wait(workers, timeout=ABANDON_SECONDS)

@@ -1,4 +1,4 @@
-"""The decision of a gate, without any file: which guards fire on a candidate."""
+"""The decision of a gate, without I/O: which guards fire on a candidate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOSTLY: Final = 0.5
 
 
 class Guard(StrEnum):
-    """What a gate looks at."""
+    """The guards of a gate."""
 
     REGRESSION = "regression"
     """Guard 1: the pass rate or an evaluator got significantly worse."""
@@ -47,7 +47,7 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardFinding:
-    """A guard that fired."""
+    """A guard that fired, and why."""
 
     guard: Guard
     reason: str
@@ -108,7 +108,7 @@ def decide(
     reruns: Reruns | None = None,
     noise: NoiseMeasurements | None = None,
 ) -> Decision:
-    """Compare a candidate with its baseline and say which guards fire.
+    """Compare a candidate with its baseline and return which guards fire.
 
     Args:
         baseline, candidate: What to compare with, and what is to be let through.
@@ -263,7 +263,7 @@ def _explain_too_few(drops: Sequence[Drop], config: GateConfig) -> str:
 def _warn_of_unused_noise(
     noise: NoiseMeasurements | None, applicable_noise: NoiseMeasurements | None, stale: Sequence[str]
 ) -> Iterator[str]:
-    """Say which figures of noise are not used, and why."""
+    """Yield warnings about noise measurements that are not used, and why."""
     if stale:
         yield (
             "The figures of dokimos noise were measured with other settings or another judge of "
@@ -280,7 +280,7 @@ def _warn_of_unused_noise(
 
 
 def _warn_of_open_intervals(drops: Drops, comparison: RunComparison) -> Iterator[str]:
-    """Say where an interval excludes 0 although guard 1 does not fire and drops are taken for noise."""
+    """Yield warnings where an interval excludes 0 although guard 1 does not fire and drops count as noise."""
     names = {drop.evaluator for drop in (*drops.unclear, *drops.explained)}
     for metric in comparison.metrics if names else ():
         if metric.name not in {PASS_RATE, *names} or metric.significant or metric.worse <= metric.better:

@@ -1,4 +1,4 @@
-"""Where baselines and verdicts are kept, and what the environment says."""
+"""The paths of baselines and verdicts, and what a gate reads from the environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _XDIST_GROUP: Final = re.compile(r"@[^\]/:]*$")
 
 
 class Session(NamedTuple):
-    """Where a session of pytest takes place."""
+    """The folders of a pytest session."""
 
     root: Path
     """The project, to which the ids of tests are relative."""
@@ -53,7 +53,7 @@ class Session(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateEnvironment:
-    """What a gate takes from the process it runs in."""
+    """What a gate reads from its process: folders, environment variables, the command."""
 
     root: Path
     """The project: relative places are inside it."""
@@ -127,13 +127,13 @@ class GateEnvironment:
         return relative(baseline.resolve(), top)
 
     def accept_command(self) -> str:
-        """Return the command that runs this again and accepts what it finds."""
+        """Return the command that repeats this run and accepts its result as the baseline."""
         test = running_test(self.variables)
         again = f"pytest {quote(self._format_test_id(test))}" if test else self._format_command()
         return f"{UPDATE_VARIABLE}=true {again}"
 
     def _format_test_id(self, test: str) -> str:
-        """Return the id of a test as it is typed where the session was started."""
+        """Return the id of a test relative to the folder in which the session was started."""
         file, colons, name = test.partition("::")
         if self.session is None or not (self.session.root / file).exists():
             return test
@@ -150,13 +150,13 @@ class GateEnvironment:
         return join([*start, *arguments])
 
     def display_path(self, path: Path) -> str:
-        """Return a path as it is typed where commands are: relative where it is inside the project."""
+        """Return a path as a user types it: relative to the current folder if it is inside the project."""
         whole, root = path.resolve(), self.root.resolve()
         return relative(whole, (self.start or root).resolve()) if whole.is_relative_to(root) else str(path)
 
 
 def relative(path: Path, start: Path) -> str:
-    """Return a path as it is written in a folder, with forward slashes; whole on another drive."""
+    """Return a path relative to a folder, with forward slashes; absolute on another drive."""
     try:
         return Path(os.path.relpath(path, start)).as_posix()
     except ValueError:
@@ -177,7 +177,7 @@ def repository(start: Path) -> Path:
 
 
 def running_test(environment: Mapping[str, str]) -> str:
-    """Return the node id of the test that pytest is running, "" where there is none."""
+    """Return the node id of the test that pytest is running, "" if there is none."""
     node = environment.get(_TEST_VARIABLE, "").rpartition(" (")[0]
     return _XDIST_GROUP.sub("", node)
 
@@ -196,14 +196,14 @@ def file_stem(name: str, fallback: str = "gate-verdict") -> str:
 
 
 def keep_out_of_git(folder: Path) -> None:
-    """Write the `.gitignore` of our own folder where this is a place inside one."""
+    """Write the `.gitignore` of the `.dokimos` folder that holds this folder, if there is one."""
     home = next((folder for folder in (folder, *folder.parents) if folder.name == _HOME), None)
     if home is not None and not (home / ".gitignore").exists():
         write_atomically(home / ".gitignore", "# What dokimos keeps here does not belong in git.\n*\n")
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file in UTF-8 so that nobody ever reads half of it; folders are created."""
+    """Write a file in UTF-8 atomically, creating its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
     try:

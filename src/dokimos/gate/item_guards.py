@@ -36,7 +36,7 @@ _NOISE_RUNS_TIMES_ALPHA: Final = 0.25
 
 
 class ItemGuard(StrEnum):
-    """What makes the drop of a single item count."""
+    """The forms of guard 2: what makes the drop of a single item count."""
 
     DOCUMENTED = "documented"
     """Every drop by more than the margin counts: `severity="any"`."""
@@ -48,7 +48,7 @@ class ItemGuard(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardChoice:
-    """The form of guard 2 that one evaluator got."""
+    """The form of guard 2 that was chosen for one evaluator."""
 
     evaluator: str
     guard: ItemGuard
@@ -75,7 +75,7 @@ class ItemGuards:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Say for each evaluator, those with one reason together, what counts and why."""
+        """Yield what counts for each evaluator and why, grouped by reason."""
         groups: dict[tuple[ItemGuard, str], list[str]] = {}
         for one in self.choices:
             groups.setdefault((one.guard, one.reason), []).append(one.evaluator)
@@ -162,7 +162,7 @@ def noise_can_judge(runs: int, alpha: float) -> bool:
 
 @dataclass(frozen=True)
 class _Chooser:
-    """Looks at what is known of the noise of each evaluator."""
+    """Chooses a form of guard 2 by what is known about the noise of each evaluator."""
 
     comparison: RunComparison
     baseline: Snapshot
@@ -263,7 +263,7 @@ class _Chooser:
         return found
 
     def _largest_spread(self, evaluator: str) -> float:
-        """Return how far any item's repeats lie apart, as far as anything shows it."""
+        """Return the largest spread between an item's repeats, in the runs or in the noise measurement."""
         seen = [spread(side.scores.get(evaluator, ())) for pair in self.common_pairs for side in pair]
         if self.noise is not None:
             seen += self.noise.spreads.get(evaluator, {}).values()

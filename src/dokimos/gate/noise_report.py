@@ -1,4 +1,4 @@
-"""How often each guard would fire although nothing changed, from repeats of one and the same system."""
+"""How often each guard would fire although nothing changed, measured on repeats of one system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EFFORT: Final = 2_000_000
 _GATE_EFFORT: Final = 100_000
 _MOST_GATES, _FEWEST_GATES = 200, 25
 _ERRED: Final = math.inf
-"""How far a score falls that is lost to an error."""
+"""The fall of a score that is lost to an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def noise(result: ExperimentResult, *, config: GateConfig | None = None) -> Nois
 
 
 class _Dealing:
-    """Deals the runs of each item out to two sides of the same number of repeats."""
+    """Deals the runs of each item at random to two sides with the same number of repeats."""
 
     def __init__(self, snapshot: Snapshot, draw: random.Random) -> None:
         self._snapshot = snapshot
@@ -274,7 +274,7 @@ class _Dealing:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What one evaluator gave one item in each run."""
+    """The scores of one evaluator for one item in each run."""
 
     values: tuple[float | None, ...]
     """How good each run is; None without a score."""

@@ -1,4 +1,4 @@
-"""Running suspicious items again."""
+"""Rerunning suspicious items, to confirm a drop or clear it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rerun: TypeAlias = "Experiment | Callable[[Sequence[Example]], ExperimentResult]
 def rerun_items(
     drops: Sequence[Drop], items: Mapping[str, ItemSnapshot], rerun: Rerun, *, times: int
 ) -> Reruns:
-    """Run the items of some drops again and return what the evaluators of these drops gave.
+    """Run the items of some drops again and return the scores of the evaluators that dropped.
 
     What made an item suspicious has no vote: it was chosen for being low.
 

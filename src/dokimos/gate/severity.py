@@ -68,7 +68,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class RerunScores:
-    """What running a suspicious item again gave."""
+    """The scores of a suspicious item in its reruns."""
 
     times: int
     scores: tuple[float, ...] = ()
@@ -162,7 +162,7 @@ def classify_drops(
     reruns: Reruns | None = None,
     noise: NoiseMeasurements | None = None,
 ) -> Drops:
-    """Sort the drops of single items by what they mean."""
+    """Classify the drops of single items: counted, cleared, explained or unclear."""
     if config.severity == "off" or (config.severity == "calibrated" and level.drop is None):
         return Drops()
     lower = frozenset(metric.name for metric in comparison.evaluators if metric.lower_is_better)
@@ -184,7 +184,7 @@ def classify_drops(
 
 @dataclass(frozen=True, slots=True)
 class _DropFinder:
-    """Looks for single items that got much worse."""
+    """Finds single items that got much worse."""
 
     config: GateConfig
     level: Level
@@ -247,7 +247,7 @@ class _DropFinder:
 
 @dataclass(frozen=True)
 class _DropClassifier:
-    """Says what a drop means by the form of guard 2 that its evaluator has."""
+    """Classifies a drop by the form of guard 2 that its evaluator has."""
 
     config: GateConfig
     guards: ItemGuards
@@ -282,17 +282,17 @@ class _DropClassifier:
         return "counted" if many else self.classify_by_variation(drop, item)
 
     def is_one_of_many(self, drop: Drop, item: ItemChange) -> bool:
-        """Say whether a drop is among more items that part exactly than chance explains."""
+        """Say whether a drop is one of more fully separated items than chance explains."""
         found = any(one.evaluator == drop.evaluator for one in self.separations)
         return found and self.is_apart(drop, *self.scores(item, drop.evaluator))
 
     def is_confirmed_by_majority(self, drop: Drop, rerun_scores: RerunScores) -> bool:
-        """Say whether most of the runs made again show a drop."""
+        """Say whether most of the reruns show the drop."""
         fell = [self.fall(drop, score) > self.margin(drop.evaluator) for score in rerun_scores.scores]
         return 2 * (sum(fell) + rerun_scores.errors) > rerun_scores.times
 
     def is_confirmed_by_all(self, drop: Drop, item: ItemChange, rerun_scores: RerunScores) -> bool:
-        """Say whether even the best of the runs made again lies below by more than the variation."""
+        """Say whether even the best rerun is below the baseline by more than the variation."""
         if 2 * rerun_scores.errors > rerun_scores.times or not rerun_scores.scores:
             return rerun_scores.errors > 0
         before, now = self.scores(item, drop.evaluator)
@@ -330,7 +330,7 @@ class _DropClassifier:
         return max(before) < min(now) if drop.evaluator in self.lower_is_better else max(now) < min(before)
 
     def cause(self, drop: Drop, item: ItemChange) -> str:
-        """Say what speaks against a drop that does not stand out."""
+        """Return what explains a drop that does not stand out."""
         if not self.is_apart(drop, *self.scores(item, drop.evaluator)):
             return "its repeats overlap"
         among = select_competing_evaluators(self.guards, drop.evaluator, *drop.repeats, self.config.alpha)
@@ -389,7 +389,7 @@ def _has_more_errors(before: ItemSnapshot, now: ItemSnapshot, evaluator: str) ->
 
 
 def _error(item: ItemSnapshot, evaluator: str) -> str | None:
-    """Say what an evaluator or the task failed with, and of several repeats how often."""
+    """Return the error of an evaluator or the task, and in how many of several repeats it occurred."""
     error, times = item.error_of(evaluator), item.count_errors(evaluator)
     return error if error is None or item.repeats == 1 else f"{times} of {item.repeats} runs: {error}"
 

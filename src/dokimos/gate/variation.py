@@ -1,4 +1,4 @@
-"""How far the scores of an unchanged item lie apart, as far as repeats show it, and which drops stand out."""
+"""How much the scores of an unchanged item vary between repeats, and which drops stand out from that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseMeasurements:
-    """What `dokimos noise` saw of an unchanged system, as far as a gate uses it."""
+    """The part of a `dokimos noise` measurement of an unchanged system that a gate uses."""
 
     runs: int
     evaluators: tuple[str, ...]
@@ -52,7 +52,7 @@ class NoiseMeasurements:
         return replace(self, evaluators=tuple(name for name in self.evaluators if name not in unseen))
 
     def stale(self, *sides: Mapping[str, EvaluatorFacts]) -> tuple[str, ...]:
-        """Return the evaluators whose settings or judge on a side are not those that were seen."""
+        """Return the evaluators whose settings or judge have changed since the measurement."""
         return tuple(
             name
             for name in self.evaluators
@@ -61,7 +61,7 @@ class NoiseMeasurements:
         )
 
     def without(self, evaluators: Iterable[str]) -> Self:
-        """Return the figures of the other evaluators."""
+        """Return the measurements of the other evaluators."""
         excluded = frozenset(evaluators)
         return replace(
             self,
@@ -90,7 +90,7 @@ class NoiseMeasurements:
 
     @classmethod
     def of_tree(cls, tree: Any) -> Self:
-        """Take the figures from the tree of a `NoiseReport`."""
+        """Return the measurements in the JSON of a `NoiseReport`."""
         runs = tree["runs"]
         if not is_count(runs) or runs < 2:
             raise ValueError(f"runs is {runs!r:.80}")
@@ -107,7 +107,7 @@ class NoiseMeasurements:
 
 
 def spread(scores: Sequence[float]) -> float:
-    """Return how far the scores of repeats lie apart; 0.0 for a single one."""
+    """Return the difference between the highest and the lowest score of repeats; 0.0 for a single one."""
     return round(max(scores) - min(scores), _DIGITS) if len(scores) > 1 else 0.0
 
 
@@ -129,7 +129,7 @@ class Variation:
         reruns: Mapping[tuple[str, str], Sequence[float]] | None = None,
         noise: NoiseMeasurements | None = None,
     ) -> Self:
-        """Collect what was seen of the evaluators that have a margin, on the items of both sides."""
+        """Collect the spreads of the evaluators that have a margin, on the items of both sides."""
         lower, spreads = frozenset(lower_is_better), {name: dict[str, float]() for name in margins}
         for item in items:
             if item.baseline is None or item.candidate is None:
@@ -181,7 +181,7 @@ class Variation:
         return found
 
     def stands_out(self, fall: float, evaluator: str, key: str, among: Iterable[str]) -> bool:
-        """Say whether a fall is more than what was seen of noise.
+        """Say whether a fall is larger than the measured noise explains.
 
         It has to exceed the spreads of the other items by a larger factor than any spread that was seen, its
         own included, exceeds those beside it. So an unchanged item gives an alarm only where its repeats part

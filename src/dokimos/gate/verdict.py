@@ -1,4 +1,4 @@
-"""What a gate says: its status, why, and what it is worth."""
+"""The verdict of a gate: its status, why, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GateStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GateVerdict(Printable):
-    """What a gate decided, with everything that it rests on."""
+    """What a gate decided, with all the evidence."""
 
     __dokimos_view__ = "dokimos.gate.verdict_console:VIEW"
 
@@ -45,13 +45,13 @@ class GateVerdict(Printable):
     """Of the baseline."""
     config: GateConfig
     decision: Decision | None = None
-    """None where nothing was compared."""
+    """None if nothing was compared."""
     candidate_pass_rate: float | None = None
     no_baseline: GuardFinding | None = None
     baseline: str | None = None
     """Where the baseline is kept, or which run it is."""
     accept_command: str | None = None
-    """What to run to accept the change."""
+    """The command that accepts the change."""
     note: str | None = None
     """What was done instead of comparing: a baseline was written, for example."""
 

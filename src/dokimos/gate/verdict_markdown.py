@@ -1,4 +1,4 @@
-"""Verdicts as Markdown, for job summaries and comments; whatever a verdict holds is shown as text only."""
+"""Verdicts as Markdown, for job summaries and comments; all foreign text is escaped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class VerdictFile:
 
 
 def read_verdicts(folder: Path) -> list[VerdictFile]:
-    """Read all verdict files of a folder, by name.
+    """Read all verdict files of a folder, sorted by name.
 
     Raises:
         ConfigurationError: where there are none, or one is not a verdict.
@@ -253,7 +253,7 @@ def _drop(drop: Tree) -> str:
 
 
 def _evidence(tree: Tree) -> Iterator[str]:
-    """What the verdict rests on; another implementation's verdict does not say it."""
+    """Yield the evidence for the verdict; verdicts of other implementations have none."""
     if "alpha" not in tree:
         return
     pairs, effect = tree.get("discordant") or {}, tree.get("effect") or {}
