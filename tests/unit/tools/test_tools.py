@@ -1,5 +1,6 @@
 """The scripts under `tools/`, and the pages for people and programs that contribute."""
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -101,6 +102,38 @@ def test_the_glossary_says_where_things_are():
         if not (ROOT / "src" / "dokimos" / place).exists()
     ]
     assert not missing
+
+
+def test_the_map_of_the_code_names_what_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "dokimos"
+    hops = re.findall(r"`([\w/]+\.py): ([\w.]+)`", text)
+    sections = re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^##)", text)
+    named = [(package, path) for package, part in sections for path in re.findall(r"`([\w/]+\.py)`", part)]
+    others = re.findall(r"`([\w/]+/[\w]+\.py)`", text)
+
+    assert len(hops) >= 30
+    assert len(named) >= 60
+    assert [hop for hop in hops if not _defines(source / hop[0], hop[1])] == []
+    assert [(package, path) for package, path in named if not _is_in(source, package, path)] == []
+    assert [path for path in others if not any((root / path).exists() for root in (source, ROOT))] == []
+
+
+def _is_in(source: Path, package: str, path: str) -> bool:
+    return (source / package / path).exists() or (source / path).exists()
+
+
+def _defines(path: Path, name: str) -> bool:
+    if not path.exists():
+        return False
+    node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+    for part in name.split("."):
+        kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        body = [each for each in ast.iter_child_nodes(node) if isinstance(each, kinds) and each.name == part]
+        if not body:
+            return False
+        node = body[0]
+    return True
 
 
 def test_a_release_needs_a_tag_a_version_and_a_dated_section_that_agree(load_tool):
