@@ -107,7 +107,7 @@ def test_the_glossary_says_where_things_are():
 def test_the_map_of_the_code_names_what_exists():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "dokimos"
-    hops = re.findall(r"`([\w/]+\.py): ([\w.]+)`", text)
+    hops = re.findall(r"`([\w/]+\.py):\s+([\w.]+)`", text)
     sections = re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^##)", text)
     named = [(package, path) for package, part in sections for path in re.findall(r"`([\w/]+\.py)`", part)]
     others = re.findall(r"`([\w/]+/[\w]+\.py)`", text)
