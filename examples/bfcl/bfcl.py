@@ -15,9 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from jsonschema.validators import validator_for
+
 from dokimos import Dataset, Example, ToolCall, ToolDefinition
 from dokimos.evaluators import one_of
-from dokimos.evaluators.json_schema import compiled, schema_text
 
 QUICKSTART = Path(__file__).parents[1] / "quickstart"
 sys.path.append(str(QUICKSTART))
@@ -123,7 +124,8 @@ def _true_call(call: ToolCall, tool: ToolDefinition) -> ToolCall:
         values, optional = _choices(form)
         if optional and name not in tool.parameters:
             continue
-        validator = compiled(schema_text(tool.schema_of(name)))
+        schema = tool.schema_of(name)
+        validator = validator_for(schema)(schema)
         allowed = [value for value in values if validator.is_valid(value)]
         if allowed or not optional or name in tool.required:
             chosen[name] = (allowed or values)[0]
