@@ -51,7 +51,7 @@ class EarlierRun:
         if self.record is not None:
             files_read.record_earlier(self.record.code, self.record.programs)
 
-    def why_not(self, task: str, *, target: str | None = None, is_asked: bool = False) -> str | None:
+    def why_not(self, task: str, *, target: str | None = None, is_requested: bool = False) -> str | None:
         """Return why its outputs cannot be reused for a task, None if they can.
 
         Whoever asks for them by name answers for programs that the application starts.
@@ -65,7 +65,7 @@ class EarlierRun:
         changes = self.record.code_changes()
         if changes:
             return f"changed since: {format_list([Path(each).name for each in changes])}"
-        if self.record.programs and not is_asked:
+        if self.record.programs and not is_requested:
             programs = format_list(list(self.record.programs))
             return f"it started {programs}, and nobody here can see what that has read"
         return None
@@ -74,7 +74,7 @@ class EarlierRun:
 def resumes_same_code(folder: Path, task: str) -> bool:
     """Say whether the code of a resumed run is unchanged; if so, count its files as read by this process."""
     run = EarlierRun.of(folder)
-    if run.why_not(task, is_asked=True) is not None:
+    if run.why_not(task, is_requested=True) is not None:
         return False
     run.mark_files_as_read()
     return True
