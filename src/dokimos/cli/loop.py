@@ -75,7 +75,7 @@ class Loop:
             for line in compare_with_previous(self.previous, result, repeats=self.repeats):
                 echo(line)
         if self.selection is not None and self.run_id is not None:
-            from dokimos.cli.failed_rerun import render_changes
+            from dokimos.cli.failure_rerun import render_changes
 
             for line in render_changes(self.selection, result, self.run_id, repeats=self.repeats):
                 echo(line)
@@ -124,7 +124,7 @@ def prepare_loop(target: str, settings: RunSettings) -> Loop | None:
         settings = replace(settings, extra={**extra, "experiment": experiment})
     selection = None
     if extra.get("failed") is not None:
-        from dokimos.cli.failed_rerun import choose_failed
+        from dokimos.cli.failure_rerun import choose_failed
 
         selection, settings = choose_failed(experiment, settings)
         if selection is None:

@@ -35,7 +35,7 @@ def execute_suite(
     quiet: bool = False,
     verbose: bool = False,
 ) -> int:
-    """Carry out a suite and present its result; what is cut short is presented too."""
+    """Run a suite, present its result, and return the exit code; a run cut short is presented too."""
     from dokimos.cli.exit_codes import Criteria
     from dokimos.cli.target_experiment import load_target_suite, run_target
     from dokimos.errors import DokimosError, RunInterrupted

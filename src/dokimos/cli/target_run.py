@@ -23,7 +23,7 @@ def execute_target(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Carry out a run and present its result; what is cut short is presented too."""
+    """Run a target, present its result, and return the exit code; a run cut short is presented too."""
     if is_suite(target):
         from dokimos.cli.suite_run import execute_suite
 

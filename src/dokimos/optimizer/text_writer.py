@@ -102,7 +102,7 @@ class ModelWriter:
                     self.judge,
                     prompt,
                     Revision,
-                    check=lambda rewrite_reply: self._check(rewrite_reply, axis),
+                    check=lambda reply: self._check(reply, axis),
                     sample=trial,
                 )
             except JudgeReplyError as error:
@@ -114,19 +114,19 @@ class ModelWriter:
         new = _match_ending(revision.text, text)
         return Rewrite(text=new, summary=revision.summary.strip()[:MOST_SUMMARY], **_usage_fields(usage))
 
-    def _check(self, rewrite_reply: Revision, axis: str) -> None:
-        """Refuse a text that cannot be used, or was tried already."""
+    def _check(self, reply: Revision, axis: str) -> None:
+        """Raise `ValueError` for a text that is of no use; the model is asked again, with the reason."""
         location = self.locations[axis]
-        text = rewrite_reply.text.strip()
+        text = reply.text.strip()
         if not text:
             raise ValueError("text is empty")
         if len(text) > location.max_chars:
             raise ValueError(f"text has {len(text)} characters, and {location.max_chars} are allowed")
         if text in {known.strip() for known in self._texts_seen(axis)}:
             raise ValueError("this text was tried already; write another one")
-        wanted, given = location.variables, find_placeholders(text) if location.file is None else frozenset()
-        if wanted != given:
-            names = ", ".join(sorted(wanted)) or "(it has none)"
+        placeholders = find_placeholders(text) if location.file is None else frozenset()
+        if placeholders != location.variables:
+            names = ", ".join(sorted(location.variables)) or "(it has none)"
             raise ValueError(f"the text has to keep its variables {names}, and no others")
 
     def _texts_seen(self, axis: str) -> set[str]:

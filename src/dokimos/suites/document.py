@@ -1,4 +1,4 @@
-"""A YAML file as plain values that remember where each of them stands."""
+"""A YAML or JSON file as plain values, with the location of each of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SYNTAX: Final = {
 
 @dataclass(slots=True)
 class Document:
-    """The values of one or several files, with their places and what is wrong with them."""
+    """The values of one or several files, with their locations and problems."""
 
     value: Any
     file: Path
@@ -70,7 +70,7 @@ class Document:
     warnings: list[str] = field(default_factory=list)
 
     def location(self, steps: Steps) -> Location:
-        """Return the place of a value, or of what is nearest above it."""
+        """Return the location of a value, or of the nearest value around it."""
         known = self.drop_unknown(steps)
         return self.locations.get(known) or Location(self.file, 1, 1)
 
@@ -110,7 +110,7 @@ class Document:
 
 
 def read_yaml(path: Path, lookup: Lookup, *, text: str | None = None, first_line: int = 1) -> Document:
-    """Read a YAML or JSON file; variables are put into its scalars after it has been parsed.
+    """Read a YAML or JSON file; placeholders are expanded in its scalars after it has been parsed.
 
     What is wrong with it is in the document's `problems`; its value is None where it could not be read.
     """

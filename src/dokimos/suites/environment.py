@@ -47,7 +47,7 @@ def export_dotenv(folder: Path) -> None:
 
 
 def build_lookup(folder: Path) -> Lookup:
-    """Return how variables are looked up: in the environment, then in the `.env` files."""
+    """Return the lookup of environment variables: the process environment first, then the `.env` files."""
     values = read_dotenv(folder)
     return lambda name: os.environ.get(name, values.get(name))
 

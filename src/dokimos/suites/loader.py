@@ -1,4 +1,4 @@
-"""From a suite file to a `Suite`: read, checked and looked up, with all its faults told together."""
+"""Load a suite file: parse it, validate it, resolve what it names, and report all of its faults together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LLM_TIMEOUT: Final = 60.0
 
 @pause_gc()
 def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
-    """Load a suite; nothing of it is run, but its graders and its agent are imported.
+    """Load a suite from its YAML file. Nothing is run, but its graders and its agent are imported.
 
     Args:
         path: The YAML file.
@@ -48,7 +48,7 @@ def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
 
 
 def read_document(path: str | Path) -> Document:
-    """Read a suite with all that it refers to and all that is configured for it, unchecked yet.
+    """Read a suite with the files that it refers to and its configuration, without validating it.
 
     Raises:
         ConfigurationError: where there is no such file, or it is no map.
@@ -67,7 +67,7 @@ def read_document(path: str | Path) -> Document:
 
 
 def compile_suite(document: Document, *, llm_timeout: float | None = None) -> Suite:
-    """Check a suite that has been read, and look up what it names.
+    """Validate a suite that has been read, and resolve what it names.
 
     Raises:
         ConfigurationError: with everything that is wrong with it.
@@ -92,10 +92,10 @@ def validate_document(document: Document) -> SuiteFile:
 
 
 def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
-    """Return a valid file and what is wrong with the values that it was made from.
+    """Return the validated file, and the problems of the values that it was made from.
 
-    Something harmless stands in it for each case, metric or tool at fault, so that the rest can be checked,
-    and what it names be looked up. It is None where the faults are elsewhere.
+    A placeholder replaces each case, metric or tool at fault, so that the rest can be validated and resolved.
+    The file is None where there are faults elsewhere.
     """
     from pydantic import ValidationError
 
@@ -105,7 +105,8 @@ def _check(document: Document) -> tuple[SuiteFile | None, list[Problem]]:
     problems = list(document.problems)
     value = document.value
     sources = dict(document.sources)
-    while True:  # an inner fault hides those of what is around it
+    # pydantic checks a block as a whole only once its parts are valid, so each round can reveal more faults.
+    while True:
         try:
             file = SuiteFile.model_validate(value)
         except ValidationError as error:
@@ -141,7 +142,7 @@ def _problem(document: Document, fault: ErrorDetails) -> Problem:
 
 
 class _Compiler:
-    """Looks up what a valid file names, and collects what cannot be found."""
+    """Resolves what a valid file names, and collects what cannot be found."""
 
     def __init__(
         self, document: Document, file: SuiteFile, folder: Path, problems: Iterable[Problem] = ()

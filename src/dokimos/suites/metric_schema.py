@@ -49,10 +49,11 @@ class Block(BaseModel):
 
     @classmethod
     def _explain_error(cls, detail: Any) -> InitErrorDetails:
-        """Return a fault in our own words, so that each level above tells it as it is."""
+        """Return a validation error in our own words; outer blocks pass the words of inner ones on."""
         message, kind = f"this {describe_requirement(detail, cls._bounds(detail))}", detail["type"]
-        if told := detail.get("ctx", {}).get("told"):
-            message = told
+        # An inner block has worded the fault already: pydantic passes its error through each outer block.
+        if inner := detail.get("ctx", {}).get("message"):
+            message = inner
         elif kind == "extra_forbidden" and len(detail["loc"]) == 1:
             names = [field.alias or name for name, field in cls.model_fields.items()]
             unknown = detail["loc"][0]
@@ -70,7 +71,7 @@ class Block(BaseModel):
         elif message.startswith("this must "):
             kind = TEXT_WANTED if kind == "string_type" else "shape"
             message = f"{message}, not {detail['input']!r:.60}."
-        error = PydanticCustomError(kind, "{told}", {"told": message})
+        error = PydanticCustomError(kind, "{message}", {"message": message})
         return InitErrorDetails(type=error, loc=detail["loc"], input=detail["input"])
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is wrong with a suite: every fault with its place, told together."""
+"""The problems of a suite: each with its location in a file, raised together as one error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dokimos.core.text import pluralize
 from dokimos.errors import ConfigurationError
 
 Steps: TypeAlias = tuple[str | int, ...]
-"""The way to a value: keys and indices from the top of the file."""
+"""The path to a value: keys and indices from the top of the file."""
 
 MOST_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """Where something stands in a file; line and column count from 1."""
+    """A location in a file; line and column count from 1."""
 
     file: Path
     line: int
