@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dokimos.core.results import ExperimentResult
     from dokimos.experiment.experiment import Experiment
     from dokimos.experiment.failed_items import FailedSelection
-    from dokimos.experiment.reuse import EarlierOutputs
+    from dokimos.experiment.reuse import EarlierOutputs, EarlierRun
 
 NEWEST: Final = "newest"
 """Stands for a RUN that was not given."""
@@ -269,7 +269,9 @@ def _find_reusable_outputs(
     return _usable(target, earlier, experiment, is_requested=requested is not None)
 
 
-def _usable(target: str, earlier: list[Any], experiment: Experiment, *, is_requested: bool) -> EarlierOutputs:
+def _usable(
+    target: str, earlier: list[EarlierRun], experiment: Experiment, *, is_requested: bool
+) -> EarlierOutputs:
     from dokimos.cli.targets import absolute_target
     from dokimos.datasets.answer_replay import read_recorded_answer
     from dokimos.experiment.reuse import EarlierOutputs
