@@ -23,7 +23,6 @@ from dokimos.experiment.run_description import Launch
 from dokimos.experiment.run_state import RunState
 from dokimos.experiment.task import task_attribute
 from dokimos.runtime.concurrency import run_sync
-from dokimos.runtime.garbage_collection import collecting_seldom
 from dokimos.runtime.interrupts import defer_interrupts
 from dokimos.runtime.loop_watch import LoopWatch
 
@@ -70,7 +69,7 @@ class Runner:
             state.calls.open(state.record.folder, state.record.earlier)
             if not state.counts_own_calls:
                 state.calls.count_earlier_tasks(state.record.earlier_metrics())
-            with collecting_seldom, self._watch, state.progress:
+            with self._watch, state.progress:
                 status = await self._run_repeats()
         except Exception as error:
             result = self._finish(RunStatus.BROKEN, broken_by=error)

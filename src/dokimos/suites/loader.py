@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dokimos.errors import ConfigurationError, MissingExtraError
 from dokimos.runtime.file_access import files_read
-from dokimos.runtime.garbage_collection import pause_gc
 from dokimos.suites.document import Document
 from dokimos.suites.environment import build_lookup, read_execution_settings, read_settings
 from dokimos.suites.files import merge_settings, read_suite
@@ -33,7 +32,6 @@ _OUTSIDE: Final = ("claude", "openai", "deployment", "observability")
 LLM_TIMEOUT: Final = 60.0
 
 
-@pause_gc()
 def load_suite(path: str | Path, *, llm_timeout: float | None = None) -> Suite:
     """Load a suite from its YAML file. Nothing is run, but its graders and its agent are imported.
 

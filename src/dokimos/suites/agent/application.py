@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary, WeakSet
 from dokimos.core.extras import require
 from dokimos.core.jsonable import jsonable
 from dokimos.runtime.concurrency import call_in_thread
-from dokimos.runtime.garbage_collection import pause_gc
 from dokimos.suites.agent.agent_plan import AgentPlan
 from dokimos.suites.agent.inputs import Files
 from dokimos.suites.agent.models import EXTRA
@@ -102,7 +101,6 @@ def _is_used_up(starting: asyncio.Task[Backend], *, worked: bool) -> bool:
     return worked if starting.exception() is not None else not starting.result().is_usable
 
 
-@pause_gc()
 def _build_backend(plan: AgentPlan) -> Backend:
     """Import what is needed, in a thread: it takes seconds, in which Ctrl-C has to be heard."""
     require("pydantic_ai", EXTRA)
