@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos.core.error_detail import ErrorDetail
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.printable import Printable
@@ -23,7 +22,6 @@ HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
 """Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Score:
     """What the author of an evaluator returns: a value and a sentence that explains it.
@@ -45,7 +43,6 @@ class Score:
     __pydantic_config__ = WIRE_CONFIG
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class EvalResult(Printable):
     """What one evaluator said about one case: a score, an error or the reason for not scoring it.

@@ -9,7 +9,6 @@ from typing import Any
 from dokimos.core.error_detail import ErrorDetail, append_place
 from dokimos.core.eval_result import EvalResult
 from dokimos.core.example import Example
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.outcome import SUCCESS, Outcome, derive_outcome, find_culprits
@@ -18,7 +17,6 @@ from dokimos.core.summary import RunSummary, Tally
 from dokimos.core.test_case import EvalTestCase
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemResult(Printable):
     """What one run found for one example.

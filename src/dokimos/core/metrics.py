@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass, fields
 from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar
 
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG
 from dokimos.core.means import exact_sum
 
@@ -16,7 +15,6 @@ PriceTable: TypeAlias = Callable[[str | None, int | None, int | None], float | N
 """`prices(model, tokens_in, tokens_out)` in US dollars; None where the price is not known."""
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class CallMetrics:
     """Tokens, cost and time of one model call or of several added up; None means "not measured".

@@ -8,12 +8,10 @@ from typing import Any
 
 from dokimos.core.agent import ToolCall
 from dokimos.core.error_detail import ErrorDetail
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.keys import OUTPUT, outputs_of
 from dokimos.core.metrics import CallMetrics
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """The outputs of one task call and, where they are known, its tokens, cost and time.

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar, cast
 from dokimos.core.agent import ToolCall
 from dokimos.core.contexts import OF_ANSWERS, ContextsEntry, chunks_of, find_contexts
 from dokimos.core.convert import convert_entry
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import WIRE_CONFIG, text_form
 from dokimos.core.keys import INPUT, OUTPUT, TOOL_CALLS, input_of, outputs_of, value_of
 from dokimos.core.metrics import CallMetrics
@@ -21,7 +20,6 @@ from dokimos.errors import MissingInputError
 T = TypeVar("T")
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True, repr=False)
 class EvalTestCase(Printable, DefaultsToAny, Generic[In_co, Out_co]):
     """One case to be scored.

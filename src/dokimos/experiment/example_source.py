@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, Final
 
 from dokimos.core.example import Example
-from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.text import pluralize
 from dokimos.core.tracebacks import format_located_error
 from dokimos.datasets.dataset import Dataset, DatasetStream
@@ -36,9 +35,6 @@ class SourcedExample:
     def redact_json(self, redact: Redact) -> str:
         """Return the redacted JSON for the journal; the hash is still that of the original."""
         return canonical_json(redact_example(self.example, redact))
-
-
-_new_sourced: Final = fast_factory(SourcedExample)
 
 
 class ExampleSource:
@@ -126,6 +122,6 @@ class ExampleSource:
             if self._shard is None or index % self._shard[1] == self._shard[0] - 1:
                 break
         if not self._with_json:
-            return _new_sourced(index, example)
+            return SourcedExample(index, example)
         text = canonical_json(example)
-        return _new_sourced(index, example, text, content_hash(text))
+        return SourcedExample(index, example, text, content_hash(text))

@@ -15,7 +15,6 @@ from dokimos.core.agent import AgentTrace
 from dokimos.core.container_copy import copy_containers
 from dokimos.core.conversation import ConversationTrajectory
 from dokimos.core.example import Example
-from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.keys import OUTPUT
 from dokimos.core.metrics import CallMetrics
 from dokimos.core.task_result import TaskResult
@@ -49,8 +48,6 @@ Returns a `TaskResult`, an `AgentTrace`, a `ConversationTrajectory`, a mapping o
 chunks (sync or async), or any other value, which becomes the output called "output"; None is an error.
 """
 
-_new_result: Final = fast_factory(TaskResult)
-_new_metrics: Final = fast_factory(CallMetrics)
 
 T = TypeVar("T")
 
@@ -172,8 +169,8 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
         outputs, known = copy_containers(result.outputs), result.metrics  # the task may keep what it returned
         error, detail = result.error, result.error_detail
     if known is None:
-        measured = _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
-        return _new_result(outputs, measured, error=error, error_detail=detail)
+        measured = CallMetrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
+        return TaskResult(outputs, measured, error=error, error_detail=detail)
     if known.latency_ms is None:
         known = replace(known, latency_ms=elapsed_ms)
     return TaskResult(outputs, known, error=error, error_detail=detail)

@@ -46,7 +46,11 @@ _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs"
 
 
 class _RequestTemplate(NamedTuple):
-    """A request written in advance: only the prompt is missing between its two parts."""
+    """A request written in advance: only the prompt is missing between its two parts.
+
+    To write the whole request for each call takes 18 % more of the CPU time of a judged item
+    (`benchmarks/judged.py`, median of pairs).
+    """
 
     attempt: Attempt
     before: str

@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from dokimos.core.fast_constructor import fast_constructor
-
 SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
 
 MAX_DEPTH: Final = 64
 """How deep the value of an attribute may be nested; deeper values are ignored. Protobuf allows less."""
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
     """Something that happened during a span: an event of the span, or a log record that names the span."""
@@ -27,7 +24,6 @@ class SpanEvent:
     """The body of a log record; events of spans have attributes only."""
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Span:
     """One operation of a trace."""
@@ -61,7 +57,6 @@ class Span:
         return max(0, self.end_ns - self.start_ns) / 1e6
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class LogRecord:
     """A log record that may name the span that it belongs to."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dokimos.core.agent import ToolDefinition
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.json_object import parse_if_container, parse_if_json
 from dokimos.core.jsonable import text_form
 from dokimos.core.metrics import CallMetrics
@@ -45,7 +44,6 @@ from dokimos.traces.span_source import SpanSource
 from dokimos.traces.tool_schemas import describe_own_tool, find_schema
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document that was retrieved."""
@@ -55,7 +53,6 @@ class Document:
     score: float | None = None
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanContent:
     """The content of a span: what a model, tool, agent or retriever was given and returned."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dokimos.core.fast_constructor import fast_constructor
 from dokimos.core.jsonable import text_form
 from dokimos.messages.neutral import NeutralMessage
 from dokimos.traces.semconv import SpanRole
@@ -22,7 +21,6 @@ Key: TypeAlias = tuple[Any, ...]
 """Identifies a message: repeated messages have equal keys."""
 
 
-@fast_constructor
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message, and the time of the first span that has it."""

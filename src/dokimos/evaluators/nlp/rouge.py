@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from dokimos.core.extras import require
-from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.evaluators.base import Evaluator
@@ -26,7 +25,6 @@ from dokimos.evaluators.setting_checks import check_option
 RougeVariant = Literal["rouge1", "rouge2", "rougeL"]
 Units: TypeAlias = Sequence[Hashable]
 
-_new_score: Final = fast_factory(Score)
 _NAMES: Final = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 _UNITS: Final = {
     "rouge1": ("word", "words", ""),
@@ -89,7 +87,7 @@ class Rouge(Evaluator):
             return Score(0.0, f"The {side} has no {units} that ROUGE counts (letters a-z and digits).")
         count = common_subsequence_length if self.variant == "rougeL" else _count_shared
         shared, in_output, in_expected = count(expected, output), len(output), len(expected)
-        return _new_score(
+        return Score(
             f_measure(shared, in_output, in_expected),
             f"The output has {in_output} and the expected text {in_expected} "
             f"{unit if in_expected == 1 else units}; they share {shared}{how}.",

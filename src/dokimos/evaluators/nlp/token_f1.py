@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from dokimos.core.fast_constructor import fast_factory
 from dokimos.core.results import Score
 from dokimos.core.test_case import EvalTestCase
 from dokimos.core.text import format_list, pluralize
@@ -19,7 +18,6 @@ from dokimos.evaluators.nlp.word_sequences import (
     without_punctuation,
 )
 
-_new_score: Final = fast_factory(Score)
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _SMALL: Final = bytes(range(256)).lower()
 _ARTICLE: Final = re.compile(r"\b(?:an?|the)\b")
@@ -66,7 +64,7 @@ def _compare(output: list[str], expected: list[str], ignored: frozenset[str]) ->
     missing = [word for word, count in unmatched.items() if count]
     size = shared + len(surplus)
     value = f_measure(shared, size, expected_size) if size or expected_size else 1.0
-    return _new_score(value, _reason(shared, size, expected_size, missing, surplus))
+    return Score(value, _reason(shared, size, expected_size, missing, surplus))
 
 
 def _occurrences(words: list[str]) -> dict[str, int]:
