@@ -61,7 +61,7 @@ test_cases:
     input: What is the capital of France?
     ground_truth: Paris
   - name: japan
-    input: And the one of Japan?
+    input: And what is the capital of Japan?
     ground_truth: Tokyo
 """
 
