@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from dokimos.core.results import ItemResult
@@ -35,11 +36,13 @@ class MemoryReporter(BaseReporter):
 
     def __init__(self) -> None:
         self.runs: list[ReportedRun] = []
+        # Not the length of `runs`: experiments in several threads may share a reporter.
+        self._numbers = count(1)
         self.flush_count = 0
         self.closed = False
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
-        handle = RunHandle(f"memory-{len(self.runs) + 1}")
+        handle = RunHandle(f"memory-{next(self._numbers)}")
         self.runs.append(ReportedRun(handle, name, dict(metadata)))
         return handle
 

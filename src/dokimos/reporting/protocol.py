@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from itertools import count
+from typing import Any, Final, Protocol, runtime_checkable
 
 from dokimos.core.results import ItemResult
 
@@ -23,6 +24,10 @@ class ReportedStatus(StrEnum):
     FAILED = "FAILED"
     """It was stopped by an error of its own."""
     CANCELLED = "CANCELLED"
+
+
+_numbers: Final = count(1)
+"""Tell the repeats of one name apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class BaseReporter:
     """
 
     def start_run(self, name: str, metadata: Mapping[str, Any]) -> RunHandle:
-        return RunHandle(name or "unnamed")
+        return RunHandle(f"{name or 'unnamed'}-{next(_numbers)}")
 
     def report_item(self, handle: RunHandle, item: ItemResult) -> None: ...
 

@@ -1,0 +1,34 @@
+"""Tests that plugins run: what each evaluator, judge, exporter, resolver, reporter and bridge must do.
+
+Each contract is a class of pytest tests. The author of a plugin inherits from it in a test module and says
+what to test::
+
+    from dokimos.testing.contracts import EvaluatorContract
+
+
+    class TestPoliteness(EvaluatorContract):
+        evaluator = Politeness(word="please")
+
+The tests are sync and need no plugin of pytest. They fail with a sentence that says what the author has to
+change. This package imports pytest, so it is imported in tests only.
+"""
+
+from __future__ import annotations
+
+from dokimos.testing.contracts.bridge_contract import BridgeContract
+from dokimos.testing.contracts.evaluator_contract import EvaluatorContract
+from dokimos.testing.contracts.exporter_contract import ExporterContract
+from dokimos.testing.contracts.http_judge_contract import HttpJudgeContract
+from dokimos.testing.contracts.judge_contract import JudgeContract
+from dokimos.testing.contracts.reporter_contract import ReporterContract
+from dokimos.testing.contracts.resolver_contract import ResolverContract
+
+__all__ = [
+    "BridgeContract",
+    "EvaluatorContract",
+    "ExporterContract",
+    "HttpJudgeContract",
+    "JudgeContract",
+    "ReporterContract",
+    "ResolverContract",
+]
