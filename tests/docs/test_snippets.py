@@ -1,8 +1,8 @@
 """Runs every snippet of the documentation, so that none can go stale.
 
 The blocks of a page run in order in one namespace and one temporary folder. `python` blocks are executed,
-lines of `console` blocks that start with `$ dokimos` are run. A comment line before a block changes that:
-`<!-- not executed: reason -->` leaves it out, `<!-- file: NAME -->` writes it to a file.
+lines of `console` blocks that start with `$ dokimos` or `$ pytest` are run. A comment line before a block
+changes that: `<!-- not executed: reason -->` leaves it out, `<!-- file: NAME -->` writes it to a file.
 """
 
 import ast
@@ -87,21 +87,21 @@ def run_python(page, block, namespace):
 def run_console(page, block, folder):
     lines = block.code.splitlines()
     for number, line in enumerate(lines):
-        if not line.startswith("$ dokimos"):
+        if not line.startswith(("$ dokimos", "$ pytest")):
             continue
         after = lines[number + 1] if number + 1 < len(lines) else ""
         expected = int(after.removeprefix("# exit ")) if after.startswith("# exit ") else 0
-        outcome = run_dokimos(shlex.split(line, comments=True)[2:], folder)
+        outcome = run_module(*shlex.split(line, comments=True)[1:], folder=folder)
         assert outcome.returncode == expected, (
             f"{page.name}:{block.line + number}: {line!r} exited with {outcome.returncode}, not {expected}:\n"
             f"{outcome.stdout}{outcome.stderr}"
         )
 
 
-def run_dokimos(arguments, folder):
+def run_module(*command, folder):
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(folder)}
     return subprocess.run(
-        [sys.executable, "-m", "dokimos", *arguments],
+        [sys.executable, "-m", *command],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

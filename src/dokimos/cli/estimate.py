@@ -110,12 +110,13 @@ def _estimate(target: str, settings: RunSettings) -> tuple[Estimate, Path | None
     from dokimos.cli.target_experiment import build_experiment
     from dokimos.experiment.estimate import estimate_run
     from dokimos.experiment.run_folders import find_run, runs_root
+    from dokimos.judges.optional_protocols import CountsOwnCalls
 
     experiment = build_experiment(target, settings)
     chosen = _marks(experiment)
     items = len(chosen) * experiment.runs
     root = runs_root(settings.extra.get("run_dir"))
-    counts_own = bool(getattr(experiment.task, "counts_own_calls", False))
+    counts_own = isinstance(experiment.task, CountsOwnCalls) and experiment.task.counts_own_calls
     for earlier, result in _earlier_results(target, root, experiment):
         return estimate_run(
             result,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
 from dokimos.judges.cassette_mode import CassetteMode
 from dokimos.judges.fencing import MARKER
+from dokimos.judges.optional_protocols import WithLogprobs
 from dokimos.judges.protocol import JsonSchemaDict, JudgeLike, JudgeLM, JudgeReply, as_judge, identity_of
 from dokimos.judges.recording import Recording
 from dokimos.runtime.file_lock import hold_lock
@@ -175,8 +176,8 @@ class CassetteJudge:
 
     def with_logprobs(self, top: int = 5) -> CassetteJudge:
         """Return this judge asking for token probabilities, if it supports them."""
-        switch = getattr(self.judge, "with_logprobs", None)
-        return self if switch is None else replace(self, judge=switch(top))
+        inner = self.judge
+        return replace(self, judge=inner.with_logprobs(top)) if isinstance(inner, WithLogprobs) else self
 
     def save(self) -> None:
         """Save the cassette now; it is also saved once a second while it grows, and at exit."""

@@ -245,6 +245,7 @@ def _find_own_stores(judge: JudgeLM) -> tuple[CallStore, ...]:
     found: list[CallStore] = []
     inner: Any = judge
     while inner is not None:
+        # `HasCallStores` and `WrapsJudge`: isinstance takes some microseconds, and every call comes here.
         found += getattr(inner, "call_stores", ())
         inner = getattr(inner, "judge", None)
     return tuple(found)

@@ -95,7 +95,7 @@ class _LibraryPrices:
 def cost_of(prices: PriceTable, metrics: CallMetrics) -> float | None:
     """Ask a user's price table; one that fails, or gives nonsense, knows no price."""
     try:
-        by_call = getattr(prices, "cost", None)
+        by_call = getattr(prices, "cost", None)  # `PricesCalls`, asked for at every call
         cost = (
             by_call(metrics)
             if callable(by_call)

@@ -53,6 +53,7 @@ class JudgeLM(Protocol):
     An implementation may also have an `identity`, a string that names endpoint, model and parameters:
     replies are cached under it. A judge without one is identified by its class and by the values it holds,
     as far as those look the same in every process. A judge that wraps another one should hold it as `judge`.
+    This and what else it may have is in `dokimos.judges`: `Identified`, `WrapsJudge`, `AsyncClosable`, ...
 
     Example:
         >>> class Echo:

@@ -14,6 +14,7 @@ from dokimos.datasets.dataset import Dataset
 from dokimos.errors import BudgetExceededError, ConfigurationError, EndpointDownError, JournalError
 from dokimos.experiment.run_folders import runs_root
 from dokimos.judges.budget import Budget
+from dokimos.judges.optional_protocols import CountsOwnCalls
 from dokimos.judges.run_call_store import CALLS_FILE, RunCallStore
 from dokimos.optimizer.objective import Failure, Measured, sum_known, sum_spending
 from dokimos.runtime.user_calls import await_value
@@ -166,7 +167,7 @@ class SuiteBench:
             paid = sum(1 for _ in stored.costs())
         finally:
             stored.close()
-        if getattr(suite.application, "counts_own_calls", False):
+        if isinstance(suite.application, CountsOwnCalls) and suite.application.counts_own_calls:
             return paid
         metrics = [item.metrics for item in result.item_results if item.metrics is not None]
         return paid + sum(m.tokens is not None or m.cost_usd is not None for m in metrics)

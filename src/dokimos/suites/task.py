@@ -21,6 +21,7 @@ from dokimos.core.text import error_text
 from dokimos.core.tool_lists import tool_calls_from
 from dokimos.errors import AgentError, BudgetExceededError, EndpointDownError
 from dokimos.experiment.task import Task, prepare, where_task_works
+from dokimos.judges.optional_protocols import AsyncClosable, CountsOwnCalls
 from dokimos.judges.run_scope import current_scope
 from dokimos.runtime.time_limits import limit_time
 from dokimos.runtime.user_calls import await_value
@@ -68,7 +69,7 @@ class SuiteTask:
     @property
     def counts_own_calls(self) -> bool:
         """Whether the application accounts to the budget for each of its model calls."""
-        return bool(getattr(self.application, "counts_own_calls", False))
+        return isinstance(self.application, CountsOwnCalls) and self.application.counts_own_calls
 
     @takes_example
     async def __call__(self, example: Example) -> TaskResult:
@@ -80,9 +81,8 @@ class SuiteTask:
 
     async def aclose(self) -> None:
         """Let the application close what it has open, unless another run is using it."""
-        close = getattr(self.application, "aclose", None)
-        if close is not None and not any(self._active.values()):
-            await close()
+        if isinstance(self.application, AsyncClosable) and not any(self._active.values()):
+            await self.application.aclose()
 
     async def _run(self, case: CasePlan, example: Example) -> TaskResult:
         reply = await await_value(self.application())

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from dokimos.core.means import exact_mean
 from dokimos.core.results import Score
@@ -27,6 +27,7 @@ from dokimos.evaluators.llm.rating import (
 )
 from dokimos.judges.ask import ask
 from dokimos.judges.lenient_json import member_start
+from dokimos.judges.optional_protocols import WithLogprobs
 from dokimos.judges.protocol import JudgeLM, TokenLogprob, identity_of
 from dokimos.judges.run_scope import once_per_run
 
@@ -130,8 +131,7 @@ class GEval(JudgedEvaluator):
 
 def with_logprobs(judge: JudgeLM, top: int) -> JudgeLM:
     """Return the judge set to report token probabilities, or as it is where it cannot."""
-    switch = getattr(judge, "with_logprobs", None)
-    return cast("JudgeLM", switch(top=top)) if callable(switch) else judge
+    return judge.with_logprobs(top=top) if isinstance(judge, WithLogprobs) else judge
 
 
 def weigh_by_logprobs(rated: Rated, scale: Scale) -> float | None:

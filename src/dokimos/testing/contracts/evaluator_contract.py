@@ -252,17 +252,17 @@ def _facts(result: EvalResult) -> tuple[object, ...]:
 def _map_texts(case: EvalTestCase, change: Callable[[str], str]) -> EvalTestCase:
     return replace(
         case,
-        inputs=_mapped(case.inputs, change),
-        actual_outputs=_mapped(case.actual_outputs, change),
-        expected_outputs=_mapped(case.expected_outputs, change),
+        inputs=_map_value(case.inputs, change),
+        actual_outputs=_map_value(case.actual_outputs, change),
+        expected_outputs=_map_value(case.expected_outputs, change),
     )
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_value(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _mapped(each, change) for key, each in value.items()}
+        return {key: _map_value(each, change) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(each, change) for each in value]
+        return [_map_value(each, change) for each in value]
     return value

@@ -98,7 +98,7 @@ class HttpJudgeContract(JudgeContract):
         self.endpoint.status = 401
         return self.make_judge()
 
-    def sent_schema(self) -> object:
+    def find_last_schema(self) -> object:
         return self.find_schema(self.endpoint.received[-1])
 
     def test_the_reply_and_its_tokens_are_read(self) -> None:

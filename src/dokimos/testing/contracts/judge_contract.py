@@ -33,7 +33,7 @@ class JudgeContract:
     secret: ClassVar[str] = "contract-secret-0123456789abcdef"
     """What `make_judge` passes as the key, where there is one: it must not be shown anywhere."""
     passes_schemas: ClassVar[bool] = False
-    """Whether its endpoint can enforce a JSON Schema; then `sent_schema` returns the last one it got."""
+    """Whether its endpoint can enforce a JSON Schema; then `find_last_schema` returns the last one it got."""
 
     def make_judge(self) -> JudgeLike:
         """Return a judge whose endpoint answers, made anew each time with the same settings."""
@@ -47,7 +47,7 @@ class JudgeContract:
         """Return one whose endpoint refuses the call; None where nothing can fail."""
         return None
 
-    def sent_schema(self) -> object:
+    def find_last_schema(self) -> object:
         """Return the JSON Schema that the endpoint got last, None where it got none."""
         return None
 
@@ -80,7 +80,7 @@ class JudgeContract:
         self._ask(judge, schema=SCHEMA)
         if not self.passes_schemas:
             return
-        sent = self.sent_schema()
+        sent = self.find_last_schema()
         check(
             isinstance(sent, Mapping) and set(SCHEMA["properties"]) <= set(sent.get("properties", {})),
             f"{name_of(judge)} must pass `schema` on to its endpoint, which got {sent!r:.120}.",
